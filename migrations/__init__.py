@@ -1,0 +1,1 @@
+"""The schema of the service's files, as steps that are only ever added to. `obs.storage` applies them."""

@@ -1,0 +1,73 @@
+"""The control file: organizations, their keys, their own limits, one-time sign-in links. Steps are append-only."""
+
+from sqlite_utils import Database, Migrations
+
+migrations = Migrations("control")
+
+
+@migrations()
+def organizations_and_keys(db: Database) -> None:
+    db.execute("""
+        CREATE TABLE organizations (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            slug TEXT NOT NULL UNIQUE,
+            created_at INTEGER NOT NULL
+        ) STRICT
+    """)
+    db.execute("""
+        CREATE TABLE api_keys (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            label TEXT NOT NULL,
+            sha256 BLOB NOT NULL UNIQUE,
+            scopes TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER,
+            revoked_at INTEGER,
+            last_used_at INTEGER
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX api_keys_organization ON api_keys(organization_id, id)")
+    db.execute("""
+        CREATE TABLE sign_in_links (
+            sha256 BLOB PRIMARY KEY,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            expires_at INTEGER NOT NULL
+        ) STRICT
+    """)
+
+
+@migrations()
+def credentials_version(db: Database) -> None:
+    """A number that grows whenever a key or an organization changes, so that servers know when to read them anew.
+
+    The time of a key's last use is written often and is left out on purpose.
+    """
+    db.execute("CREATE TABLE credentials_version (version INTEGER NOT NULL) STRICT")
+    db.execute("INSERT INTO credentials_version VALUES (0)")
+    for table, change in (
+        ("organizations", "INSERT"),
+        ("organizations", "UPDATE"),
+        ("organizations", "DELETE"),
+        ("api_keys", "INSERT"),
+        ("api_keys", "UPDATE OF organization_id, sha256, scopes, expires_at, revoked_at"),
+        ("api_keys", "DELETE"),
+    ):
+        name = f"credentials_version_{table}_{change.split()[0].lower()}"
+        db.execute(
+            f"CREATE TRIGGER {name} AFTER {change} ON {table} "
+            "BEGIN UPDATE credentials_version SET version = version + 1; END"
+        )
+
+
+@migrations()
+def query_limits(db: Database) -> None:
+    """The limits on queries that an organization has of its own; without a row the setting holds."""
+    db.execute("""
+        CREATE TABLE query_limits (
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            value INTEGER NOT NULL,
+            PRIMARY KEY (organization_id, name)
+        ) STRICT, WITHOUT ROWID
+    """)

@@ -1,0 +1,193 @@
+"""An organization's own file: annotations, jobs, runs, events. Steps are append-only.
+
+Times are INTEGER milliseconds since the Unix epoch. Statuses and kinds are small INTEGERs: an index into
+`obs.heartbeat.runs.STATUSES` and `obs.heartbeat.runs.KINDS`.
+"""
+
+from sqlite_utils import Database, Migrations
+
+migrations = Migrations("tenant")
+
+
+@migrations()
+def annotations(db: Database) -> None:
+    db.execute("""
+        CREATE TABLE annotations (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL,
+            title TEXT NOT NULL,
+            start_time INTEGER NOT NULL,
+            end_time INTEGER,
+            description TEXT,
+            url TEXT,
+            idempotency_key TEXT,
+            created_at INTEGER NOT NULL,
+            updated_at INTEGER NOT NULL
+        ) STRICT
+    """)
+    # A name in the index lets a prefix be tried without reading the row.
+    db.execute("CREATE INDEX annotations_start ON annotations(start_time, id, name)")
+    db.execute(
+        "CREATE INDEX annotations_bands ON annotations(start_time, id, end_time, name) WHERE end_time IS NOT NULL"
+    )
+    db.execute("CREATE INDEX annotations_end ON annotations(coalesce(end_time, start_time))")
+    db.execute("CREATE INDEX annotations_name ON annotations(name, start_time, end_time)")
+    db.execute(
+        "CREATE UNIQUE INDEX annotations_idempotency_key ON annotations(idempotency_key) "
+        "WHERE idempotency_key IS NOT NULL"
+    )
+
+
+@migrations()
+def heartbeats(db: Database) -> None:
+    db.execute("""
+        CREATE TABLE attributions (
+            id INTEGER PRIMARY KEY,
+            host TEXT,
+            service TEXT,
+            project TEXT
+        ) STRICT
+    """)
+    db.execute(
+        "CREATE UNIQUE INDEX attributions_values "
+        "ON attributions(coalesce(host, ''), coalesce(service, ''), coalesce(project, ''))"
+    )
+    db.execute("""
+        CREATE TABLE jobs (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL UNIQUE,
+            created_at INTEGER NOT NULL,
+            attribution_id INTEGER REFERENCES attributions(id),
+            last_heartbeat_at INTEGER NOT NULL,
+            last_event_id INTEGER NOT NULL,
+            last_outcome INTEGER,
+            run_count INTEGER NOT NULL DEFAULT 0,
+            timed_run_count INTEGER NOT NULL DEFAULT 0,
+            total_duration_ms INTEGER NOT NULL DEFAULT 0,
+            learned_event_id INTEGER,
+            expected_interval_ms INTEGER,
+            next_expected INTEGER,
+            overdue_from INTEGER,
+            overrun_after_ms INTEGER,
+            lost_after_ms INTEGER,
+            overdue_since INTEGER
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX jobs_overdue_from ON jobs(overdue_from) WHERE overdue_from IS NOT NULL")
+    db.execute("""
+        CREATE TABLE runs (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            job_id INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+            run_id TEXT,
+            status INTEGER NOT NULL,
+            started_at INTEGER NOT NULL,
+            ended_at INTEGER,
+            duration_ms INTEGER,
+            exit_code INTEGER,
+            heartbeat_at INTEGER NOT NULL,
+            late_ms INTEGER,
+            overrunning_since INTEGER,
+            attribution_id INTEGER REFERENCES attributions(id)
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX runs_job ON runs(job_id, started_at, status, duration_ms)")
+    db.execute("CREATE INDEX runs_started ON runs(started_at, job_id, status, duration_ms)")
+    db.execute("CREATE UNIQUE INDEX runs_run_id ON runs(job_id, run_id) WHERE run_id IS NOT NULL")
+    db.execute("CREATE INDEX runs_open ON runs(job_id) WHERE status = 0")
+    db.execute("""
+        CREATE TABLE events (
+            id INTEGER PRIMARY KEY,
+            job_id INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+            run_id INTEGER REFERENCES runs(id) ON DELETE CASCADE,
+            kind INTEGER NOT NULL,
+            received_at INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            run_status INTEGER,
+            attribution_id INTEGER REFERENCES attributions(id),
+            message TEXT,
+            idempotency_key TEXT
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX events_received ON events(received_at, kind, job_id)")
+    db.execute("CREATE INDEX events_run ON events(run_id) WHERE run_id IS NOT NULL")
+    db.execute("CREATE INDEX events_job ON events(job_id, received_at)")
+    db.execute(
+        "CREATE INDEX events_idempotency_key ON events(job_id, idempotency_key) WHERE idempotency_key IS NOT NULL"
+    )
+
+
+@migrations()
+def schedules_and_incidents(db: Database) -> None:
+    """What is learned of a job or said by a person, spells of trouble, and planned silence."""
+    for column in (
+        "lateness_ms INTEGER",
+        "pin TEXT",
+        "paused_at INTEGER",
+        "paused_until INTEGER",
+        "failure_tolerance INTEGER NOT NULL DEFAULT 1",
+        "failures_in_row INTEGER NOT NULL DEFAULT 0",
+        "failing_since INTEGER",
+        "lost_since INTEGER",
+        "too_often_since INTEGER",
+    ):
+        db.execute(f"ALTER TABLE jobs ADD COLUMN {column}")
+    # Apart from the jobs: a fit may have tens of kilobytes, and a heartbeat writes its job's row anew.
+    db.execute("""
+        CREATE TABLE fits (
+            job_id INTEGER PRIMARY KEY REFERENCES jobs(id) ON DELETE CASCADE,
+            version INTEGER NOT NULL,
+            fit BLOB NOT NULL,
+            learned TEXT NOT NULL
+        ) STRICT
+    """)
+    db.execute("ALTER TABLE annotations ADD COLUMN by_service INTEGER NOT NULL DEFAULT 0")
+    db.execute("""
+        CREATE TABLE incidents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            job_id INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+            kind INTEGER NOT NULL,
+            started_at INTEGER NOT NULL,
+            ended_at INTEGER,
+            annotation_id INTEGER NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE UNIQUE INDEX incidents_open ON incidents(job_id, kind) WHERE ended_at IS NULL")
+    db.execute("CREATE INDEX incidents_started ON incidents(started_at, kind, job_id)")
+    db.execute("CREATE INDEX incidents_job ON incidents(job_id, started_at)")
+    db.execute("""
+        CREATE TABLE maintenance_windows (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            start_time INTEGER NOT NULL,
+            end_time INTEGER NOT NULL,
+            title TEXT NOT NULL
+        ) STRICT
+    """)
+
+
+@migrations()
+def event_messages(db: Database) -> None:
+    """A full-text index of trigrams over the messages of events, for CONTAINS.
+
+    It costs several times what the row itself does, so it is written afterwards: `up_to` is the last event that is in
+    it. FTS5 stops reading at a NUL: messages that hold one have an index of their own. Ids are given anew once the
+    last event is deleted, so `up_to` then steps back.
+    """
+    db.execute(
+        "CREATE VIRTUAL TABLE event_messages USING fts5("
+        "message, content = 'events', content_rowid = 'id', columnsize = 0, tokenize = 'trigram')"
+    )
+    db.execute("CREATE TABLE indexed_messages (up_to INTEGER NOT NULL) STRICT")
+    db.execute("INSERT INTO indexed_messages VALUES (0)")
+    db.execute("CREATE INDEX events_with_nul ON events(id) WHERE instr(message, char(0)) > 0")
+    db.execute("""
+        CREATE TRIGGER event_messages_delete AFTER DELETE ON events
+        WHEN old.message IS NOT NULL AND old.id <= (SELECT up_to FROM indexed_messages) BEGIN
+            INSERT INTO event_messages (event_messages, rowid, message) VALUES ('delete', old.id, old.message);
+        END
+    """)
+    db.execute("""
+        CREATE TRIGGER indexed_messages_step_back AFTER DELETE ON events
+        WHEN NOT EXISTS (SELECT 1 FROM events WHERE id > old.id) BEGIN
+            UPDATE indexed_messages SET up_to = min(up_to, (SELECT coalesce(max(id), 0) FROM events));
+        END
+    """)

@@ -1,0 +1,70 @@
+"""Bringing a file's schema up to date: safe when killed in the middle, and when two processes start at once."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from sqlite_utils import Database, Migrations
+
+from obs.errors import ServiceError
+from obs.storage.connection import explained, open_writer, unavailable
+
+
+class NewerFileError(ServiceError):
+    """The file was written by a newer version of the service."""
+
+    def __init__(self, path: Path, unknown: set[str]) -> None:
+        super().__init__(
+            "storage_unavailable",
+            f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))}).",
+            hint="Start the newer version again.",
+            headers={"Retry-After": "60"},
+        )
+
+
+def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
+    """Apply to `path` the steps of `migrations` that it lacks; makes the file if it is missing.
+
+    Each step is one transaction together with its record. Raises NewerFileError, or ServiceError (503) for a file
+    that is locked, damaged or cannot be opened.
+    """
+    with explained():
+        if path.exists() and _is_current(path, migrations, busy_seconds):
+            return
+        with _alone(path.parent):
+            connection = open_writer(path, busy_seconds)
+            try:
+                migrations.apply(Database(connection, execute_plugins=False))
+            finally:
+                connection.close()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from bringing files in `folder` up to date meanwhile."""
+    lock = FileLock(folder / ".migrate.lock", timeout=60)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        message = f"Another process is bringing the files in {folder.name} up to date."
+        raise ServiceError("storage_busy", message, headers={"Retry-After": "5"}) from error
+    except OSError as error:
+        raise unavailable(f"The files in {folder.name} cannot be locked: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_current(path: Path, migrations: Migrations, busy_seconds: float) -> bool:
+    every_step = {step.name for step in migrations.pending(Database(memory=True, execute_plugins=False))}
+    connection = sqlite3.connect(path, timeout=busy_seconds)
+    try:
+        applied = {step.name for step in migrations.applied(Database(connection, execute_plugins=False))}
+    finally:
+        connection.close()
+    if unknown := applied - every_step:
+        raise NewerFileError(path, unknown)
+    return applied == every_step

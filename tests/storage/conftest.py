@@ -1,0 +1,49 @@
+"""A table of numbers in a file of its own, without anything of the service around it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database, Migrations
+
+from obs.storage.databases import Databases
+
+MakeDatabases = Callable[..., Databases]
+
+
+def numbers() -> Migrations:
+    """A schema of two steps."""
+    migrations = Migrations("numbers")
+
+    @migrations()
+    def first(db: Database) -> None:
+        db.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
+
+    @migrations()
+    def second(db: Database) -> None:
+        db.execute("CREATE TABLE texts (text TEXT) STRICT")
+
+    return migrations
+
+
+@pytest.fixture
+def make_databases(tmp_path: Path) -> Iterator[MakeDatabases]:
+    made: list[Databases] = []
+
+    def make(*, busy_seconds: float = 5, most_waiting: int = 100, most_files: int = 10) -> Databases:
+        made.append(
+            Databases(tmp_path, numbers(), busy_seconds=busy_seconds, most_waiting=most_waiting, most_files=most_files)
+        )
+        return made[-1]
+
+    yield make
+    for databases in made:
+        databases.close()
+
+
+@pytest.fixture
+def databases(make_databases: MakeDatabases) -> Databases:
+    """Files of which ``acme`` exists."""
+    made = make_databases()
+    made.create("acme")
+    return made

@@ -1,0 +1,172 @@
+"""Many organizations' files: few are open at once, and trouble with one is no other's."""
+
+import resource
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from obs.errors import ServiceError
+from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
+from obs.storage.file import DESCRIPTORS_A_FILE
+from tests.storage.conftest import MakeDatabases
+
+
+def _add(databases: Databases, org: str, number: int) -> None:
+    databases.write(org, lambda db: db.execute("INSERT INTO numbers VALUES (?)", (number,)))
+
+
+def _count(databases: Databases, org: str) -> int:
+    with databases.read(org) as db:
+        found: int = db.execute("SELECT count(*) FROM numbers").fetchone()[0]
+        return found
+
+
+def test_the_least_recently_used_is_closed_first(make_databases: MakeDatabases) -> None:
+    databases = make_databases(most_files=3)
+    for org in "abcde":
+        databases.create(org)
+        _add(databases, org, 1)
+        assert databases.open_files() <= 3
+    assert sorted(databases._files) == ["c", "d", "e"]
+    _add(databases, "c", 2)
+    _add(databases, "a", 2)
+    assert sorted(databases._files) == ["a", "c", "e"]
+    assert [_count(databases, org) for org in "abcde"] == [2, 1, 2, 1, 1]
+
+
+def test_a_file_in_use_is_not_closed(make_databases: MakeDatabases) -> None:
+    databases = make_databases(most_files=1)
+    for org in "abc":
+        databases.create(org)
+    with databases.read("a") as db:
+        for org in "bc":
+            _add(databases, org, 1)
+        assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
+    assert databases.open_files() == 1
+
+
+def test_many_threads_on_more_files_than_may_be_open(make_databases: MakeDatabases) -> None:
+    databases = make_databases(most_files=3)
+    orgs = [f"org-{number}" for number in range(12)]
+    for org in orgs:
+        databases.create(org)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: _add(databases, orgs[n % 12], n), range(240)))
+        assert list(pool.map(lambda org: _count(databases, org), orgs)) == [20] * 12
+    assert databases.open_files() <= 3
+
+
+@pytest.mark.parametrize(("descriptors", "files"), [(64, 4), (256, 18), (1_024, 73), (65_536, 256)])
+def test_half_the_descriptors_are_left_to_clients(descriptors: int, files: int) -> None:
+    assert files_that_fit(descriptors) == files
+    assert files == 4 or files * DESCRIPTORS_A_FILE <= descriptors // 2
+
+
+def test_the_limit_of_descriptors_is_raised_as_far_as_it_may() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    allowed = allow_many_descriptors()
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert soft in (allowed, resource.RLIM_INFINITY) or soft > allowed
+    assert allowed == (65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536))
+
+
+def test_a_thousand_organizations_with_1024_descriptors(tmp_path: Path) -> None:
+    """In a process of its own, whose limit cannot be raised; every file is opened, and again from the first."""
+    program = """
+import resource, shutil, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+import migrations.tenant
+from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
+most = files_that_fit(allow_many_descriptors())
+databases = Databases(Path(sys.argv[1]), migrations.tenant.migrations, busy_seconds=5, most_waiting=9, most_files=most)
+databases.create("org-0")
+for number in range(1, 1000):
+    shutil.copy(databases.path("org-0"), databases.path(f"org-{number}"))
+for number in [*range(1000), *range(20)]:
+    org = f"org-{number}"
+    if number % 10 == 0:
+        databases.write(org, lambda db: db.execute("INSERT OR IGNORE INTO attributions (host) VALUES (NULL)"))
+    with databases.read(org) as first, databases.read(org) as second:
+        assert first.execute("SELECT count(*) FROM attributions").fetchone()[0] == (number % 10 == 0)
+        assert second.execute("SELECT count(*) FROM runs").fetchone()[0] == 0
+assert databases.open_files() == most, databases.open_files()
+databases.close()
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing", "a folder"])
+def test_a_damaged_file_is_its_organizations_trouble_alone(make_databases: MakeDatabases, damage: str) -> None:
+    databases = make_databases()
+    for org in ("acme", "globex"):
+        databases.create(org)
+    path = databases.path("acme")
+    path.unlink()
+    if damage == "garbage":
+        path.write_bytes(b"not a database at all" * 1_000)
+    elif damage == "a folder":
+        path.mkdir()
+    for attempt in (lambda: _add(databases, "acme", 1), lambda: _count(databases, "acme")):
+        with pytest.raises(ServiceError) as refused:
+            attempt()
+        assert (refused.value.status, refused.value.error) == (503, "storage_unavailable")
+        assert refused.value.headers["Retry-After"]
+    _add(databases, "globex", 1)
+    assert _count(databases, "globex") == 1
+
+
+def test_a_file_damaged_in_the_middle_is_told_of(make_databases: MakeDatabases) -> None:
+    databases = make_databases()
+    databases.create("acme")
+    databases.write("acme", lambda db: db.executemany("INSERT INTO texts VALUES (?)", [("x" * 900,)] * 200))
+    databases.forget("acme")
+    path = databases.path("acme")
+    held = bytearray(path.read_bytes())
+    held[3 * 4096 :] = b"\xff" * (len(held) - 3 * 4096)
+    path.write_bytes(held)
+    with pytest.raises(ServiceError) as refused, databases.read("acme") as db:
+        db.execute("SELECT sum(length(text)) FROM texts").fetchall()
+    assert refused.value.error == "storage_unavailable"
+
+
+def test_a_file_that_is_mended_is_used_again(make_databases: MakeDatabases) -> None:
+    databases = make_databases()
+    databases.create("acme")
+    good = databases.path("acme").read_bytes()
+    databases.path("acme").write_bytes(b"not a database at all" * 1_000)
+    with pytest.raises(ServiceError):
+        _count(databases, "acme")
+    databases.path("acme").write_bytes(good)
+    assert _count(databases, "acme") == 0
+
+
+def test_closing_waits_for_nobody_and_refuses_new_work(databases: Databases) -> None:
+    with databases.read("acme") as db:
+        databases.close()
+        assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
+        with pytest.raises(ServiceError) as refused:
+            _count(databases, "acme")
+        assert (refused.value.status, refused.value.error) == (503, "shutting_down")
+    assert databases.open_files() == 0
+
+
+def test_readers_of_one_file_do_not_wait_for_its_writer(databases: Databases) -> None:
+    _add(databases, "acme", 1)
+    inside, leave = threading.Event(), threading.Event()
+
+    def unit(db: object) -> None:
+        inside.set()
+        assert leave.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(databases.write, "acme", unit)
+        assert inside.wait(30)
+        assert _count(databases, "acme") == 1
+        leave.set()
+        writing.result(30)

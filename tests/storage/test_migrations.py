@@ -1,0 +1,208 @@
+"""Bringing a file up to date: killed in the middle, by two processes at once, and a file from a newer version."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlite_utils import Database, Migrations
+
+import migrations.tenant
+from obs.errors import ServiceError
+from obs.storage.databases import Databases
+from obs.storage.migrate import NewerFileError, migrate
+from obs.tenancy.auth import EXTENSION
+from tests.conftest import KeyClient
+from tests.storage.conftest import MakeDatabases, numbers
+
+PING = "/api/v1/heartbeat/backup/ping"
+
+
+def _tables(path: Path) -> set[str]:
+    connection = sqlite3.connect(path)
+    try:
+        return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    finally:
+        connection.close()
+
+
+def _add_step(databases: Databases, org: str, name: str) -> None:
+    """Note a step in a file, as a newer version of the service would."""
+    databases.write(
+        org,
+        lambda db: db.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " SELECT migration_set, ?, applied_at FROM _sqlite_migrations LIMIT 1",
+            (name,),
+        ),
+    )
+
+
+def test_a_missing_file_is_made(tmp_path: Path) -> None:
+    migrate(tmp_path / "a.db", numbers(), 5)
+    assert {"numbers", "texts"} <= _tables(tmp_path / "a.db")
+
+
+def test_a_file_that_is_current_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    migrate(path, numbers(), 5)
+    before = path.read_bytes()
+    migrate(path, numbers(), 5)
+    assert path.read_bytes() == before
+
+
+def test_a_file_opened_gets_the_steps_it_lacks(make_databases: MakeDatabases) -> None:
+    databases = make_databases()
+    older = Migrations("numbers")
+
+    @older()
+    def first(db: Database) -> None:
+        db.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
+        db.execute("INSERT INTO numbers VALUES (7)")
+
+    migrate(databases.path("acme"), older, 5)
+    assert "texts" not in _tables(databases.path("acme"))
+    with databases.read("acme") as db:
+        assert db.execute("SELECT number FROM numbers").fetchone()[0] == 7
+    assert "texts" in _tables(databases.path("acme"))
+
+
+def test_a_step_that_fails_leaves_nothing_of_itself(tmp_path: Path) -> None:
+    failing = numbers()
+
+    @failing()
+    def third(db: Database) -> None:
+        db.execute("CREATE TABLE halves (half TEXT)")
+        raise RuntimeError("in the middle")
+
+    path = tmp_path / "a.db"
+    with pytest.raises(RuntimeError, match="in the middle"):
+        migrate(path, failing, 5)
+    assert {"numbers", "texts"} <= _tables(path)
+    assert "halves" not in _tables(path)
+    migrate(path, numbers(), 5)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import migrations.tenant
+from obs.storage.migrate import migrate
+steps = migrations.tenant.migrations
+
+@steps()
+def last(db):
+    db.execute("CREATE TABLE halves (half TEXT)")
+    db.execute("ALTER TABLE jobs ADD COLUMN half TEXT")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+migrate(Path(sys.argv[1]), steps, 5)
+"""
+
+
+def test_killed_in_the_middle_of_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+    migrate(path, migrations.tenant.migrations, 5)
+    assert {"annotations", "jobs", "runs", "events"} <= _tables(path)
+    assert "halves" not in _tables(path)
+    connection = sqlite3.connect(path)
+    assert "half" not in {row[1] for row in connection.execute("PRAGMA table_info(jobs)")}
+    connection.close()
+
+
+TWICE = """
+import sys
+from pathlib import Path
+import migrations.tenant
+from obs.storage.migrate import migrate
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(20):
+    migrate(Path(sys.argv[1]) / f"{number}.db", migrations.tenant.migrations, 5)
+"""
+
+
+def test_processes_that_start_at_once(tmp_path: Path) -> None:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", TWICE, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in started:
+        errors = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, errors
+    for number in range(20):
+        assert {"annotations", "jobs", "runs", "events"} <= _tables(tmp_path / f"{number}.db")
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(databases: Databases) -> None:
+    databases.write("acme", lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
+    _add_step(databases, "acme", "from_the_future")
+    databases.forget("acme")
+    before = databases.path("acme").read_bytes()
+    with pytest.raises(NewerFileError, match="from_the_future") as refused:
+        databases.write("acme", lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
+    assert (refused.value.status, refused.value.error) == (503, "storage_unavailable")
+    with pytest.raises(ServiceError), databases.read("acme"):
+        pass
+    assert databases.path("acme").read_bytes() == before
+
+
+@pytest.mark.parametrize("trouble", ["newer", "damaged"])
+def test_over_http_only_that_organization_is_affected(
+    app: Flask, client: KeyClient, other_client: KeyClient, trouble: str
+) -> None:
+    databases: Databases = app.extensions[EXTENSION].databases
+    assert client.post(PING).status_code == 200
+    if trouble == "newer":
+        _add_step(databases, "acme", "from_the_future")
+    databases.forget("acme")
+    if trouble == "damaged":
+        databases.path("acme").write_bytes(b"not a database at all" * 1_000)
+    answer = client.post(PING)
+    assert answer.status_code == 503
+    assert answer.json is not None
+    assert answer.json["error"] == "storage_unavailable"
+    assert answer.headers["Retry-After"]
+    assert other_client.post(PING).status_code == 200
+    assert other_client.get("/api/v1/jobs").status_code == 200
+
+
+def test_a_control_file_of_a_newer_version_ends_the_start(make_app: Callable[..., Flask]) -> None:
+    app = make_app()
+    control = app.extensions[EXTENSION].control
+    control.write(
+        lambda db: db.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " SELECT migration_set, 'from_the_future', applied_at FROM _sqlite_migrations LIMIT 1"
+        )
+    )
+    with pytest.raises(NewerFileError, match=r"control\.db was written by a newer version"):
+        make_app()
+
+
+def test_a_lock_that_cannot_be_had_is_told_as_503(tmp_path: Path) -> None:
+    """The folder's lock file is something else, say: the operator's trouble, told to clients as such."""
+    (tmp_path / ".migrate.lock").mkdir()
+    with pytest.raises(ServiceError) as refused:
+        migrate(tmp_path / "a.db", numbers(), 5)
+    assert (refused.value.status, refused.value.error) == (503, "storage_unavailable")
