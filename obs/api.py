@@ -1,0 +1,184 @@
+"""What the JSON routes of all areas share: the blueprint, how a body is read, and the fields for text and time."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+import flask
+import marshmallow as ma
+from flask import Flask, request
+from flask_smorest import Api as SmorestApi
+from flask_smorest import Blueprint as SmorestBlueprint
+from webargs.flaskparser import FlaskParser
+
+from obs import times
+from obs.errors import ServiceError, invalid_field
+
+
+def read_json_object() -> dict[str, Any]:
+    """The JSON object in the request's body, ``{}`` when there is no body.
+
+    Raises ServiceError: 415 for a body of another type, 400 for a body that is not a JSON object.
+    """
+    body = request.get_data(cache=True)
+    if not request.is_json:
+        if body:
+            raise ServiceError(
+                "unsupported_media_type",
+                f"The body is {request.mimetype or 'of no declared type'}; this path takes application/json.",
+                hint="Send the header Content-Type: application/json.",
+            )
+        return {}
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ServiceError("invalid_json", f"The body is not JSON: {reason}.") from error
+    if not isinstance(value, dict):
+        raise ServiceError("invalid_json", "The body is JSON, but not an object.", hint='Send {"name": ...}.')
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+class _Parser(FlaskParser):
+    """webargs reads a body that is not declared as JSON as no body at all; this one refuses it."""
+
+    def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
+        return read_json_object()
+
+    def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
+        for name, values in req.args.lists():
+            if len(values) > 1:
+                raise invalid_field("query", name, "Given more than once.")
+        return super().load_querystring(req, schema)
+
+    DEFAULT_UNKNOWN_BY_LOCATION = {**FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION, "query": ma.RAISE}  # noqa: RUF012
+
+
+class Blueprint(SmorestBlueprint):  # type: ignore[misc]
+    """flask-smorest's blueprint with this service's way to read arguments."""
+
+    ARGUMENTS_PARSER = _Parser()
+
+
+class ErrorSchema(ma.Schema):
+    """The one shape of every error; `obs.errors` makes it."""
+
+    code = ma.fields.Int(required=True, metadata={"description": "The HTTP status.", "example": 422})
+    status = ma.fields.Str(required=True, metadata={"example": "Unprocessable Entity"})
+    error = ma.fields.Str(required=True, metadata={"description": "A stable word.", "example": "invalid_field"})
+    message = ma.fields.Str(required=True, metadata={"example": "end_time: Must not be before start_time."})
+    errors = ma.fields.Dict(metadata={"example": {"json": {"end_time": ["Must not be before start_time."]}}})
+    hint = ma.fields.Str(metadata={"description": "What can be done about it."})
+
+
+class _Api(SmorestApi):  # type: ignore[misc]
+    """flask-smorest's Api, with this service's errors."""
+
+    ERROR_SCHEMA = ErrorSchema
+
+    def _register_error_handlers(self) -> None:
+        """Errors are answered by `obs.errors`."""
+
+
+def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
+    """Register the areas' routes, and the OpenAPI document at /api/openapi.json that is made from them."""
+    app.config.update(
+        API_TITLE="obs",
+        API_VERSION=version("obs"),
+        OPENAPI_VERSION="3.0.3",
+        OPENAPI_URL_PREFIX="/api",
+        OPENAPI_JSON_PATH="openapi.json",
+        API_SPEC_OPTIONS={
+            "info": {"description": "Annotations, OQL queries and cron heartbeats."},
+            "components": {
+                "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"}},
+            },
+        },
+    )
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.url_map.merge_slashes = False
+    documented = _Api(app)
+    documented.register_field(Time, "string", "date-time")
+    for blueprint in blueprints:
+        documented.register_blueprint(blueprint)
+
+
+class Schema(ma.Schema):
+    """A schema that refuses unknown fields, so that a typo such as ``endtime`` is not silently lost."""
+
+    class Meta:
+        unknown = ma.RAISE
+
+
+def is_storable(text: str) -> bool:
+    """False for text that UTF-8 cannot hold (half of a surrogate pair)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Text(ma.fields.String):
+    """Text of `shortest` to `longest` characters that can be stored as UTF-8."""
+
+    def __init__(self, shortest: int, longest: int, **kwargs: Any) -> None:
+        super().__init__(validate=ma.validate.Length(shortest, longest), **kwargs)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
+        text: str = super()._deserialize(value, attr, data, **kwargs)
+        if not is_storable(text):
+            raise ma.ValidationError("Not valid Unicode.")
+        return text
+
+
+class Time(ma.fields.Field[int]):
+    """ISO 8601 outside, milliseconds since the epoch inside."""
+
+    def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
+        return times.format_optional_ms(value)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if not isinstance(value, str):
+            raise ma.ValidationError("Not an ISO 8601 time such as 2026-06-21T10:00:00Z.")
+        try:
+            return times.parse_iso(value)
+        except ValueError as error:
+            raise ma.ValidationError(str(error)) from error
+
+
+def time_of_query(name: str, text: str | None, now_ms: int) -> int | None:
+    """A time out of the query string: ISO 8601, or relative to now such as ``-24h``. Raises 422."""
+    if text is None:
+        return None
+    try:
+        return times.parse_time(text, now_ms)
+    except ValueError as error:
+        raise invalid_field("query", name, str(error)) from error
+
+
+def encode_cursor(*parts: int | str) -> str:
+    """An opaque cursor that holds `parts`."""
+    return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, *types: type[int] | type[str]) -> tuple[Any, ...]:
+    """The parts of a cursor, which must have these types. Raises ServiceError (422)."""
+    try:
+        parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        parts = None
+    if (
+        not isinstance(parts, list)
+        or [type(part) for part in parts] != list(types)
+        or not all(-(2**63) <= part < 2**63 if isinstance(part, int) else is_storable(part) for part in parts)
+    ):
+        raise invalid_field("query", "cursor", "Not a cursor of this list.", hint="Pass next_cursor on unchanged.")
+    return tuple(parts)

@@ -1,0 +1,1 @@
+"""Organizations, their API keys and scopes, their ingest addresses and request rates."""

@@ -1,0 +1,171 @@
+"""Organizations and keys on the command line; works while the service runs."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from flask.cli import ScriptInfo
+
+from obs import config, times
+from obs.errors import ServiceError
+from obs.tenancy import instance, keys, store
+from obs.tenancy.auth import Tenancy
+
+INSTANCE_HELP = "Folder of the instance (or OBS_INSTANCE)."
+
+
+def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option ``--instance`` of every command."""
+    return click.option(
+        "--instance", "folder", callback=_folder, type=click.Path(path_type=Path, file_okay=False), help=INSTANCE_HELP
+    )(command)
+
+
+def _folder(context: click.Context, _parameter: click.Parameter, given: Path | None) -> Path:
+    """The folder given to the command, else to ``obs``, else that of the application whose ``flask`` command it is."""
+    folder = given or context.find_object(Path)
+    if folder is not None:
+        return folder
+    script = context.find_object(ScriptInfo)
+    return config.default_instance() if script is None else Path(script.load_app().instance_path)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Tenancy]:
+    """The instance for the length of a command; troubles become one line on standard error."""
+    try:
+        tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
+        try:
+            yield tenancy
+        finally:
+            instance.close(tenancy)
+    except (ServiceError, config.ConfigError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _known(org: str) -> click.ClickException:
+    return click.ClickException(f"There is no organization {org!r}. List them with: obs org list")
+
+
+@click.group()
+def org() -> None:
+    """Organizations: each has its own file and its own keys."""
+
+
+@org.command("create")
+@click.argument("name")
+@instance_option
+def create_org(name: str, folder: Path) -> None:
+    """Make the organization NAME (a-z, 0-9 and -, at most 63 characters)."""
+    if not keys.SLUG.fullmatch(name):
+        raise click.ClickException(f"{name!r} is not a name such as home-lab: a-z, 0-9 and -, at most 63 characters.")
+    with opened(folder) as tenancy:
+        if not instance.add_organization(tenancy, name):
+            raise click.ClickException(f"There is an organization {name!r} already.")
+    click.echo(f"Made the organization {name}. Make a key with: obs key create {name} --label LABEL", err=True)
+
+
+@org.command("list")
+@instance_option
+def list_orgs(folder: Path) -> None:
+    """List the organizations, a line each."""
+    with opened(folder) as tenancy, tenancy.control.read() as db:
+        for organization in store.organizations(db):
+            click.echo(f"{organization.slug}\t{times.format_ms(organization.created_at)}")
+
+
+@org.command("delete")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@instance_option
+def delete_org(name: str, yes: bool, folder: Path) -> None:
+    """Delete the organization NAME with its keys and all its data."""
+    with opened(folder) as tenancy:
+        with tenancy.control.read() as db:
+            if store.organization_id(db, name) is None:
+                raise _known(name)
+        if not yes:
+            click.confirm(f"Delete {name} with all its data?", abort=True, err=True)
+        instance.delete_organization(tenancy, name)
+    click.echo(f"Deleted the organization {name}.", err=True)
+
+
+@click.group()
+def key() -> None:
+    """API keys."""
+
+
+@key.command("create")
+@click.argument("org")
+@click.option("--label", required=True, help="What the key is for.")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(keys.SCOPES), help="All but admin when left out.")
+@click.option("--expires", help="ISO 8601 time, or +30d for 30 days from now.")
+@instance_option
+def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | None, folder: Path) -> None:
+    """Make a key for ORG and print it alone on standard output. It is shown this once."""
+    if not 1 <= len(label) <= 200:
+        raise click.ClickException("The label must have 1 to 200 characters.")
+    with opened(folder) as tenancy:
+        now_ms = tenancy.clock()
+        try:
+            expires_at = None if expires is None else times.parse_time(expires, now_ms)
+        except ValueError as error:
+            raise click.ClickException(f"--expires: {error}") from error
+        if expires_at is not None and expires_at <= now_ms:
+            raise click.ClickException("--expires: must be in the future.")
+
+        def unit(db: sqlite3.Connection) -> tuple[int, str] | None:
+            chosen = tuple(dict.fromkeys(scopes)) or keys.DEFAULT_SCOPES
+            return store.add_key(db, org, label, chosen, expires_at, now_ms)
+
+        added = tenancy.control.write(unit)
+    if added is None:
+        raise _known(org)
+    click.echo(added[1])
+
+
+@key.command("list")
+@click.argument("org")
+@instance_option
+def list_keys(org: str, folder: Path) -> None:
+    """List the keys of ORG: id, label, scopes, state, last use."""
+    with opened(folder) as tenancy, tenancy.control.read() as db:
+        if store.organization_id(db, org) is None:
+            raise _known(org)
+        now_ms = tenancy.clock()
+        for row in store.keys_of(db, org):
+            state = (
+                "revoked" if row.revoked_at else "expired" if row.expires_at and row.expires_at <= now_ms else "valid"
+            )
+            last_use = times.format_optional_ms(row.last_used_at) or "never used"
+            click.echo(f"{row.id}\t{row.label}\t{' '.join(row.scopes)}\t{state}\t{last_use}")
+
+
+@key.command("revoke")
+@click.argument("key_id", type=int)
+@instance_option
+def revoke_key(key_id: int, folder: Path) -> None:
+    """Revoke the key of that id (see: obs key list ORG)."""
+    with opened(folder) as tenancy:
+        now_ms = tenancy.clock()
+        if not tenancy.control.write(lambda db: store.revoke_key(db, None, key_id, now_ms)):
+            raise click.ClickException(f"There is no valid key of the id {key_id}.")
+    click.echo(f"Revoked the key {key_id}.", err=True)
+
+
+@click.command("sign-in")
+@click.argument("org")
+@instance_option
+def sign_in(org: str, folder: Path) -> None:
+    """Print a link with which a person may sign in to ORG once, within 24 hours."""
+    with opened(folder) as tenancy:
+        with tenancy.control.read() as db:
+            if store.organization_id(db, org) is None:
+                raise _known(org)
+        token = instance.new_sign_in_token(tenancy, org)
+        address = instance.base_url(config.load(folder))
+    click.echo(f"{address}/sign-in/{token}")

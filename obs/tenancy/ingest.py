@@ -1,0 +1,56 @@
+"""The ingest address of an organization: by path (``/in/<org>``) or by host name, as INGEST_URL_TEMPLATE says."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from obs.config import ConfigError
+
+ENVIRON_ORG = "obs.ingest_org"
+"""Where the WSGI environment holds the organization whose ingest address was called."""
+_ORG = r"(?P<org>[^/.]+)"
+
+
+class IngestAddress:
+    """Makes the addresses and recognizes them. `base_url` has no trailing slash."""
+
+    def __init__(self, template: str, base_url: str) -> None:
+        """Raises ConfigError for a template that does not hold ``{org}`` exactly once."""
+        url = urlsplit(template.replace("{base_url}", base_url))
+        if template.count("{org}") != 1 or "{org}" not in url.netloc + url.path or not url.scheme:
+            raise ConfigError(f"INGEST_URL_TEMPLATE must be an address with {{org}} once, and is {template!r}")
+        self._template = template
+        self._base_url = base_url
+        self._host = self._path = None
+        if "{org}" in url.netloc:
+            host = re.escape(url.hostname or "").replace(re.escape("{org}"), _ORG)
+            self._host = re.compile(host, re.IGNORECASE)
+        else:
+            path = url.path.removeprefix(urlsplit(base_url).path) if "{base_url}" in template else url.path
+            self._path = re.compile(re.escape(path.rstrip("/")).replace(re.escape("{org}"), _ORG) + r"(?=/)")
+
+    def url(self, org: str) -> str:
+        """The ingest address of `org`; the paths of the API are appended to it."""
+        return self._template.replace("{base_url}", self._base_url).replace("{org}", org).rstrip("/")
+
+    def wrap(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+        """A WSGI application that notes whose address was called and hands on the path behind it."""
+
+        def by_path(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            assert self._path is not None
+            match = self._path.match(environ["PATH_INFO"])
+            if match:
+                environ[ENVIRON_ORG] = match["org"]
+                environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
+                environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
+            return app(environ, start_response)
+
+        def by_host(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            assert self._host is not None
+            match = self._host.fullmatch(environ.get("HTTP_HOST", "").partition(":")[0])
+            if match:
+                environ[ENVIRON_ORG] = match["org"].lower()
+            return app(environ, start_response)
+
+        return by_path if self._path else by_host

@@ -1,0 +1,30 @@
+"""What a key, a scope and a slug look like. Pure."""
+
+import hashlib
+import re
+import secrets
+import string
+
+SCOPES = ("heartbeat:write", "annotations:read", "annotations:write", "query:read", "admin")
+DEFAULT_SCOPES = SCOPES[:-1]
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
+_BASE62 = string.digits + string.ascii_letters
+_SECRET_LENGTH = 32  # 190 bits
+
+
+def new_key(org: str) -> str:
+    """A new key: ``obs_<org>_<32 random base62 characters>``."""
+    return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))}"
+
+
+def digest(secret: str) -> bytes:
+    """The SHA-256 under which a key or a sign-in token is stored.
+
+    The secret is random and long, so a plain hash is enough: there is nothing to guess.
+    """
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def allows(scopes: frozenset[str], scope: str) -> bool:
+    """Whether a key of `scopes` may do what needs `scope`; ``admin`` may do everything."""
+    return scope in scopes or "admin" in scopes

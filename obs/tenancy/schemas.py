@@ -1,0 +1,43 @@
+"""Keys as JSON."""
+
+import marshmallow as ma
+
+from obs.api import Schema, Text, Time
+from obs.tenancy.keys import DEFAULT_SCOPES, SCOPES
+
+
+class KeySchema(Schema):
+    """A key, without its secret."""
+
+    id = ma.fields.Int(metadata={"description": "Used in the path of revoke.", "example": 7})
+    label = ma.fields.Str(metadata={"description": "What the key is for.", "example": "backup server"})
+    scopes = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
+    created_at = Time()
+    expires_at = Time(allow_none=True)
+    revoked_at = Time(allow_none=True)
+    last_used_at = Time(allow_none=True)
+
+
+class NewKeySchema(KeySchema):
+    """A key just made: the only time that the secret is shown."""
+
+    key = ma.fields.Str(metadata={"description": "The key. It is not stored and cannot be shown again."})
+
+
+class KeyListSchema(Schema):
+    """All keys of the organization."""
+
+    keys = ma.fields.List(ma.fields.Nested(KeySchema))
+
+
+class KeyRequestSchema(Schema):
+    """What a new key is made from."""
+
+    label = Text(1, 200, required=True, metadata={"example": "backup server"})
+    scopes = ma.fields.List(
+        ma.fields.Str(validate=ma.validate.OneOf(SCOPES)),
+        load_default=list(DEFAULT_SCOPES),
+        validate=ma.validate.Length(min=1),
+        metadata={"description": "What the key may do; all but admin by default.", "example": ["heartbeat:write"]},
+    )
+    expires_at = Time(load_default=None, allow_none=True, metadata={"description": "No expiry when left out."})

@@ -1,0 +1,142 @@
+"""The rows of the control file."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from obs.tenancy import keys
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    """A tenant. Times are milliseconds since the epoch."""
+
+    id: int
+    slug: str
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as it is stored: without the secret. Times are milliseconds since the epoch."""
+
+    id: int
+    label: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    last_used_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a valid key stands for."""
+
+    key_id: int
+    org: str
+    scopes: frozenset[str]
+    expires_at: int | None
+
+
+def organizations(db: sqlite3.Connection) -> list[Organization]:
+    """All organizations by slug."""
+    rows = db.execute("SELECT id, slug, created_at FROM organizations ORDER BY slug")
+    return [Organization(*row) for row in rows]
+
+
+def organization_id(db: sqlite3.Connection, org: str) -> int | None:
+    """The id of the organization, or None."""
+    row = db.execute("SELECT id FROM organizations WHERE slug = ?", (org,)).fetchone()
+    return None if row is None else row[0]
+
+
+def add_organization(db: sqlite3.Connection, org: str, now_ms: int) -> bool:
+    """Add it; False if there is one of that slug."""
+    done = db.execute(
+        "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING", (org, now_ms)
+    )
+    return done.rowcount == 1
+
+
+def delete_organization(db: sqlite3.Connection, org: str) -> bool:
+    """Delete it with its keys; False if there is none."""
+    return db.execute("DELETE FROM organizations WHERE slug = ?", (org,)).rowcount == 1
+
+
+def add_key(
+    db: sqlite3.Connection, org: str, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
+) -> tuple[int, str] | None:
+    """Add a key: its id and the secret, which is not stored. None if there is no such organization."""
+    organization = organization_id(db, org)
+    if organization is None:
+        return None
+    secret = keys.new_key(org)
+    done = db.execute(
+        "INSERT INTO api_keys (organization_id, label, sha256, scopes, created_at, expires_at) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (organization, label, keys.digest(secret), " ".join(scopes), now_ms, expires_at),
+    )
+    assert done.lastrowid is not None
+    return done.lastrowid, secret
+
+
+def keys_of(db: sqlite3.Connection, org: str) -> list[Key]:
+    """All keys of an organization, the revoked ones too, oldest first."""
+    rows = db.execute(
+        "SELECT k.id, k.label, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at "
+        "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE o.slug = ? ORDER BY k.id",
+        (org,),
+    )
+    return [Key(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+
+
+def revoke_key(db: sqlite3.Connection, org: str | None, key_id: int, now_ms: int) -> bool:
+    """Revoke a key (of `org`, or of any organization when None); False if there is none that is valid."""
+    done = db.execute(
+        "UPDATE api_keys SET revoked_at = ?1 WHERE id = ?2 AND revoked_at IS NULL "
+        "AND (?3 IS NULL OR organization_id = (SELECT id FROM organizations WHERE slug = ?3))",
+        (now_ms, key_id, org),
+    )
+    return done.rowcount == 1
+
+
+def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
+    """Every key that is not revoked, by its SHA-256."""
+    rows = db.execute(
+        "SELECT k.sha256, k.id, o.slug, k.scopes, k.expires_at "
+        "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
+    )
+    return {row[0]: Credential(row[1], row[2], frozenset(row[3].split()), row[4]) for row in rows}
+
+
+def credentials_version(db: sqlite3.Connection) -> int:
+    """A number that grows with every change of a key or an organization."""
+    version: int = db.execute("SELECT version FROM credentials_version").fetchone()[0]
+    return version
+
+
+def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
+    """Note when keys, by id, were last used (milliseconds since the epoch)."""
+    db.executemany(
+        "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?",
+        [(used_at, key_id) for key_id, used_at in last_used.items()],
+    )
+
+
+def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: int) -> None:
+    """Keep a one-time token (only its SHA-256) with which a person may sign in as an admin of `org`."""
+    db.execute(
+        "INSERT INTO sign_in_links (sha256, organization_id, expires_at) "
+        "SELECT ?, id, ? FROM organizations WHERE slug = ?",
+        (keys.digest(token), expires_at, org),
+    )
+
+
+def take_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> str | None:
+    """Use a one-time token up: the organization it was for, or None if it is unknown, used or expired."""
+    row = db.execute(
+        "DELETE FROM sign_in_links WHERE sha256 = ? RETURNING expires_at, "
+        "(SELECT slug FROM organizations WHERE organizations.id = organization_id)",
+        (keys.digest(token),),
+    ).fetchone()
+    return row[1] if row is not None and row[0] > now_ms else None

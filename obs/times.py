@@ -1,0 +1,75 @@
+"""Times and durations as text and as numbers: the only place that knows how they are written.
+
+Inside the service a time is an ``int``: milliseconds since the Unix epoch, UTC. Outside it is ISO 8601.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+WEEK_MS = 7 * DAY_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - so that isoformat writes no offset, and is fast
+_ISO = re.compile(
+    r"\d{4}-?\d{2}-?\d{2}"
+    r"(?:[T ]\d{2}(?::?\d{2}(?::?\d{2}(?:[.,]\d{1,9})?)?)?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+# A "+" that came through a query string undecoded is a space: 2026-06-21T10:00:00 02:00
+_LOST_PLUS = re.compile(r"(T\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?) (\d{2}:\d{2})", re.ASCII)
+_UNIT_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": WEEK_MS}
+_RELATIVE = re.compile(r"([+-])(\d{1,9})(ms|s|m|h|d|w)", re.ASCII)
+
+
+def parse_iso(text: str) -> int:
+    """Milliseconds since the epoch of an ISO 8601 time; without an offset it is UTC.
+
+    Raises ValueError, with a message for people, for anything else and for years before 1970 or after 9999.
+    """
+    text = _LOST_PLUS.sub(r"\1+\2", text.strip())
+    if not _ISO.fullmatch(text):
+        raise ValueError("Not an ISO 8601 time such as 2026-06-21T10:00:00Z.")
+    try:
+        moment = datetime.fromisoformat(text.upper().replace(",", "."))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        since_epoch = moment - _EPOCH
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"Not a time that exists: {error}.") from error
+    milliseconds = since_epoch // timedelta(milliseconds=1)
+    if not 0 <= milliseconds <= MAX_MS:
+        raise ValueError("The year must be from 1970 to 9999.")
+    return milliseconds
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """A time given absolutely (ISO 8601) or relative to now: ``now``, ``-24h``, ``+5m``. Raises ValueError."""
+    text = text.strip()
+    if text.lower() == "now":
+        return now_ms
+    relative = _RELATIVE.fullmatch(text)
+    if relative is None:
+        return parse_iso(text)
+    sign, amount, unit = relative.groups()
+    moment = now_ms + (1 if sign == "+" else -1) * int(amount) * _UNIT_MS[unit]
+    if not 0 <= moment <= MAX_MS:
+        raise ValueError("The year must be from 1970 to 9999.")
+    return moment
+
+
+def format_ms(milliseconds: int) -> str:
+    """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``."""
+    return (_NAIVE_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
+
+
+def format_optional_ms(milliseconds: int | None) -> str | None:
+    """`format_ms`, with None for None."""
+    return None if milliseconds is None else format_ms(milliseconds)
+
+
+MAX_MS = (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+"""The last millisecond of the year 9999, the latest time that the service takes."""

@@ -1,0 +1,191 @@
+"""Organizations and keys on the command line: ``obs org``, ``obs key``, ``obs sign-in``."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from flask import Flask
+from flask.testing import FlaskCliRunner
+
+from obs import cli
+from obs.tenancy import keys, store
+from obs.tenancy.auth import Tenancy
+from tests.conftest import KeyClient
+from tests.tenancy.conftest import Obs
+
+PING = "/api/v1/heartbeat/backup/ping"
+
+
+def test_from_nothing_to_a_key_that_works(obs: Obs, app: Flask, tenancy: Tenancy) -> None:
+    assert obs("org", "create", "acme").exit_code == 0
+    made = obs("key", "create", "acme", "--label", "ci")
+    assert made.exit_code == 0
+    assert re.fullmatch(r"obs_acme_[0-9A-Za-z]{32}\n", made.stdout)
+    tenancy.keyring.reload()
+    assert app.test_client().post(PING, headers={"X-API-Key": made.stdout.strip()}).status_code == 200
+
+
+def test_organizations_are_listed_by_name(obs: Obs) -> None:
+    for name in ("globex", "acme"):
+        obs("org", "create", name)
+    listed = obs("org", "list")
+    assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == ["acme", "globex"]
+
+
+@pytest.mark.parametrize("name", ["", "-a", "Acme", "a_b", "a/b", "..", "a" * 64, "a b", "ä", "a\n"])
+def test_what_is_no_name_of_an_organization(obs: Obs, tmp_path: Path, name: str) -> None:
+    made = obs("org", "create", "--", name)
+    assert made.exit_code == 1
+    assert "Error:" in made.stderr
+    assert obs("org", "list").stdout == ""
+    assert not list((tmp_path / "instance").rglob("tenants/*.db"))
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-", "a" * 63])
+def test_what_an_organization_may_be_called(obs: Obs, name: str) -> None:
+    assert obs("org", "create", name).exit_code == 0
+
+
+def test_an_organization_is_made_once(obs: Obs) -> None:
+    obs("org", "create", "acme")
+    key = obs("key", "create", "acme", "--label", "x").stdout
+    again = obs("org", "create", "acme")
+    assert (again.exit_code, again.stderr) == (1, "Error: There is an organization 'acme' already.\n")
+    assert obs("key", "list", "acme").stdout.count("\n") == 1
+    assert key
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("org", "delete", "nobody", "--yes"),
+        ("key", "create", "nobody", "--label", "x"),
+        ("key", "list", "nobody"),
+        ("sign-in", "nobody"),
+    ],
+)
+def test_an_unknown_organization(obs: Obs, arguments: tuple[str, ...]) -> None:
+    answer = obs(*arguments)
+    assert answer.exit_code == 1
+    assert "There is no organization 'nobody'. List them with: obs org list" in answer.stderr
+
+
+def test_scopes_and_expiry_of_a_key(obs: Obs, tenancy: Tenancy) -> None:
+    obs("org", "create", "acme")
+    obs("key", "create", "acme", "--label", "all")
+    obs("key", "create", "acme", "--label", "two", "--scope", "query:read", "--scope", "admin", "--scope", "admin")
+    obs("key", "create", "acme", "--label", "brief", "--expires", "+30d")
+    with tenancy.control.read() as db:
+        everything, two, brief = store.keys_of(db, "acme")
+    assert everything.scopes == keys.DEFAULT_SCOPES
+    assert two.scopes == ("query:read", "admin")
+    assert brief.expires_at is not None
+    assert brief.expires_at - brief.created_at == 30 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--label", "", "1 to 200 characters"),
+        ("--label", "x" * 201, "1 to 200 characters"),
+        ("--expires", "2020-01-01", "in the future"),
+        ("--expires", "-1h", "in the future"),
+        ("--expires", "soon", "ISO 8601"),
+        ("--scope", "root", "root"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused(obs: Obs, option: str, value: str, problem: str) -> None:
+    obs("org", "create", "acme")
+    label = () if option == "--label" else ("--label", "x")
+    made = obs("key", "create", "acme", *label, option, value)
+    assert made.exit_code != 0
+    assert problem in made.stderr
+    assert made.stdout == ""
+    assert obs("key", "list", "acme").stdout == ""
+
+
+def test_keys_are_listed_with_their_state(obs: Obs, new_client: Callable[..., KeyClient], tenancy: Tenancy) -> None:
+    new_client("acme", "query:read")
+    obs("key", "create", "acme", "--label", "second")
+    assert obs("key", "revoke", "2").exit_code == 0
+    listed = [line.split("\t") for line in obs("key", "list", "acme").stdout.splitlines()]
+    assert listed == [
+        ["1", "test", "query:read", "valid", "never used"],
+        ["2", "second", " ".join(keys.DEFAULT_SCOPES), "revoked", "never used"],
+    ]
+    with tenancy.control.read() as db:
+        assert all(key not in str(listed) for key in map(str, db.execute("SELECT sha256 FROM api_keys").fetchall()))
+
+
+def test_a_key_is_revoked_once(obs: Obs) -> None:
+    obs("org", "create", "acme")
+    obs("key", "create", "acme", "--label", "x")
+    assert obs("key", "revoke", "1").exit_code == 0
+    again = obs("key", "revoke", "1")
+    assert (again.exit_code, again.stderr) == (1, "Error: There is no valid key of the id 1.\n")
+
+
+def test_deleting_asks_first(obs: Obs, tmp_path: Path) -> None:
+    obs("org", "create", "acme")
+    assert obs("org", "delete", "acme", typed="n\n").exit_code == 1
+    assert "acme" in obs("org", "list").stdout
+    assert obs("org", "delete", "acme", typed="y\n").exit_code == 0
+    assert obs("org", "list").stdout == ""
+
+
+def test_a_sign_in_link_works_once(obs: Obs, app: Flask) -> None:
+    obs("org", "create", "acme")
+    link = obs("sign-in", "acme").stdout.strip()
+    assert link.startswith("http://127.0.0.1:8080/sign-in/")
+    path = link.removeprefix("http://127.0.0.1:8080")
+    assert app.test_client().get(path).status_code == 302
+    assert app.test_client().get(path).status_code == 401
+
+
+def test_the_option_decides_which_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the command or behind it, and over OBS_INSTANCE."""
+    monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "of the environment"))
+    run = CliRunner().invoke
+    before, behind = str(tmp_path / "before"), str(tmp_path / "behind")
+    assert run(cli.main, ["org", "create", "e"]).exit_code == 0
+    assert run(cli.main, ["--instance", before, "org", "create", "b"]).exit_code == 0
+    assert run(cli.main, ["org", "create", "a", "--instance", behind]).exit_code == 0
+    assert run(cli.main, ["--instance", before, "org", "create", "a2", "--instance", behind]).exit_code == 0
+    made = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.db") if path.name != "control.db"}
+    assert made == {
+        "of the environment/tenants/e.db",
+        "before/tenants/b.db",
+        "behind/tenants/a.db",
+        "behind/tenants/a2.db",
+    }
+
+
+def test_commands_of_the_application_work_on_its_instance(
+    app: Flask, runner: FlaskCliRunner, tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``flask org create`` and its like."""
+    monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "elsewhere"))
+    made = runner.invoke(args=["org", "create", "acme"])
+    assert made.exit_code == 0, made.output
+    assert tenancy.keyring.organizations() == ["acme"]
+    key = runner.invoke(args=["key", "create", "acme", "--label", "x"]).stdout.strip()
+    tenancy.keyring.reload()
+    assert app.test_client().post(PING, headers={"X-API-Key": key}).status_code == 200
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("command", [("org", "list"), ("key", "list", "acme"), ("sign-in", "acme")])
+def test_troubles_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    folder = tmp_path / "instance"
+    folder.mkdir()
+    (folder / "control.db").write_bytes(b"not a database at all" * 100)
+    answer = CliRunner().invoke(cli.main, ["--instance", str(folder), *command])
+    assert answer.exit_code == 1
+    assert re.fullmatch(r"Error: [^\n]+\n", answer.stderr)
+    (folder / "control.db").unlink()
+    (folder / "config.toml").write_text("port = 'x'")
+    answer = CliRunner().invoke(cli.main, ["--instance", str(folder), *command])
+    assert answer.exit_code == 1
+    assert re.fullmatch(r"Error: port in [^\n]+ must be a whole number, and is 'x'\n", answer.stderr)

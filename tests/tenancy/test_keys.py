@@ -1,0 +1,194 @@
+"""Keys over HTTP: made, listed without their secret, expired, revoked, last used."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.tenancy import keys, store
+from obs.tenancy.auth import Tenancy
+from tests.conftest import Clock, KeyClient
+
+KEYS = "/api/v1/keys"
+PING = "/api/v1/heartbeat/backup/ping"
+
+
+@pytest.fixture
+def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
+    return new_client("acme", "admin")
+
+
+def _with(app: Flask, key: str) -> KeyClient:
+    client = app.test_client()
+    assert isinstance(client, KeyClient)
+    client.key = key
+    return client
+
+
+def _make(admin: KeyClient, **fields: Any) -> dict[str, Any]:
+    answer = admin.post(KEYS, json={"label": "test", **fields})
+    assert answer.status_code == 201, answer.json
+    assert isinstance(answer.json, dict)
+    return answer.json
+
+
+def test_a_key_just_made_works_and_is_shown_once(app: Flask, admin: KeyClient, tenancy: Tenancy) -> None:
+    made = _make(admin, label="backup server")
+    assert re.fullmatch(r"obs_acme_[0-9A-Za-z]{32}", made["key"])
+    assert made["label"] == "backup server"
+    assert made["scopes"] == ["heartbeat:write", "annotations:read", "annotations:write", "query:read"]
+    assert (made["created_at"], made["expires_at"]) == ("2026-06-21T10:00:00.000Z", None)
+    assert _with(app, made["key"]).post(PING).status_code == 200
+    listed = admin.get(KEYS)
+    assert made["key"] not in listed.get_data(as_text=True)
+    with tenancy.control.read() as db:
+        stored = [bytes(row[0]) for row in db.execute("SELECT sha256 FROM api_keys")]
+    assert keys.digest(made["key"]) in stored
+    for file in tenancy.control.path.parent.glob("control.db*"):
+        assert made["key"].encode() not in file.read_bytes()
+
+
+def test_keys_are_listed_oldest_first_the_revoked_ones_too(admin: KeyClient, clock: Clock) -> None:
+    first = _make(admin, label="first", scopes=["heartbeat:write"])
+    second = _make(admin, label="second", expires_at="2026-07-01T00:00:00Z")
+    clock.advance(minutes=1)
+    assert admin.delete(f"{KEYS}/{first['id']}").status_code == 204
+    listed = admin.get(KEYS).json
+    assert listed is not None
+    assert listed["keys"][1:] == [
+        {
+            "id": first["id"],
+            "label": "first",
+            "scopes": ["heartbeat:write"],
+            "created_at": "2026-06-21T10:00:00.000Z",
+            "expires_at": None,
+            "revoked_at": "2026-06-21T10:01:00.000Z",
+            "last_used_at": None,
+        },
+        {
+            "id": second["id"],
+            "label": "second",
+            "scopes": list(keys.DEFAULT_SCOPES),
+            "created_at": "2026-06-21T10:00:00.000Z",
+            "expires_at": "2026-07-01T00:00:00.000Z",
+            "revoked_at": None,
+            "last_used_at": None,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "label"),
+        ({"label": ""}, "label"),
+        ({"label": "x" * 201}, "label"),
+        ({"label": 7}, "label"),
+        ({"label": "\ud800"}, "label"),
+        ({"label": "x", "scopes": []}, "scopes"),
+        ({"label": "x", "scopes": ["root"]}, "scopes"),
+        ({"label": "x", "scopes": "admin"}, "scopes"),
+        ({"label": "x", "expires_at": "2026-06-21T10:00:00Z"}, "expires_at"),
+        ({"label": "x", "expires_at": "tomorrow"}, "expires_at"),
+        ({"label": "x", "org": "globex"}, "org"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused(admin: KeyClient, fields: dict[str, Any], field: str) -> None:
+    answer = admin.post(KEYS, json=fields)
+    assert answer.status_code == 422
+    assert answer.json is not None
+    assert field in answer.json["errors"]["json"]
+    assert len(admin.get(KEYS).json["keys"]) == 1  # type: ignore[index]
+
+
+def test_a_scope_given_twice_is_one(admin: KeyClient) -> None:
+    assert _make(admin, scopes=["query:read", "query:read"])["scopes"] == ["query:read"]
+
+
+def test_a_key_expires_at_its_moment(app: Flask, admin: KeyClient, clock: Clock) -> None:
+    client = _with(app, _make(admin, expires_at="2026-06-21T11:00:00Z")["key"])
+    clock.advance(hours=1, ms=-1)
+    assert client.post(PING).status_code == 200
+    clock.advance(ms=1)
+    assert client.post(PING).status_code == 401
+
+
+def test_missing_unknown_revoked_and_expired_keys(app: Flask, admin: KeyClient, clock: Clock) -> None:
+    revoked, expired = _make(admin), _make(admin, expires_at="2026-06-21T10:00:01Z")
+    admin.delete(f"{KEYS}/{revoked['id']}")
+    clock.advance(seconds=1)
+    answers = [
+        _with(app, key).post(PING)
+        for key in ("obs_acme_" + "a" * 32, "nonsense", "\xff'--", revoked["key"], expired["key"])
+    ]
+    missing = app.test_client().post(PING)
+    for answer in (*answers, missing):
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"] == "ApiKey"
+    assert len({answer.get_data() for answer in answers}) == 1
+    assert missing.json is not None
+    assert "missing" in missing.json["message"]
+
+
+def test_a_key_is_checked_before_the_body_is_read(app: Flask) -> None:
+    assert app.test_client().post("/api/v1/heartbeat/start", data=b"{").status_code == 401
+
+
+def test_a_revoked_key_is_refused_at_once(app: Flask, admin: KeyClient) -> None:
+    made = _make(admin)
+    client = _with(app, made["key"])
+    assert client.post(PING).status_code == 200
+    assert admin.delete(f"{KEYS}/{made['id']}").status_code == 204
+    assert client.post(PING).status_code == 401
+    again = admin.delete(f"{KEYS}/{made['id']}")
+    assert again.status_code == 404
+    assert again.json is not None
+    assert again.json["error"] == "key_not_found"
+
+
+def test_a_key_of_another_organization_cannot_be_revoked(
+    admin: KeyClient, new_client: Callable[..., KeyClient]
+) -> None:
+    made = _make(admin)
+    other = new_client("globex", "admin")
+    assert other.delete(f"{KEYS}/{made['id']}").status_code == 404
+    listed = admin.get(KEYS).json
+    assert listed is not None
+    assert listed["keys"][-1]["revoked_at"] is None
+    assert len(other.get(KEYS).json["keys"]) == 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("key_id", ["0", "9223372036854775807", "9223372036854775808", "-1", "x"])
+def test_revoking_what_is_no_key(admin: KeyClient, key_id: str) -> None:
+    assert admin.delete(f"{KEYS}/{key_id}").status_code == 404
+
+
+def test_the_last_use_is_seen_at_once_and_written_down_later(
+    app: Flask, admin: KeyClient, clock: Clock, tenancy: Tenancy, other_process: Tenancy
+) -> None:
+    made = _make(admin)
+    clock.advance(minutes=5)
+    _with(app, made["key"]).post(PING)
+    listed = admin.get(KEYS).json
+    assert listed is not None
+    assert listed["keys"][-1]["last_used_at"] == "2026-06-21T10:05:00.000Z"
+
+    def written() -> int | None:
+        with other_process.control.read() as db:
+            return store.keys_of(db, "acme")[-1].last_used_at
+
+    assert written() is None
+    app.extensions["obs.background"].tasks["last use of keys"].run()
+    assert written() == clock.now_ms
+    listed = admin.get(KEYS).json
+    assert listed is not None
+    assert listed["keys"][-1]["last_used_at"] == "2026-06-21T10:05:00.000Z"
+
+
+def test_a_refused_key_is_not_used(app: Flask, admin: KeyClient, clock: Clock) -> None:
+    made = _make(admin, expires_at="2026-06-21T10:01:00Z")
+    clock.advance(hours=1)
+    _with(app, made["key"]).post(PING)
+    assert admin.get(KEYS).json["keys"][-1]["last_used_at"] is None  # type: ignore[index]

@@ -1,0 +1,123 @@
+"""Deleting an organization and making another of the same name, also while a server has the file open."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from obs.tenancy import instance, store
+from obs.tenancy.auth import Tenancy
+from tests.conftest import KeyClient
+from tests.tenancy.conftest import Obs
+
+PING = "/api/v1/heartbeat/backup/ping"
+JOBS = "/api/v1/jobs"
+
+
+def _client(app: Flask, key: str) -> KeyClient:
+    client = app.test_client()
+    assert isinstance(client, KeyClient)
+    client.key = key
+    return client
+
+
+def _new_key(obs: Obs, tenancy: Tenancy) -> str:
+    made = obs("key", "create", "acme", "--label", "x")
+    assert made.exit_code == 0, made.output
+    tenancy.keyring.reload()
+    return made.stdout.strip()
+
+
+def _names(client: KeyClient) -> list[str]:
+    answer = client.get(JOBS)
+    assert answer.json is not None
+    return [job["name"] for job in answer.json["jobs"]]
+
+
+def test_deleting_takes_the_keys_and_the_file(obs: Obs, client: KeyClient, tenancy: Tenancy, tmp_path: Path) -> None:
+    client.post(PING)
+    assert obs("org", "delete", "acme", "--yes").exit_code == 0
+    tenancy.keyring.reload()
+    assert client.post(PING).status_code == 401
+    assert not list((tmp_path / "instance" / "tenants").glob("acme.db*"))
+
+
+def test_one_made_anew_begins_empty_while_the_old_file_is_open(
+    app: Flask, obs: Obs, client: KeyClient, tenancy: Tenancy
+) -> None:
+    client.post(PING)
+    obs("org", "delete", "acme", "--yes")
+    obs("org", "create", "acme")
+    again = _client(app, _new_key(obs, tenancy))
+    assert _names(again) == []
+    assert again.post("/api/v1/heartbeat/new/ping").status_code == 200
+    assert _names(again) == ["new"]
+
+
+def test_what_one_made_anew_records_outlives_the_server(
+    make_app: Callable[..., Flask], app: Flask, obs: Obs, client: KeyClient, tenancy: Tenancy
+) -> None:
+    """The server holds the old file, and its write-ahead log by name, until it lets go of it."""
+    client.post(PING)
+    with tenancy.databases.read("acme"):  # a slow reader of the old file, that outlasts the change
+        obs("org", "delete", "acme", "--yes")
+        obs("org", "create", "acme")
+        key = _new_key(obs, tenancy)
+        _client(app, key).post("/api/v1/heartbeat/one/ping")
+    for name in ("two", "three"):
+        assert _client(app, key).post(f"/api/v1/heartbeat/{name}/ping").status_code == 200
+    other = make_app()
+    assert _names(_client(other, key)) == ["one", "three", "two"]
+    instance.close(tenancy)
+    assert _names(_client(make_app(), key)) == ["one", "three", "two"]
+
+
+def test_a_file_opened_between_deleting_and_making_anew_is_let_go(
+    make_app: Callable[..., Flask], app: Flask, obs: Obs, client: KeyClient, tenancy: Tenancy
+) -> None:
+    client.post(PING)
+    obs("org", "delete", "acme", "--yes")
+    tenancy.keyring.reload()
+    tenancy.databases.create("acme")
+    tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM jobs"))  # a request still under way
+    tenancy.databases.path("acme").unlink()
+    obs("org", "create", "acme")
+    key = _new_key(obs, tenancy)
+    assert _client(app, key).post(PING).status_code == 200
+    assert _names(_client(make_app(), key)) == ["backup"]
+
+
+def test_an_organization_whose_file_cannot_be_removed_is_not_deleted(
+    obs: Obs, client: KeyClient, tenancy: Tenancy
+) -> None:
+    """Or another one of the name would find the file."""
+    tenancy.databases.forget("acme")
+    tenancy.databases.path("acme").unlink()
+    tenancy.databases.path("acme").mkdir()
+    refused = obs("org", "delete", "acme", "--yes")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: ")
+    assert obs("org", "list").stdout.startswith("acme\t")
+
+
+def test_the_first_start_makes_no_file_where_there_are_organizations(client: KeyClient, tenancy: Tenancy) -> None:
+    assert instance.make_first_organization(tenancy) is None
+    assert not tenancy.databases.path("default").exists()
+
+
+def test_two_first_starts_make_one_organization(tenancy: Tenancy, other_process: Tenancy) -> None:
+    made = [instance.make_first_organization(each) for each in (tenancy, other_process)]
+    assert made[0] is not None
+    assert made[1] is None
+    assert tenancy.databases.path("default").exists()
+    with tenancy.control.read() as db:
+        assert [organization.slug for organization in store.organizations(db)] == ["default"]
+
+
+@pytest.mark.parametrize("folder", ["tenants", "."])
+def test_the_files_are_readable_by_us_alone(client: KeyClient, tmp_path: Path, folder: str) -> None:
+    client.post(PING)
+    secret = tmp_path / "instance" / "secret_key"
+    assert secret.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "instance" / "tenants").stat().st_mode & 0o077 == 0

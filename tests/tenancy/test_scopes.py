@@ -1,0 +1,74 @@
+"""What a key may do: every route needs one scope, and admin may do everything."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from obs.tenancy.keys import SCOPES
+from tests.conftest import KeyClient
+
+HEARTBEAT = "/api/v1/heartbeat"
+ROUTES = [
+    *(("POST", f"{HEARTBEAT}/backup/{kind}", "heartbeat:write") for kind in ("start", "log", "end", "ping")),
+    ("GET", f"{HEARTBEAT}/backup/ping", "heartbeat:write"),
+    *(("POST", f"{HEARTBEAT}/{kind}", "heartbeat:write") for kind in ("start", "log", "end", "ping")),
+    ("GET", "/api/v1/jobs", "query:read"),
+    ("GET", "/api/v1/jobs/backup", "query:read"),
+    ("GET", "/api/v1/jobs/backup/runs", "query:read"),
+    ("GET", "/api/v1/runs/1", "query:read"),
+    ("DELETE", "/api/v1/jobs/backup", "admin"),
+    ("GET", "/api/v1/keys", "admin"),
+    ("POST", "/api/v1/keys", "admin"),
+    ("DELETE", "/api/v1/keys/999", "admin"),
+]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_scope_opens_its_routes_and_no_other(new_client: Callable[..., KeyClient], scope: str) -> None:
+    client = new_client("acme", scope)
+    for method, path, needed in ROUTES:
+        answer = client.open(path, method=method)
+        if scope in (needed, "admin"):
+            assert answer.status_code not in (401, 403), (method, path)
+        else:
+            assert answer.status_code == 403, (method, path)
+            assert answer.json is not None
+            assert answer.json["error"] == "missing_scope"
+            assert needed in answer.json["message"]
+
+
+def test_a_key_made_without_scopes_may_do_all_but_manage(client: KeyClient) -> None:
+    for method, path, needed in ROUTES:
+        refused = client.open(path, method=method).status_code == 403
+        assert refused == (needed == "admin"), (method, path)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/api/openapi.json", "/api/docs/"])
+def test_what_needs_no_key(app: Flask, path: str) -> None:
+    assert app.test_client().get(path).status_code in (200, 503)
+
+
+def test_the_document_names_the_scope_of_every_operation(app: Flask) -> None:
+    document = app.test_client().get("/api/openapi.json").json
+    assert document is not None
+    for method, path, needed in ROUTES:
+        shape = path.replace("/backup", "/{job_name}").replace("/runs/1", "/runs/{number}").replace("/999", "/{key_id}")
+        assert document["paths"][shape][method.lower()]["x-scope"] == needed
+
+
+def test_every_operation_refuses_a_key_with_all_other_scopes(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+    document = app.test_client().get("/api/openapi.json").json
+    assert document is not None
+    clients = {
+        scope: new_client("acme", *(other for other in SCOPES if other not in (scope, "admin"))) for scope in SCOPES
+    }
+    checked = 0
+    for shape, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if method in ("get", "post", "put", "patch", "delete"):
+                path = re.sub(r"{\w+}", "1", shape)
+                assert clients[operation["x-scope"]].open(path, method=method).status_code == 403, (method, shape)
+                checked += 1
+    assert checked >= len(ROUTES)

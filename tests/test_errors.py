@@ -1,0 +1,182 @@
+"""Every answer under /api/ that is not a success has the one shape, whatever refused it and wherever."""
+
+import logging
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from werkzeug.http import HTTP_STATUS_CODES
+from werkzeug.test import TestResponse
+
+from obs.errors import ERROR_WORDS
+from obs.tenancy.auth import EXTENSION, Tenancy
+from tests.conftest import Clock, KeyClient
+
+OPTIONAL = {"errors": dict, "hint": str, "request_id": str}
+PING = "/api/v1/heartbeat/backup/ping"
+VALUES = {"job_name": "backup"}
+OPEN_TO_ALL = ("/api/docs", "/api/openapi.json")
+
+
+def assert_shape(answer: TestResponse, status: int, word: str | None = None) -> dict[str, Any]:
+    """The body of an error, whose every part has been checked."""
+    body = answer.json
+    assert isinstance(body, dict), answer.get_data()
+    assert answer.status_code == status, body
+    assert answer.mimetype == "application/json"
+    assert (body["code"], body["status"]) == (status, HTTP_STATUS_CODES[status])
+    assert ERROR_WORDS[body["error"]].status == status
+    assert word is None or body["error"] == word
+    assert body["message"]
+    assert isinstance(body["message"], str)
+    for name in body.keys() - {"code", "status", "error", "message"}:
+        assert isinstance(body[name], OPTIONAL[name])
+        assert body[name]
+    return body
+
+
+def _routes(app: Flask) -> Iterator[tuple[str, str]]:
+    """Method and path of every route under /api/ that needs a key."""
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/api/") and not rule.rule.startswith(OPEN_TO_ALL):
+            path = re.sub(r"<(?:[^:<>]*:)?(\w+)>", lambda found: VALUES.get(found[1], "1"), rule.rule)
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+                yield method, path
+
+
+def test_the_walk_finds_the_routes(app: Flask) -> None:
+    found = set(_routes(app))
+    assert {("POST", PING), ("GET", PING), ("GET", "/api/v1/jobs/backup/runs"), ("DELETE", "/api/v1/keys/1")} <= found
+    assert len(found) >= 17
+
+
+def test_every_route_refuses_a_call_without_a_valid_key(app: Flask) -> None:
+    for method, path in _routes(app):
+        for headers in ({}, {"X-API-Key": ""}, {"X-API-Key": "obs_acme_" + "0" * 32}):
+            answer = app.test_client().open(path, method=method, headers=headers)
+            assert_shape(answer, 401, "unauthorized")
+            assert answer.headers["WWW-Authenticate"] == "ApiKey"
+
+
+def test_every_route_refuses_another_organizations_address(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+    client = new_client("acme", "admin")
+    for method, path in _routes(app):
+        assert_shape(client.open(f"/in/globex{path}", method=method), 403, "wrong_organization")
+
+
+def test_every_route_has_methods_that_it_does_not_take(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+    client = new_client("acme", "admin")
+    for path in {path for _, path in _routes(app)}:
+        answer = client.open(path, method="TRACE")
+        assert_shape(answer, 405, "method_not_allowed")
+        taken = {method for method, other in _routes(app) if other == path}
+        assert taken <= set(re.split(", *", answer.headers["Allow"]))
+
+
+def test_every_route_with_a_body_refuses_what_is_no_json(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+    client = new_client("acme", "admin")
+    with_json = {
+        (method, path)
+        for method, path in _routes(app)
+        if method in ("POST", "PUT", "PATCH") and not re.search(r"/heartbeat/backup/", path)
+    }
+    assert ("POST", "/api/v1/keys") in with_json
+    for method, path in with_json:
+        send = {"path": path, "method": method}
+        assert_shape(client.open(data=b"{", content_type="application/json", **send), 400, "invalid_json")
+        assert_shape(client.open(data=b"{}", content_type="text/plain", **send), 415, "unsupported_media_type")
+        answer = client.open(json={"no such field": 1}, **send)
+        assert_shape(answer, 422, "invalid_field")
+        big = b'{"name": "' + b"x" * (1 << 20) + b'"}'
+        assert_shape(client.open(data=big, content_type="application/json", **send), 413, "body_too_large")
+
+
+def test_every_route_tells_of_a_file_that_is_missing(
+    app: Flask, new_client: Callable[..., KeyClient], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = new_client("acme", "admin")
+    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy.databases.path("acme").unlink()
+    for method, path in _routes(app):
+        if method in ("GET", "DELETE") and not path.startswith("/api/v1/keys"):
+            answer = client.open(path, method=method)
+            assert_shape(answer, 503, "storage_unavailable")
+            assert int(answer.headers["Retry-After"]) > 0
+    answer = client.post(PING)
+    assert_shape(answer, 503, "storage_unavailable")
+    assert "acme.db is missing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/", "/api/v1", "/api/v1/nothing", "/api/v2/jobs", "/api/v1/jobs/", "/api/v1//jobs"]
+)
+def test_unknown_paths(client: KeyClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code in (404, 405, 422)
+    assert_shape(answer, answer.status_code)
+
+
+def test_an_unknown_path_needs_no_key_to_be_unknown(app: Flask) -> None:
+    body = assert_shape(app.test_client().get("/api/v1/nothing"), 404, "not_found")
+    assert "/api/v1/nothing" in body["message"]
+
+
+def test_a_fault_of_ours_has_an_id_that_the_log_holds_and_no_stack_trace(
+    app: Flask, client: KeyClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy.databases.write("acme", lambda db: db.execute("ALTER TABLE jobs RENAME TO elsewhere"))
+    with caplog.at_level(logging.ERROR):
+        answer = client.post(PING)
+    body = assert_shape(answer, 500, "internal_error")
+    assert body["request_id"] in body["message"]
+    assert answer.headers["X-Request-Id"] == body["request_id"]
+    assert "Traceback" not in answer.get_data(as_text=True)
+    assert "no such table" not in answer.get_data(as_text=True)
+    assert body["request_id"] in caplog.text
+    assert "no such table" in caplog.text
+
+
+def test_a_locked_file(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]) -> None:
+    app = make_app(BUSY_SECONDS=0)
+    client = new_client("acme", app=app)
+    assert client.post(PING).status_code == 200
+    holder = sqlite3.connect(app.extensions[EXTENSION].databases.path("acme"), isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    answer = client.post(PING)
+    assert_shape(answer, 503, "storage_busy")
+    assert int(answer.headers["Retry-After"]) > 0
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert client.post(PING).status_code == 200
+
+
+def test_a_service_that_is_stopping(app: Flask, client: KeyClient) -> None:
+    app.extensions[EXTENSION].databases.close()
+    answer = client.post(PING)
+    assert_shape(answer, 503, "shutting_down")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_key_that_lacks_the_scope(new_client: Callable[..., KeyClient]) -> None:
+    body = assert_shape(new_client("acme", "query:read").post(PING), 403, "missing_scope")
+    assert "heartbeat:write" in body["message"]
+
+
+def test_a_field_is_named_where_it_stands(client: KeyClient, clock: Clock) -> None:
+    body = assert_shape(client.post(f"{PING}?exitcode=1"), 422, "invalid_field")
+    assert body["errors"] == {"query": {"exitcode": ["Unknown field."]}}
+    assert "exitcode" in body["message"]
+
+
+def test_pages_for_people_get_a_page(app: Flask) -> None:
+    answer = app.test_client().get("/nothing")
+    assert (answer.status_code, answer.mimetype) == (404, "text/html")
+
+
+def test_errors_under_an_ingest_address_have_the_shape_too(client: KeyClient) -> None:
+    assert_shape(client.get("/in/acme/api/v1/nothing"), 404, "not_found")
+    assert_shape(client.delete("/in/acme/api/v1/jobs"), 405, "method_not_allowed")
