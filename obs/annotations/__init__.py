@@ -1,0 +1,1 @@
+"""Annotations: markers and bands laid over charts, kept 90 days."""

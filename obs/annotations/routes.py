@@ -1,0 +1,166 @@
+"""Annotations over HTTP."""
+
+from typing import Any
+
+from flask import Response, request, url_for
+from werkzeug.datastructures import ETags
+from werkzeug.http import quote_etag
+
+from obs.annotations import rules, schemas, store
+from obs.annotations.rules import Annotation
+from obs.api import Blueprint, decode_cursor, encode_cursor, time_of_query
+from obs.errors import ServiceError, invalid_field
+from obs.tenancy.auth import caller, requires
+
+blp = Blueprint(
+    "annotations",
+    __name__,
+    url_prefix="/api/v1/annotations",
+    description="Markers and bands laid over charts, kept 90 days.",
+)
+
+_ETAG = {"ETag": {"description": "The version of the annotation.", "schema": {"type": "string"}}}
+_LOCATION = {"Location": {"description": "The path of the annotation.", "schema": {"type": "string"}}}
+_IF_MATCH = {
+    "parameters": [
+        {
+            "in": "header",
+            "name": "If-Match",
+            "description": "Do it only if this is the annotation's current ETag.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
+
+
+@blp.route("", methods=["GET"])
+@requires("annotations:read")
+@blp.arguments(schemas.AnnotationQuerySchema, location="query")
+@blp.response(200, schemas.AnnotationListSchema, example=schemas.LIST_EXAMPLE)
+def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
+    """List annotations
+
+    The newest start comes first. A band is listed when any part of it lies between start and end.
+    """
+    now_ms = caller().now_ms
+    selection = _selection(query, now_ms)
+    cursor = query["cursor"]
+    after = None if cursor is None else store.Position(*decode_cursor(cursor, int, int))
+    with caller().read() as db:
+        annotations, last = store.page(db, selection, now_ms, query["limit"], after)
+    return {"annotations": annotations, "next_cursor": None if last is None else encode_cursor(*last)}
+
+
+@blp.route("", methods=["POST"])
+@requires("annotations:write")
+@blp.arguments(schemas.AnnotationRequestSchema, example=schemas.CREATE_EXAMPLE)
+@blp.response(201, schemas.AnnotationSchema, example=schemas.EXAMPLE, headers={**_ETAG, **_LOCATION})
+@blp.alt_response(
+    200,
+    schema=schemas.AnnotationSchema,
+    example=schemas.EXAMPLE,
+    headers={**_ETAG, **_LOCATION},
+    description="The idempotency_key was sent before: the annotation that it made then.",
+)
+def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
+    """Create an annotation
+
+    A name and a title are enough: a marker at this moment.
+    """
+    context = caller()
+    draft = rules.draft(fields, context.now_ms)
+    annotation, is_new = context.write(lambda db: store.add(db, draft, context.now_ms))
+    location = url_for("annotations.get_annotation", annotation_id=annotation.id)
+    return annotation, 201 if is_new else 200, {**_etag(annotation), "Location": location}
+
+
+@blp.route("/prefixes", methods=["GET"])
+@requires("annotations:read")
+@blp.response(200, schemas.AnnotationPrefixListSchema, example=schemas.PREFIXES_EXAMPLE)
+def list_prefixes() -> dict[str, Any]:
+    """List the prefixes of names
+
+    A prefix is a name up to and including its first slash, or all of a name without one.
+    """
+    with caller().read() as db:
+        return {"prefixes": store.prefixes(db, caller().now_ms)}
+
+
+@blp.route("/<int:annotation_id>", methods=["GET"])
+@requires("annotations:read")
+@blp.response(200, schemas.AnnotationSchema, example=schemas.EXAMPLE, headers=_ETAG)
+@blp.alt_response(304, description="If-None-Match names the current version.")
+@blp.alt_response(404, schema="Error")
+def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str, str]]:
+    """Get an annotation"""
+    with caller().read() as db:
+        annotation = _known(store.find(db, annotation_id, caller().now_ms), annotation_id)
+    if request.if_none_match.contains_weak(rules.version(annotation)):
+        return Response(status=304, headers=_etag(annotation))
+    return annotation, _etag(annotation)
+
+
+@blp.route("/<int:annotation_id>", methods=["PUT"])
+@requires("annotations:write")
+@blp.arguments(schemas.AnnotationChangesSchema, example=schemas.UPDATE_EXAMPLE)
+@blp.doc(**_IF_MATCH)
+@blp.response(200, schemas.AnnotationSchema, example=schemas.UPDATED_EXAMPLE, headers=_ETAG)
+@blp.alt_response(404, schema="Error")
+@blp.alt_response(409, schema="Error", description="It shows an incident and is kept by the service.")
+@blp.alt_response(412, schema="Error")
+def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Annotation, dict[str, str]]:
+    """Change an annotation
+
+    Only the fields that are sent change.
+    """
+    context, allowed = caller(), _if_match()
+
+    def revision(stored: Annotation) -> Annotation:
+        rules.check_editable(stored)
+        rules.check_version(stored, allowed)
+        return rules.revised(stored, changes, context.now_ms)
+
+    annotation = _known(
+        context.write(lambda db: store.revise(db, annotation_id, context.now_ms, revision)), annotation_id
+    )
+    return annotation, _etag(annotation)
+
+
+@blp.route("/<int:annotation_id>", methods=["DELETE"])
+@requires("annotations:write")
+@blp.doc(**_IF_MATCH)
+@blp.response(204)
+@blp.alt_response(404, schema="Error")
+@blp.alt_response(409, schema="Error", description="It shows an incident and is kept by the service.")
+@blp.alt_response(412, schema="Error")
+def delete_annotation(annotation_id: int) -> None:
+    """Delete an annotation"""
+    context, allowed = caller(), _if_match()
+
+    def check(stored: Annotation) -> None:
+        rules.check_editable(stored)
+        rules.check_version(stored, allowed)
+
+    _known(context.write(lambda db: store.delete(db, annotation_id, context.now_ms, check)), annotation_id)
+
+
+def _selection(query: dict[str, Any], now_ms: int) -> store.Selection:
+    start = time_of_query("start", query["start"], now_ms)
+    end = time_of_query("end", query["end"], now_ms)
+    if start is not None and end is not None and end < start:
+        raise invalid_field("query", "end", "Must not be before start.", hint="Send a later end or an earlier start.")
+    return store.Selection(start=start, end=end, name_prefix=query["name_prefix"], title_text=query["q"])
+
+
+def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:
+    if annotation is None:
+        raise ServiceError("annotation_not_found", f"There is no annotation of the id {annotation_id}.")
+    return annotation
+
+
+def _if_match() -> ETags | None:
+    return request.if_match if "If-Match" in request.headers else None
+
+
+def _etag(annotation: Annotation) -> dict[str, str]:
+    return {"ETag": quote_etag(rules.version(annotation))}

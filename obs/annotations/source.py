@@ -1,0 +1,34 @@
+"""The annotations as a source for OQL."""
+
+from obs.sources import Column, Source, Type
+from obs.times import DAY_MS
+
+RETENTION_MS = 90 * DAY_MS
+"""How long an annotation is kept, from the later of its start and its end."""
+
+LAST_MOMENT_SQL = "coalesce(annotations.end_time, annotations.start_time)"
+KEPT_SQL = f"{LAST_MOMENT_SQL} >= :now - {RETENTION_MS}"
+
+ANNOTATIONS = Source(
+    name="annotations",
+    row="an annotation",
+    time="its start_time",
+    table="annotations",
+    time_sql="annotations.start_time",
+    columns=(
+        Column("id", Type.INTEGER, "annotations.id", "The number of the annotation."),
+        Column("name", Type.TEXT, "annotations.name", "The slash-separated label, such as deploy/web."),
+        Column("title", Type.TEXT, "annotations.title", "The text shown on the marker."),
+        Column("description", Type.TEXT, "annotations.description", "A longer text."),
+        Column("url", Type.TEXT, "annotations.url", "Where to read more."),
+        Column("end_time", Type.TIME, "annotations.end_time", "Its end; null for a point."),
+        Column(
+            "duration_ms",
+            Type.DURATION,
+            "annotations.end_time - annotations.start_time",
+            "How long it lasted; null for a point.",
+        ),
+    ),
+    tables=("annotations",),
+    where=KEPT_SQL,
+)

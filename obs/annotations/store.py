@@ -1,0 +1,190 @@
+"""Annotations in the organization's file. What is past the retention is never given out, purged or not.
+
+All times are milliseconds since the Unix epoch.
+"""
+
+import sqlite3
+import sys
+import unicodedata
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import NamedTuple
+
+from obs.annotations.rules import Annotation, Draft, PrefixCount, count_prefixes, last_moment, oldest_kept
+from obs.annotations.source import LAST_MOMENT_SQL
+from obs.times import MAX_MS
+
+_STORED = tuple(field.name for field in fields(Annotation))
+_CHANGED = tuple(name for name in _STORED if name != "id")
+_SELECT = f"SELECT {', '.join(_STORED)} FROM annotations"
+_INSERT = f"INSERT INTO annotations ({', '.join(_CHANGED)}) VALUES ({', '.join(':' + name for name in _CHANGED)})"
+_UPDATE = f"UPDATE annotations SET {', '.join(f'{name} = :{name}' for name in _CHANGED)} WHERE id = :id"
+_MAX_ID = 2**63 - 1
+"""The largest id that SQLite can give a row."""
+
+
+class Position(NamedTuple):
+    """The place of an annotation in the list: the newest start comes first, then the highest id."""
+
+    start_time: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which annotations are asked for; both ends of the range belong to it, and None bounds nothing."""
+
+    start: int | None = None
+    end: int | None = None
+    name_prefix: str = ""
+    title_text: str = ""
+
+
+def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
+    """The annotation of that id; None if there is none."""
+    if annotation_id > _MAX_ID:
+        return None
+    row = db.execute(
+        f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?", (annotation_id, oldest_kept(now_ms))
+    ).fetchone()
+    return None if row is None else _annotation(row)
+
+
+def page(
+    db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: Position | None = None
+) -> tuple[list[Annotation], Position | None]:
+    """The first `limit` annotations of `selection`, newest start first, that come later in the order than `after`.
+
+    With them comes the position to go on from, or None when these were the last.
+    """
+    # Two walks down an index by start_time: what starts inside the range, and the bands that reach into it from before.
+    conditions = ""
+    parameters: dict[str, int | str | bytes] = {"limit": limit + 1}
+    parameters["from"] = max(oldest_kept(now_ms), 0 if selection.start is None else selection.start)
+    end = Position(MAX_MS if selection.end is None else selection.end, _MAX_ID)
+    parameters["before_time"], parameters["before_id"] = end if after is None else min(end, after)
+    if selection.name_prefix:
+        conditions += " AND name >= :prefix AND name < :prefix_end"
+        parameters["prefix"] = selection.name_prefix
+        parameters["prefix_end"] = _end_of_prefix(selection.name_prefix)
+    if selection.title_text:
+        conditions += " AND text_holds(title, :text)"
+        parameters["text"] = _folded(selection.title_text)
+        db.create_function("text_holds", 2, _text_holds, deterministic=True)
+    rows = db.execute(
+        f"{_SELECT} WHERE start_time >= :from"
+        f" AND (start_time, id) < (:before_time, :before_id){conditions}"
+        f" UNION ALL {_SELECT} WHERE start_time < :from AND end_time IS NOT NULL AND end_time >= :from"
+        f" AND (start_time, id) < (:before_time, :before_id){conditions}"
+        " ORDER BY start_time DESC, id DESC LIMIT :limit",
+        parameters,
+    ).fetchall()
+    annotations = [_annotation(row) for row in rows[:limit]]
+    if len(rows) <= limit:
+        return annotations, None
+    return annotations, Position(annotations[-1].start_time, annotations[-1].id)
+
+
+def prefixes(db: sqlite3.Connection, now_ms: int) -> list[PrefixCount]:
+    """The prefixes of the annotations' names with how many annotations have each, sorted by prefix."""
+    rows = db.execute(
+        f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
+    )
+    return count_prefixes((name, count) for name, count in rows)
+
+
+def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:
+    """Store `draft`; returns the annotation and True.
+
+    Where an annotation of its idempotency_key is there already, that one comes back unchanged, with False.
+    """
+    if draft.idempotency_key is not None:
+        row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (draft.idempotency_key,)).fetchone()
+        if row is not None:
+            first = _annotation(row)
+            if last_moment(first) >= oldest_kept(now_ms):
+                return first, False
+            db.execute("DELETE FROM annotations WHERE id = ?", (first.id,))
+    values = {**asdict(draft), "created_at": now_ms, "updated_at": now_ms, "by_service": False}
+    cursor = db.execute(_INSERT, values)
+    assert cursor.lastrowid is not None
+    return Annotation(**values, id=cursor.lastrowid), True
+
+
+def revise(
+    db: sqlite3.Connection, annotation_id: int, now_ms: int, revision: Callable[[Annotation], Annotation]
+) -> Annotation | None:
+    """Store what `revision` makes of the annotation of that id and return it; None if there is none.
+
+    Raises what `revision` raises.
+    """
+    stored = find(db, annotation_id, now_ms)
+    if stored is None:
+        return None
+    annotation = revision(stored)
+    db.execute(_UPDATE, asdict(annotation))
+    return annotation
+
+
+def delete(
+    db: sqlite3.Connection, annotation_id: int, now_ms: int, check: Callable[[Annotation], None]
+) -> Annotation | None:
+    """Delete the annotation of that id and return it; None if there is none. Raises what `check` raises on it."""
+    stored = find(db, annotation_id, now_ms)
+    if stored is None:
+        return None
+    check(stored)
+    db.execute("DELETE FROM annotations WHERE id = ?", (annotation_id,))
+    return stored
+
+
+def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
+    """Mark the start of something that the service itself has found; the id of the annotation."""
+    done = db.execute(
+        "INSERT INTO annotations (name, title, start_time, created_at, updated_at, by_service)"
+        " VALUES (?1, ?2, ?3, ?4, ?4, 1)",
+        (name, title, start_time, now_ms),
+    )
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:
+    """Mark the end of it."""
+    db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
+
+
+def delete_past_retention(db: sqlite3.Connection, now_ms: int, most: int) -> int:
+    """Delete up to `most` annotations that are past the retention; returns how many they were."""
+    return db.execute(
+        f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ? LIMIT ?)",
+        (oldest_kept(now_ms), most),
+    ).rowcount
+
+
+def _annotation(row: sqlite3.Row) -> Annotation:
+    values = dict(zip(_STORED, row, strict=True))
+    return Annotation(**{**values, "by_service": bool(values["by_service"])})
+
+
+def _end_of_prefix(prefix: str) -> str | bytes:
+    """The least value that sorts after every text beginning with `prefix`.
+
+    SQLite compares text by its UTF-8 bytes, which is the order of code points, and sorts every BLOB after every text.
+    """
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return b""
+    following = ord(kept[-1]) + 1
+    if following == 0xD800:  # no text holds a surrogate
+        following = 0xE000
+    return kept[:-1] + chr(following)
+
+
+def _folded(text: str) -> str:
+    """`text` without the differences of case, and of how accents are put together."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def _text_holds(text: str, folded_part: str) -> bool:
+    return folded_part in _folded(text)
