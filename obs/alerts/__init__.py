@@ -1,0 +1,1 @@
+"""Incidents: spells in which a job was in trouble."""

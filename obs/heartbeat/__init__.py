@@ -1,0 +1,1 @@
+"""Cron heartbeats: jobs, runs, schedules, what is overdue."""

@@ -1,0 +1,11 @@
+"""The HTTP routes of the heartbeat area: heartbeats in two forms, and jobs and runs."""
+
+from werkzeug.routing import BaseConverter
+
+
+class JobNameConverter(BaseConverter):
+    """A job's name in a path: anything, slashes and an empty text too; what is no name is refused with its reason."""
+
+    regex = "(?s:.*?)"
+    part_isolating = False
+    weight = 300

@@ -1,0 +1,206 @@
+"""Taking heartbeats, in both path forms. The hot path: plain views, no schema is run."""
+
+import json
+from functools import partial
+from typing import Any, cast
+
+from flask import Response, current_app, request
+
+from obs.api import Blueprint
+from obs.errors import ServiceError
+from obs.heartbeat import reading, schemas
+from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
+from obs.heartbeat.store.record import record
+from obs.heartbeat.sweep import Watch
+from obs.tenancy.auth import Caller, caller, requires
+from obs.times import DAY_MS, format_ms
+
+EXTENSION = "obs.heartbeat"
+blp = Blueprint(
+    "heartbeats",
+    __name__,
+    url_prefix="/api/v1/heartbeat",
+    description="What a scheduled job sends. The job's name stands in the path, or in the body as `name`.",
+)
+
+_HEADERS = [
+    {"in": "header", "name": name, "schema": {"type": "string", "maxLength": 200}, "description": help_text}
+    for name, help_text in (
+        ("X-Platform-Host", "The host the job runs on."),
+        ("X-Platform-Service", "The service the job belongs to."),
+        ("X-Platform-Project", "The project of that service."),
+        ("Idempotency-Key", "A call repeated with the same key within 24 hours is one event."),
+    )
+]
+_QUERY = {
+    "run_id": ({"type": "string", "maxLength": 64}, "The client's own id of the run."),
+    "time": ({"type": "string", "format": "date-time"}, "When it happened, if not now."),
+    "status": ({"type": "string", "enum": ["ok", "success", "fail", "failed", "error"]}, "How the run went."),
+    "exit_code": ({"type": "integer", "minimum": 0, "maximum": 255}, "Without a status, other than 0 is a failure."),
+    "duration_ms": (
+        {"type": "integer", "minimum": 0, "maximum": reading.MOST_DURATION_MS},
+        "Milliseconds; without it, the time since the start.",
+    ),
+}
+
+
+def _documented(kind: Kind, *, in_path: bool) -> Any:
+    """What the OpenAPI document says of a heartbeat, which flask-smorest cannot read off a plain view."""
+    end_only = () if kind is Kind.END else ("status", "exit_code", "duration_ms")
+    doc: dict[str, Any] = {
+        "parameters": [
+            *_HEADERS,
+            *(
+                {"in": "query", "name": name, "schema": schema, "description": text}
+                for name, (schema, text) in _QUERY.items()
+                if in_path and name not in end_only
+            ),
+        ],
+        "responses": {
+            "200": {
+                "description": "Recorded, and on disk.",
+                "content": {
+                    "application/json": {
+                        "schema": schemas.RecordedSchema,
+                        "example": {
+                            "job": "nightly-backup",
+                            "event": kind.name.lower(),
+                            "run_id": 42,
+                            "run_status": "open" if kind in (Kind.START, Kind.LOG) else "success",
+                            "time": "2026-06-21T10:00:00.000Z",
+                        },
+                    }
+                },
+            },
+            "413": {"$ref": "#/components/responses/DEFAULT_ERROR"},
+            "422": {"$ref": "#/components/responses/DEFAULT_ERROR"},
+            "503": {"$ref": "#/components/responses/DEFAULT_ERROR"},
+            "default": {"$ref": "#/components/responses/DEFAULT_ERROR"},
+        },
+    }
+    if not in_path:
+        schema = schemas.EndSchema if kind is Kind.END else schemas.HeartbeatSchema
+        doc["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    else:
+        text = {"schema": {"type": "string", "maxLength": reading.MOST_MESSAGE_BYTES}, "example": "copied 412 files"}
+        doc["requestBody"] = {"required": False, "content": {"text/plain": text}}
+    return blp.doc(**doc)
+
+
+@blp.route("/<job_name:job_name>/start", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.START, in_path=True)
+def start_by_path(job_name: str) -> Response:
+    """A run begins"""
+    return _by_path(Kind.START, job_name)
+
+
+@blp.route("/<job_name:job_name>/log", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.LOG, in_path=True)
+def log_by_path(job_name: str) -> Response:
+    """A message of the run; the body is its text, at most 10 KB"""
+    return _by_path(Kind.LOG, job_name)
+
+
+@blp.route("/<job_name:job_name>/end", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.END, in_path=True)
+def end_by_path(job_name: str) -> Response:
+    """A run is over"""
+    return _by_path(Kind.END, job_name)
+
+
+@blp.route("/<job_name:job_name>/ping", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.PING, in_path=True)
+def ping_by_path(job_name: str) -> Response:
+    """It ran: a whole run in one call, or a sign of life of the open run"""
+    return _by_path(Kind.PING, job_name)
+
+
+@blp.route("/<job_name:job_name>/ping", methods=["GET"])
+@requires("heartbeat:write")
+@_documented(Kind.PING, in_path=True)
+def ping_by_get(job_name: str) -> Response:
+    """The same as POST, for clients that can only GET"""
+    if request.method == "HEAD":
+        raise ServiceError(
+            "method_not_allowed", "A ping is GET or POST.", hint="It takes GET, POST.", headers={"Allow": "GET, POST"}
+        )
+    return _by_path(Kind.PING, job_name)
+
+
+@blp.route("/start", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.START, in_path=False)
+def start_by_body() -> Response:
+    """A run begins"""
+    return _by_body(Kind.START)
+
+
+@blp.route("/log", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.LOG, in_path=False)
+def log_by_body() -> Response:
+    """A message of the run"""
+    return _by_body(Kind.LOG)
+
+
+@blp.route("/end", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.END, in_path=False)
+def end_by_body() -> Response:
+    """A run is over"""
+    return _by_body(Kind.END)
+
+
+@blp.route("/ping", methods=["POST"])
+@requires("heartbeat:write")
+@_documented(Kind.PING, in_path=False)
+def ping_by_body() -> Response:
+    """It ran: a whole run in one call, or a sign of life of the open run"""
+    return _by_body(Kind.PING)
+
+
+def _by_path(kind: Kind, job_name: str) -> Response:
+    sender, current = caller(), request._get_current_object()  # type: ignore[attr-defined]
+    name, heartbeat = reading.from_path(current, kind, job_name, sender.now_ms, _oldest_ms(sender.now_ms))
+    return _record(sender, name, heartbeat, current.environ)
+
+
+def _by_body(kind: Kind) -> Response:
+    sender = caller()
+    name, heartbeat = reading.from_body(kind, sender.now_ms, _oldest_ms(sender.now_ms))
+    return _record(sender, name, heartbeat, request.environ)
+
+
+def _oldest_ms(now_ms: int) -> int:
+    return now_ms - int(current_app.config["RUN_RETENTION_DAYS"]) * DAY_MS
+
+
+def _record(sender: Caller, name: str, heartbeat: Heartbeat, environ: dict[str, Any]) -> Response:
+    recorded = sender.write(
+        partial(
+            record,
+            name=name,
+            heartbeat=heartbeat,
+            attribution=reading.attribution(environ),
+            idempotency_key=reading.idempotency_key(environ),
+            now_ms=sender.now_ms,
+        )
+    )
+    watch().note(sender.org)
+    answer = {
+        "job": name,
+        "event": KINDS[heartbeat.kind],
+        "run_id": recorded.run_id,
+        "run_status": None if recorded.run_status is None else STATUSES[recorded.run_status],
+        "time": format_ms(recorded.time),
+    }
+    return Response(json.dumps(answer), 200, {"Cache-Control": "no-store"}, content_type="application/json")
+
+
+def watch() -> Watch:
+    """Where the sweep is told that a heartbeat has come."""
+    return cast("Watch", current_app.extensions[EXTENSION])

@@ -1,0 +1,190 @@
+"""Day gates: the days on which a schedule runs at all, and what it costs to say so.
+
+A gate is data: a kind and its numbers. Days are day numbers (see clock.py). Bits are -log2 of a prior: how
+often real schedules have such a gate, split evenly over the gates of its kind.
+"""
+
+import math
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
+
+WORKDAYS = (0, 1, 2, 3, 4)
+# the working week, also as clocks far from the job's zone see it: from Sunday, or to Saturday
+_FIVE_DAYS = {
+    WORKDAYS: -math.log2(0.12),
+    (0, 1, 2, 3, 6): -math.log2(0.015),
+    (1, 2, 3, 4, 5): -math.log2(0.015),
+}
+_QUARTERLY_BITS = 3.5 + math.log2(3)
+_SOME_MONTHS_BITS = 4.0
+_LAST_BITS = 7.0
+_NTH_BITS = 7.0 + math.log2(7)
+# every n days: n phases, and the longer the step the rarer
+_STEP_BITS = -math.log2(0.02)
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_MONTH_SPAN_DAYS = 60 * 366  # a longer history is no monthly job's; it would only cost time
+
+
+def weekday(day: int) -> int:
+    """0 for Monday to 6 for Sunday."""
+    return (day + 3) % 7
+
+
+def to_date(day: int) -> date:
+    """The date of a day number, the last there is where that is beyond it."""
+    return date.fromordinal(min(day + _EPOCH_ORDINAL, date.max.toordinal()))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Days on which a schedule runs.
+
+    kind       numbers
+    every      none
+    weekdays   the weekdays, 0 is Monday
+    monthdays  the days of the month; in `months` alone where that is not empty
+    monthstep  first day and step: every n-th day of the month, begun anew each month
+    last       none: the last day of the month
+    nth        weekday, then which of it in the month (1 to 5, -1 is the last)
+    interval   step in days, and the day number modulo the step
+    """
+
+    kind: Kind = "every"
+    numbers: tuple[int, ...] = ()
+    months: tuple[int, ...] = ()
+
+    def ranks(self, days: Sequence[int]) -> list[int | None]:
+        """The place of each ascending day in the sequence of the gate's days, None where it is closed."""
+        if self.kind == "every":
+            return list(days)
+        if self.kind == "weekdays":
+            place: list[int | None] = [None] * 7
+            for position, number in enumerate(self.numbers):
+                place[number] = position
+            size = len(self.numbers)
+            return [None if (at := place[(day + 3) % 7]) is None else (day + 3) // 7 * size + at for day in days]
+        if self.kind == "interval":
+            step, phase = self.numbers
+            return [(day - phase) // step if (day - phase) % step == 0 else None for day in days]
+        first, last = to_date(days[0]), to_date(days[-1])
+        months = (first.year * 12 + first.month - 1, last.year * 12 + last.month - 1)
+        order = _order(self.kind, self.numbers, self.months, *months)
+        return [order.get(day) for day in days]
+
+    def following(self, day: int) -> int:
+        """The first of the gate's days after this one."""
+        if self.kind == "every":
+            return day + 1
+        if self.kind == "weekdays":
+            return next(day + ahead for ahead in range(1, 8) if (day + 3 + ahead) % 7 in self.numbers)
+        if self.kind == "interval":
+            step, phase = self.numbers
+            return day + step - (day - phase) % step
+        today = to_date(day)
+        month = today.year * 12 + today.month - 1
+        # February 29 may be eight years away (1896 to 1904)
+        for ahead in range(12 * 8 + 1):
+            for candidate in _month_days(self.kind, self.numbers, self.months, month + ahead):
+                if candidate > day:
+                    return candidate
+        return day + 8 * 366
+
+
+@lru_cache(maxsize=8192)
+def _month_days(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], month: int) -> tuple[int, ...]:
+    """The days of such a gate in a month (year * 12 + month - 1), as day numbers."""
+    year, number = month // 12, month % 12 + 1
+    if year > 9999 or (months and number not in months):
+        return ()
+    first = date(year, number, 1).toordinal() - _EPOCH_ORDINAL
+    length = monthrange(year, number)[1]
+    if kind == "last":
+        return (first + length - 1,)
+    if kind == "monthdays":
+        return tuple(first + n - 1 for n in numbers if n <= length)
+    if kind == "monthstep":
+        start, step = numbers
+        return tuple(range(first + start - 1, first + length, step))
+    wanted, *which = numbers
+    same = range(first + (wanted - weekday(first)) % 7, first + length, 7)
+    return tuple(sorted({same[n - 1] if n > 0 else same[-1] for n in which if n <= len(same)}))
+
+
+@lru_cache(maxsize=256)
+def _order(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], first: int, last: int) -> dict[int, int]:
+    """The place of each day of such a gate from one month to another."""
+    days = [day for month in range(first, last + 1) for day in _month_days(kind, numbers, months, month)]
+    return {day: place for place, day in enumerate(days)}
+
+
+def _choices(of: int, taken: int) -> float:
+    return math.log2(math.comb(of, taken))
+
+
+def _weekday_bits(days: tuple[int, ...]) -> float:
+    """One weekday is a weekly job and common; other sets are rare."""
+    return -math.log2(0.06 / 7) if len(days) == 1 else -math.log2(0.04 / 6) + _choices(7, len(days))
+
+
+def candidates(days: Sequence[int], span: int) -> list[tuple[Gate, float]]:
+    """The gates that hold every one of these distinct ascending days, each with its bits.
+
+    `span` is the length in days of the history they are from.
+    """
+    gates = [(Gate(), -math.log2(0.7))]
+    weekdays = tuple(sorted({weekday(day) for day in days}))
+    gates += [(Gate("weekdays", five), bits) for five, bits in _FIVE_DAYS.items() if set(weekdays) <= set(five)]
+    if len(weekdays) < 7 and weekdays not in _FIVE_DAYS:
+        gates.append((Gate("weekdays", weekdays), _weekday_bits(weekdays)))
+    if len(days) < 2:
+        return gates
+    step = math.gcd(*(day - days[0] for day in days[1:]))
+    if step > 1 and step != 7:
+        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * math.log2(step)))
+    if span < _MONTH_SPAN_DAYS:
+        gates += _monthly([to_date(day) for day in days], weekdays)
+    return gates
+
+
+def _monthday_bits(days: tuple[int, ...]) -> float | None:
+    """One to four days, or a stretch of up to half the month; None for what no schedule names."""
+    if len(days) <= 4:
+        return -math.log2(0.05) + 1.5 * (len(days) - 1) + _choices(31, len(days))
+    if len(days) <= 15 and days[-1] - days[0] == len(days) - 1:
+        return -math.log2(0.01) + 2 * math.log2(31)
+    return None
+
+
+def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
+    gates: list[tuple[Gate, float]] = []
+    monthdays = tuple(sorted({d.day for d in dates}))
+    bits = _monthday_bits(monthdays)
+    if bits is not None:
+        gates.append((Gate("monthdays", monthdays), bits))
+        months = tuple(sorted({d.month for d in dates}))
+        every = {month % 12 + 1 for month in range(months[0] - 1, months[0] + 11, 3)}
+        if len(months) > 1 and set(months) <= every and len(months) < 12:
+            gates.append((Gate("monthdays", monthdays, tuple(sorted(every))), bits + _QUARTERLY_BITS))
+        if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
+            gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + _choices(12, len(months))))
+    gates += [
+        (Gate("monthstep", ((dates[0].day - 1) % step + 1, step)), _STEP_BITS + 2 * math.log2(step))
+        for step in range(2, 16)
+        if len({(d.day - 1) % step for d in dates}) == 1
+    ]
+    if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
+        gates.append((Gate("last"), _LAST_BITS))
+    if len(weekdays) == 1:
+        which = Counter((d.day - 1) // 7 + 1 for d in dates)
+        if len(which) <= 2:
+            gates.append((Gate("nth", (weekdays[0], *sorted(which))), _NTH_BITS + _choices(5, len(which))))
+        if all(d.day + 7 > monthrange(d.year, d.month)[1] for d in dates):
+            gates.append((Gate("nth", (weekdays[0], -1)), _NTH_BITS + 1))
+    return gates

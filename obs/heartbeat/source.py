@@ -1,0 +1,147 @@
+"""The heartbeat area's sources for OQL, and the SQL that says what state a job is in at a moment (``:now``)."""
+
+from obs.heartbeat.runs import KINDS, STATUSES, Kind, Status
+from obs.sources import Column, Source, Type
+
+OVERRUNNING_SQL = (
+    "EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = 0 "
+    "AND r.started_at + jobs.overrun_after_ms <= :now)"
+)
+# What was expected of a job before its last heartbeat says nothing about the time after it.
+_LEARNED = "jobs.learned_event_id = jobs.last_event_id"
+PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
+OVERDUE_SQL = f"coalesce(jobs.overdue_from <= :now AND {_LEARNED} AND NOT {PAUSED_SQL}, 0)"
+STATE_SQL = (
+    f"CASE WHEN {PAUSED_SQL} THEN 'paused' "
+    f"WHEN jobs.last_outcome = {Status.FAILED:d} THEN 'failed' "
+    f"WHEN jobs.last_outcome = {Status.LOST:d} THEN 'lost' "
+    f"WHEN {OVERDUE_SQL} THEN 'overdue' "
+    f"WHEN {OVERRUNNING_SQL} THEN 'overrunning' "
+    f"WHEN jobs.next_expected <= :now AND {_LEARNED} THEN 'late' "
+    f"WHEN EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}) THEN 'running' "
+    "WHEN jobs.overdue_from IS NULL THEN 'new' "
+    "ELSE 'ok' END"
+)
+"""The state of a job: paused, or the loudest that holds."""
+
+AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
+
+_ATTRIBUTION = (
+    Column("host", Type.TEXT, "attributions.host", "The host it ran on (X-Platform-Host).", join="attributions"),
+    Column("service", Type.TEXT, "attributions.service", "Its service (X-Platform-Service).", join="attributions"),
+    Column("project", Type.TEXT, "attributions.project", "Its project (X-Platform-Project).", join="attributions"),
+)
+
+
+def _job(table: str) -> Column:
+    return Column(
+        "job",
+        Type.TEXT,
+        "jobs.name",
+        "The name of the job.",
+        join="jobs",
+        key=f"{table}.job_id",
+        lookup=f"SELECT jobs.name FROM jobs WHERE jobs.id = {table}.job_id",
+        driver=f"jobs CROSS JOIN {table} ON {table}.job_id = jobs.id",
+        driver_key="jobs.id",
+    )
+
+
+def _joins(table: str) -> tuple[tuple[str, str], ...]:
+    return (
+        ("jobs", f"JOIN jobs ON jobs.id = {table}.job_id"),
+        ("attributions", f"LEFT JOIN attributions ON attributions.id = {table}.attribution_id"),
+    )
+
+
+RUNS = Source(
+    name="runs",
+    row="a run",
+    time="its start",
+    table="runs",
+    time_sql="runs.started_at",
+    columns=(
+        Column("id", Type.INTEGER, "runs.id", "The number of the run."),
+        Column("run_id", Type.TEXT, "runs.run_id", "The client's own id of the run."),
+        _job("runs"),
+        Column("status", Type.TEXT, "runs.status", "open, success, failed or lost.", values=STATUSES),
+        *_ATTRIBUTION,
+        Column("exit_code", Type.INTEGER, "runs.exit_code", "The exit code that was reported."),
+        Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took."),
+        Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
+        Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it came."),
+    ),
+    tables=("runs", "jobs", "attributions"),
+    joins=_joins("runs"),
+)
+
+_EVENT = (
+    Column("run_id", Type.INTEGER, "events.run_id", "The number of the run that it belongs to."),
+    _job("events"),
+)
+_MESSAGE = Column(
+    "message",
+    Type.TEXT,
+    "events.message",
+    "The text that came with it.",
+    search="event_messages",
+    unsearched=(
+        "SELECT id FROM events WHERE instr(events.message, char(0)) > 0 "
+        "UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
+    ),
+)
+
+_EVENT_TABLES = (
+    *("events", "jobs", "attributions", "indexed_messages"),
+    *(f"event_messages{part}" for part in ("", "_config", "_data", "_idx")),
+)
+
+EVENTS = Source(
+    name="events",
+    row="a heartbeat call",
+    time="when it arrived",
+    table="events",
+    time_sql="events.received_at",
+    columns=(
+        *_EVENT,
+        Column("kind", Type.TEXT, "events.kind", "start, log, end or ping.", values=KINDS),
+        *_ATTRIBUTION,
+        _MESSAGE,
+    ),
+    tables=_EVENT_TABLES,
+    joins=_joins("events"),
+)
+
+LOGS = Source(
+    name="logs",
+    row="a log message",
+    time="when it arrived",
+    table="events",
+    time_sql="events.received_at",
+    columns=(*_EVENT, *_ATTRIBUTION, _MESSAGE),
+    tables=_EVENT_TABLES,
+    joins=_joins("events"),
+    where=f"events.kind = {Kind.LOG:d}",
+)
+
+JOBS = Source(
+    name="jobs",
+    row="a job",
+    time="its last heartbeat",
+    table="jobs",
+    time_sql="jobs.last_heartbeat_at",
+    columns=(
+        Column("job", Type.TEXT, "jobs.name", "The name of the job."),
+        Column("status", Type.TEXT, STATE_SQL, "The loudest state that holds now."),
+        *_ATTRIBUTION,
+        Column("overdue", Type.BOOLEAN, OVERDUE_SQL, "Whether a heartbeat is overdue now."),
+        Column("expected_interval_ms", Type.DURATION, "jobs.expected_interval_ms", "The usual time between runs."),
+        Column("next_expected", Type.TIME, "jobs.next_expected", "When the next heartbeat is expected."),
+        Column("avg_duration_ms", Type.DURATION, AVERAGE_DURATION_SQL, "The average duration of its runs."),
+        Column("run_count", Type.INTEGER, "jobs.run_count", "How many runs there have been."),
+    ),
+    tables=("jobs", "runs", "attributions"),
+    joins=(("attributions", "LEFT JOIN attributions ON attributions.id = jobs.attribution_id"),),
+)
+
+SOURCES = (RUNS, EVENTS, LOGS, JOBS)

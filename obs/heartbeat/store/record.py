@@ -1,0 +1,308 @@
+"""Recording heartbeats: the hot path. One call is one unit of work of at most five statements, all constant text."""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from obs.heartbeat import runs
+from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status
+from obs.times import DAY_MS
+
+IDEMPOTENCY_MS = DAY_MS
+
+
+class Attribution(NamedTuple):
+    """Where a job runs; None for what is not known."""
+
+    host: str | None
+    service: str | None
+    project: str | None
+
+    def updated(self, later: "Attribution") -> "Attribution":
+        """What holds after a call that says `later`: what it leaves out does not change."""
+        return Attribution(later.host or self.host, later.service or self.service, later.project or self.project)
+
+
+NOWHERE = Attribution(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The answer to a heartbeat. `time` is in milliseconds since the epoch."""
+
+    run_id: int | None
+    run_status: Status | None
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    id: int
+    last_heartbeat_at: int
+    next_expected: int | None
+    attribution_id: int | None
+    attribution: Attribution
+    run_attribution_id: int | None
+    run_attribution: Attribution
+
+
+_FIND = """
+    SELECT jobs.id, jobs.last_heartbeat_at, jobs.next_expected,
+           jobs.attribution_id, a.host, a.service, a.project,
+           r.attribution_id, b.host, b.service, b.project,
+           r.id, r.status, r.started_at, r.run_id {facts}
+    FROM jobs
+    LEFT JOIN runs AS r ON r.id = {run}
+    LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
+    LEFT JOIN attributions AS b ON b.id = r.attribution_id
+    WHERE jobs.name = ?1
+"""
+# A start without a run id concerns only the open run without one; the other calls fall back on an open run with one.
+_OPEN_WITHOUT_ID = (
+    "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = 0 AND o.run_id IS NULL "
+    "ORDER BY o.id DESC LIMIT 1)"
+)
+_OPEN = (
+    "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = 0 "
+    "ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)"
+)
+_NAMED = "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.run_id = ?2)"
+_REPORTED = (
+    ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = 0)"
+    ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = 2)"
+)
+_FIND_FOR_START = _FIND.format(run=_OPEN_WITHOUT_ID, facts="")
+_FIND_FOR_OTHERS = _FIND.format(run=_OPEN, facts="")
+_FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORTED)
+
+
+def record(
+    db: sqlite3.Connection,
+    name: str,
+    heartbeat: Heartbeat,
+    attribution: Attribution,
+    idempotency_key: str | None,
+    now_ms: int,
+) -> Recorded:
+    """Record a heartbeat of the job `name`, which is made if it is new."""
+    job, run = _find(db, name, heartbeat)
+    if job is not None and idempotency_key is not None:
+        first = _answer_before(db, job.id, heartbeat.kind, idempotency_key, now_ms)
+        if first is not None:
+            return first
+    action = runs.act(run, heartbeat.kind)
+    if action is Action.REPEAT:
+        assert run is not None
+        return _first_answer(db, run.id, heartbeat.kind)
+    if job is None:
+        job = _add_job(db, name, heartbeat.time, now_ms)
+    if action in (Action.ATTACH, Action.CLOSE):
+        attribution_id = _attribution_id(db, job.run_attribution_id, job.run_attribution, attribution)
+    else:
+        attribution_id = _attribution_id(db, None, NOWHERE, attribution)
+    change = _apply(db, job, run, heartbeat, action, attribution_id)
+    event = db.execute(
+        "INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message,"
+        " idempotency_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            job.id,
+            change.run_id,
+            heartbeat.kind,
+            now_ms,
+            heartbeat.time,
+            change.run_status,
+            attribution_id,
+            heartbeat.message,
+            idempotency_key,
+        ),
+    )
+    db.execute(
+        "UPDATE jobs SET last_event_id = ?1, last_heartbeat_at = max(last_heartbeat_at, ?2),"
+        " run_count = run_count + ?3, last_outcome = coalesce(?4, last_outcome),"
+        " timed_run_count = timed_run_count + (?5 IS NOT NULL),"
+        " total_duration_ms = total_duration_ms + coalesce(?5, 0),"
+        " failures_in_row = CASE ?4 WHEN 2 THEN failures_in_row + 1 WHEN 1 THEN 0 ELSE failures_in_row END,"
+        " failing_since = CASE ?4 WHEN 2 THEN coalesce(failing_since, ?2) WHEN 1 THEN NULL ELSE failing_since END,"
+        " lost_since = CASE WHEN ?4 = 3 THEN coalesce(lost_since, ?2) WHEN ?4 IS NULL THEN lost_since END,"
+        " attribution_id = ?6, overdue_since = NULL WHERE id = ?7",
+        (
+            event.lastrowid,
+            heartbeat.time,
+            change.new_runs,
+            change.outcome,
+            change.duration_ms,
+            _attribution_id(db, job.attribution_id, job.attribution, attribution),
+            job.id,
+        ),
+    )
+    return Recorded(change.run_id, change.run_status, heartbeat.time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a heartbeat did: the run it touched and that run's status, and what is to be counted with the job."""
+
+    run_id: int | None
+    run_status: Status | None
+    new_runs: int = 0
+    outcome: Status | None = None
+    duration_ms: int | None = None
+
+
+def _apply(
+    db: sqlite3.Connection,
+    job: _Job,
+    run: Run | None,
+    heartbeat: Heartbeat,
+    action: Action,
+    attribution_id: int | None,
+) -> _Change:
+    match action:
+        case Action.OPEN | Action.REPLACE:
+            if run is not None:
+                db.execute("UPDATE runs SET status = 3 WHERE id = ? AND status = 0", (run.id,))
+            run_id = _add_run(db, job, heartbeat, Status.OPEN, heartbeat.time, None, attribution_id)
+            return _Change(run_id, Status.OPEN, 1, outcome=Status.LOST if run is not None else None)
+        case Action.RECORD:
+            status = runs.outcome(heartbeat)
+            started_at = heartbeat.time - (heartbeat.duration_ms or 0)
+            run_id = _add_run(db, job, heartbeat, status, started_at, heartbeat.time, attribution_id)
+            return _Change(run_id, status, 1, outcome=status, duration_ms=heartbeat.duration_ms)
+        case Action.CLOSE:
+            assert run is not None
+            status, duration_ms = runs.outcome(heartbeat), runs.duration_of_close(run, heartbeat)
+            db.execute(
+                "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ?"
+                " WHERE id = ?",
+                (
+                    status,
+                    runs.end_of_close(run, heartbeat),
+                    duration_ms,
+                    heartbeat.exit_code,
+                    attribution_id,
+                    run.id,
+                ),
+            )
+            return _Change(run.id, status, outcome=status, duration_ms=duration_ms)
+        case Action.ATTACH:
+            assert run is not None
+            if attribution_id != job.run_attribution_id:
+                db.execute("UPDATE runs SET attribution_id = ? WHERE id = ?", (attribution_id, run.id))
+            if heartbeat.kind is Kind.START:
+                return _attach_late_start(db, run, heartbeat)
+            return _Change(run.id, run.status)
+        case _:
+            return _Change(None, None)
+
+
+def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -> _Change:
+    """The start of a run that other heartbeats have made: it tells when the run began.
+
+    After the end it tells how long the run took as well, unless the end has said so.
+    """
+    if not run.ended:
+        db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (heartbeat.time, run.id))
+        return _Change(run.id, run.status)
+    row = db.execute(
+        "UPDATE runs SET started_at = ?1, duration_ms = ended_at - ?1"
+        " WHERE id = ?2 AND duration_ms IS NULL AND ended_at >= ?1 RETURNING duration_ms",
+        (heartbeat.time, run.id),
+    ).fetchone()
+    return _Change(run.id, run.status, duration_ms=None if row is None else row[0])
+
+
+def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job | None, Run | None]:
+    if heartbeat.run_id is not None:
+        row = db.execute(_FIND_NAMED, (name, heartbeat.run_id)).fetchone()
+    elif heartbeat.kind is Kind.START:
+        row = db.execute(_FIND_FOR_START, (name,)).fetchone()
+    else:
+        row = db.execute(_FIND_FOR_OTHERS, (name,)).fetchone()
+    if row is None:
+        return None, None
+    job = _Job(row[0], row[1], row[2], row[3], Attribution(row[4], row[5], row[6]), row[7], Attribution(*row[8:11]))
+    if row[11] is None:
+        return job, None
+    started, ended = (bool(row[15]), bool(row[16])) if heartbeat.run_id is not None else (True, False)
+    return job, Run(row[11], Status(row[12]), row[13], row[14] is not None, started, ended)
+
+
+def _add_job(db: sqlite3.Connection, name: str, time: int, now_ms: int) -> _Job:
+    done = db.execute(
+        "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, ?, 0)",
+        (name, now_ms, time),
+    )
+    assert done.lastrowid is not None
+    return _Job(done.lastrowid, time, None, None, NOWHERE, None, NOWHERE)
+
+
+def _add_run(
+    db: sqlite3.Connection,
+    job: _Job,
+    heartbeat: Heartbeat,
+    status: Status,
+    started_at: int,
+    ended_at: int | None,
+    attribution_id: int | None,
+) -> int:
+    expected = job.next_expected if job.next_expected and job.next_expected > job.last_heartbeat_at else None
+    late_ms = max(0, heartbeat.time - expected) if expected is not None else None
+    done = db.execute(
+        "INSERT INTO runs (job_id, run_id, status, started_at, ended_at, duration_ms, exit_code, heartbeat_at, late_ms,"
+        " attribution_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            job.id,
+            heartbeat.run_id,
+            status,
+            started_at,
+            ended_at,
+            heartbeat.duration_ms,
+            heartbeat.exit_code,
+            heartbeat.time,
+            late_ms,
+            attribution_id,
+        ),
+    )
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def _attribution_id(db: sqlite3.Connection, known_id: int | None, known: Attribution, said: Attribution) -> int | None:
+    """The id of `known` as updated by what a call `said`."""
+    if said == NOWHERE:
+        return known_id
+    updated = known.updated(said)
+    if updated == known:
+        return known_id
+    values = tuple(value or "" for value in updated)
+    find = (
+        "SELECT id FROM attributions"
+        " WHERE coalesce(host, '') = ? AND coalesce(service, '') = ? AND coalesce(project, '') = ?"
+    )
+    row = db.execute(find, values).fetchone()
+    if row is not None:
+        found: int = row[0]
+        return found
+    return db.execute("INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)", updated).lastrowid
+
+
+def _answer_before(
+    db: sqlite3.Connection, job_id: int, kind: Kind, idempotency_key: str, now_ms: int
+) -> Recorded | None:
+    row = db.execute(
+        "SELECT run_id, run_status, time FROM events"
+        " WHERE job_id = ? AND idempotency_key = ? AND kind = ? AND received_at > ?",
+        (job_id, idempotency_key, kind, now_ms - IDEMPOTENCY_MS),
+    ).fetchone()
+    return None if row is None else _recorded(row)
+
+
+def _first_answer(db: sqlite3.Connection, run_id: int, kind: Kind) -> Recorded:
+    row = db.execute(
+        "SELECT run_id, run_status, time FROM events WHERE run_id = ? AND kind = ? ORDER BY id LIMIT 1", (run_id, kind)
+    ).fetchone()
+    return _recorded(row)
+
+
+def _recorded(row: sqlite3.Row) -> Recorded:
+    return Recorded(row[0], None if row[1] is None else Status(row[1]), row[2])

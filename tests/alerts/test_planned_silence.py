@@ -1,0 +1,160 @@
+"""Pauses, maintenance windows, downtime of the service and steps of its clock: silence that means nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs import background
+from obs.tenancy import auth
+from obs.times import format_ms, parse_iso
+from tests.alerts.conftest import Job
+from tests.conftest import Clock, KeyClient
+
+JOB = "/api/v1/jobs/backup"
+
+
+def test_a_paused_job_is_not_overdue_until_it_is_resumed(job: Job, admin: KeyClient, clock: Clock) -> None:
+    answer = admin.patch(JOB, json={"paused": True}).json
+    assert answer is not None
+    assert (answer["status"], answer["paused"], answer["paused_until"]) == ("paused", True, None)
+    clock.advance(days=3)
+    job.sweep()
+    assert (job.read()["status"], job.read()["overdue"], job.incidents()) == ("paused", False, [])
+    admin.patch(JOB, json={"paused": False})
+    job.sweep()
+    assert (job.read()["paused"], job.read()["overdue"]) == (False, False)
+    job.go_silent()
+    assert [kind for kind, _, _ in job.incidents()] == ["overdue"]
+
+
+def test_a_pause_ends_by_itself(job: Job, admin: KeyClient, clock: Clock) -> None:
+    until = format_ms(clock() + 86_400_000)
+    admin.patch(JOB, json={"paused_until": until})
+    clock.advance(hours=23)
+    job.sweep()
+    assert job.read()["status"] == "paused"
+    clock.set(until)
+    job.sweep()
+    assert (job.read()["paused"], job.read()["overdue"]) == (False, False)
+    assert parse_iso(job.read()["overdue_from"]) > clock()
+    job.go_silent()
+    assert job.read()["overdue"] is True
+
+
+def test_pausing_ends_an_incident(job: Job, admin: KeyClient) -> None:
+    job.go_silent()
+    admin.patch(JOB, json={"paused": True})
+    job.sweep()
+    assert [end is None for _, _, end in job.incidents()] == [False]
+
+
+def test_nothing_begins_in_a_maintenance_window(job: Job, admin: KeyClient, clock: Clock) -> None:
+    start, end = clock(), clock() + 86_400_000
+    window = {"start_time": format_ms(start), "end_time": format_ms(end), "title": "New disks"}
+    made = admin.post("/api/v1/maintenance", json=window)
+    assert made.status_code == 201
+    clock.advance(hours=12)
+    job.sweep()
+    assert (job.read()["overdue"], job.incidents()) == (False, [])
+    clock.set(format_ms(end))
+    job.sweep()
+    assert job.read()["overdue"] is False
+    job.go_silent()
+    assert clock() > end
+    assert [kind for kind, _, _ in job.incidents()] == ["overdue"]
+
+
+def test_a_failure_in_a_maintenance_window_is_an_incident_only_if_it_lasts(
+    job: Job, admin: KeyClient, clock: Clock
+) -> None:
+    end = clock() + 4 * 3_600_000
+    window = {"start_time": format_ms(clock()), "end_time": format_ms(end)}
+    admin.post("/api/v1/maintenance", json=window)
+    job.end("fail")
+    assert job.incidents() == []
+    clock.set(format_ms(end))
+    job.sweep()
+    assert [kind for kind, _, _ in job.incidents()] == ["failing"]
+
+
+def test_a_window_that_is_deleted_excuses_nothing(job: Job, admin: KeyClient, clock: Clock) -> None:
+    usual = job.read()["overdue_from"]
+    window = {"start_time": format_ms(clock()), "end_time": format_ms(clock() + 86_400_000)}
+    made = admin.post("/api/v1/maintenance", json=window).json
+    assert made is not None
+    assert job.read()["overdue_from"] != usual
+    assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 204
+    job.sweep()
+    assert job.read()["overdue_from"] == usual
+    listed = admin.get("/api/v1/maintenance").json
+    assert listed == {"maintenance_windows": []}
+    assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 404
+
+
+def test_a_window_ends_after_it_starts(admin: KeyClient) -> None:
+    window = {"start_time": "2026-06-21T10:00:00Z", "end_time": "2026-06-21T10:00:00Z"}
+    assert admin.post("/api/v1/maintenance", json=window).status_code == 422
+
+
+def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Flask, clock: Clock) -> None:
+    overdue_from = parse_iso(job.read()["overdue_from"])
+    clock.set(format_ms(overdue_from + 7_200_000))  # two hours in which no sweep ran: the service was down
+    background.of(app).work.excuse_downtime()
+    job.sweep()
+    assert (job.read()["overdue"], job.incidents()) == (False, [])
+    assert parse_iso(job.read()["overdue_from"]) > clock()
+    job.go_silent()
+    assert [kind for kind, _, _ in job.incidents()] == ["overdue"]
+
+
+def test_downtime_does_not_end_what_was_overdue_before(job: Job, app: Flask, clock: Clock) -> None:
+    job.go_silent()
+    clock.advance(hours=5)
+    background.of(app).work.excuse_downtime()
+    job.sweep()
+    assert job.read()["overdue"] is True
+    assert [end for _, _, end in job.incidents()] == [None]
+
+
+@pytest.mark.parametrize("hours", [48, -48])
+def test_a_step_of_the_wall_clock_makes_nothing_overdue(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock, hours: int
+) -> None:
+    seconds = {"monotonic": 0.0}
+    app = make_app(MONOTONIC=lambda: seconds["monotonic"])
+    client = new_client("acme", app=app)
+    sweep = background.of(app).tasks["sweep"].run
+    for _ in range(8):
+        clock.advance(hours=1)
+        seconds["monotonic"] += 3600
+        client.post("/api/v1/heartbeat/backup/ping")
+        sweep()
+    clock.advance(hours=hours)
+    seconds["monotonic"] += 1
+    sweep()
+    answer: Any = client.get("/api/v1/jobs/backup").json
+    assert answer["overdue"] is False
+
+
+def test_a_restart_changes_nothing_of_what_was_learned(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], job: Job, clock: Clock
+) -> None:
+    before = job.read()
+    clock.advance(minutes=1)
+    again = make_app()
+    background.of(again).work.excuse_downtime()
+    background.of(again).tasks["sweep"].run()
+    after: Any = new_client("acme", app=again).get(JOB).json
+    assert after == before
+
+
+def test_a_job_that_is_learned_anew_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
+    clock.set(format_ms(parse_iso(job.read()["overdue_from"]) + 7_200_000))
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
+    background.of(app).work.excuse_downtime()
+    job.sweep()
+    assert (job.read()["overdue"], job.incidents()) == (False, [])
+    assert parse_iso(job.read()["overdue_from"]) > clock()

@@ -1,0 +1,78 @@
+"""Day gates: which days they hold, in what order, and which are found for a history."""
+
+from datetime import date
+
+import pytest
+
+from obs.heartbeat.schedule.gates import Gate, candidates
+
+EPOCH = date(1970, 1, 1).toordinal()
+
+
+def day(text: str) -> int:
+    return date.fromisoformat(text).toordinal() - EPOCH
+
+
+@pytest.mark.parametrize(
+    ("gate", "after", "following"),
+    [
+        (Gate(), "2024-02-28", "2024-02-29"),
+        (Gate("weekdays", (0, 1, 2, 3, 4)), "2025-01-10", "2025-01-13"),
+        (Gate("monthdays", (31,)), "2025-01-31", "2025-03-31"),
+        (Gate("monthdays", (29,)), "2025-01-29", "2025-03-29"),
+        (Gate("monthdays", (29,), (2,)), "2024-02-29", "2028-02-29"),
+        (Gate("monthdays", (1,), (1, 4, 7, 10)), "2025-10-01", "2026-01-01"),
+        (Gate("monthstep", (1, 10)), "2025-01-31", "2025-02-01"),
+        (Gate("last"), "2024-02-01", "2024-02-29"),
+        (Gate("last"), "2025-02-28", "2025-03-31"),
+        (Gate("nth", (1, 3)), "2025-01-21", "2025-02-18"),
+        (Gate("nth", (0, 5)), "2025-01-01", "2025-03-31"),
+        (Gate("nth", (4, -1)), "2025-01-31", "2025-02-28"),
+        (Gate("interval", (5, 2)), "1970-01-03", "1970-01-08"),
+    ],
+)
+def test_the_day_that_follows(gate: Gate, after: str, following: str) -> None:
+    assert gate.following(day(after)) == day(following)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        Gate(),
+        Gate("weekdays", (1, 4)),
+        Gate("monthdays", (1, 31)),
+        Gate("last"),
+        Gate("nth", (1, 1, 3)),
+        Gate("interval", (9, 4)),
+    ],
+)
+def test_days_that_follow_each_other_are_one_rank_apart_and_all_others_have_none(gate: Gate) -> None:
+    held = [gate.following(day("2023-12-20"))]
+    while len(held) < 40:
+        held.append(gate.following(held[-1]))
+    ranks = gate.ranks(held)
+    assert ranks[0] is not None
+    assert ranks == list(range(ranks[0], ranks[0] + 40))
+    others = sorted(set(range(held[0], held[-1])) - set(held))
+    assert not others or set(gate.ranks(others)) == {None}
+
+
+@pytest.mark.parametrize(
+    ("days", "gate"),
+    [
+        (["2025-01-21", "2025-02-18", "2025-03-18"], Gate("nth", (1, 3))),
+        (["2025-01-31", "2025-02-28", "2025-03-31"], Gate("last")),
+        (["2025-01-10", "2025-04-10", "2025-07-10"], Gate("monthdays", (10,), (1, 4, 7, 10))),
+        (["2025-01-10", "2025-01-19", "2025-02-06"], Gate("interval", (9, day("2025-01-10") % 9))),
+        (
+            ["2025-01-01", "2025-01-02", "2025-01-03", "2025-01-04", "2025-01-05"],
+            Gate("monthdays", (1, 2, 3, 4, 5)),
+        ),
+    ],
+)
+def test_a_gate_that_holds_every_day_seen_is_a_candidate(days: list[str], gate: Gate) -> None:
+    seen = [day(text) for text in days]
+    found = dict(candidates(seen, seen[-1] - seen[0]))
+    assert gate in found
+    assert all(None not in candidate.ranks(seen) for candidate in found)
+    assert found[gate] > found[Gate()]

@@ -1,0 +1,186 @@
+"""What did not come is seen: overdue, overrunning and lost, each at its moment."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.tenancy import auth
+from tests.conftest import Clock, KeyClient
+from tests.heartbeat.conftest import Sender
+
+Rows = Callable[..., list[dict[str, Any]]]
+RunOf = Callable[..., dict[str, Any]]
+Sweep = Callable[[], None]
+
+
+def _job(client: KeyClient) -> dict[str, Any]:
+    answer = client.get("/api/v1/jobs/backup")
+    assert isinstance(answer.json, dict)
+    return answer.json
+
+
+def _hourly(send: Sender, clock: Clock, sweep: Sweep, runs: int = 4) -> None:
+    """Runs an hour apart that take a minute each; the last start was at the moment this returns."""
+    for number in range(runs):
+        if number:
+            clock.advance(minutes=59)
+            sweep()
+        send("start")
+        clock.advance(minutes=1)
+        send("end")
+        sweep()
+    clock.advance(minutes=-1)
+
+
+def test_nothing_is_expected_of_a_new_job(by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    by_path("ping")
+    sweep()
+    clock.advance(days=30)
+    sweep()
+    job = _job(client)
+    assert (job["status"], job["overdue"], job["next_expected"], job["overdue_from"]) == ("new", False, None, None)
+
+
+def test_a_job_with_history_is_expected_again(by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    _hourly(by_path, clock, sweep)
+    job = _job(client)
+    assert (job["status"], job["overdue"]) == ("ok", False)
+    assert 3_590_000 <= job["expected_interval_ms"] <= 3_610_000
+    assert job["next_expected"] is not None
+    assert job["overdue_from"] >= job["next_expected"]
+
+
+def test_overdue_at_its_moment_and_not_before(by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    _hourly(by_path, clock, sweep)
+    clock.set(_job(client)["overdue_from"])
+    clock.advance(ms=-1)
+    sweep()
+    assert (_job(client)["status"], _job(client)["overdue"]) == ("late", False)
+    clock.advance(ms=1)
+    assert (_job(client)["status"], _job(client)["overdue"]) == ("overdue", True)
+
+
+def test_the_sweep_notes_the_moment_that_it_found(
+    by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows
+) -> None:
+    _hourly(by_path, clock, sweep)
+    moment = clock.set(_job(client)["overdue_from"])
+    clock.advance(minutes=3)
+    sweep()
+    assert rows("SELECT overdue_since FROM jobs") == [{"overdue_since": moment}]
+    sweep()
+    assert rows("SELECT overdue_since FROM jobs") == [{"overdue_since": moment}]
+
+
+def test_a_heartbeat_ends_the_spell(send: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows) -> None:
+    _hourly(send, clock, sweep)
+    clock.advance(days=1)
+    sweep()
+    assert _job(client)["overdue"] is True
+    run = client.get(f"/api/v1/runs/{send('ping').json['run_id']}").json
+    assert _job(client)["overdue"] is False
+    assert rows("SELECT overdue_since FROM jobs") == [{"overdue_since": None}]
+    assert run is not None
+    assert run["late_ms"] == pytest.approx(23 * 3_600_000, rel=0.01)
+
+
+def test_a_run_that_takes_too_long_is_overrunning_then_lost(
+    by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep, run_of: RunOf, rows: Rows
+) -> None:
+    _hourly(by_path, clock, sweep)
+    clock.advance(hours=1)
+    started = by_path("start")
+    begun = clock.now_ms
+    sweep()
+    (limits,) = rows("SELECT overrun_after_ms, lost_after_ms FROM jobs")
+    assert limits["overrun_after_ms"] >= 60_000
+    assert limits["lost_after_ms"] >= max(4 * 60_000, limits["overrun_after_ms"] + 3_600_000)
+
+    clock.now_ms = begun + limits["overrun_after_ms"] - 1
+    sweep()
+    assert (_job(client)["status"], _job(client)["overrunning"]) == ("running", False)
+    clock.advance(ms=1)
+    assert (_job(client)["status"], _job(client)["overrunning"]) == ("overrunning", True)
+    sweep()
+    assert rows("SELECT overrunning_since FROM runs WHERE status = 0") == [{"overrunning_since": clock.now_ms}]
+
+    clock.now_ms = begun + limits["lost_after_ms"] - 1
+    sweep()
+    assert run_of(started)["status"] == "open"
+    clock.advance(ms=1)
+    sweep()
+    run = run_of(started)
+    assert (run["status"], run["ended_at"], run["duration_ms"]) == ("lost", None, None)
+    assert (_job(client)["status"], _job(client)["last_outcome"]) == ("lost", "lost")
+    assert _job(client)["overrunning"] is False
+
+
+def test_a_run_of_a_new_job_is_lost_after_7_days(send: Sender, clock: Clock, sweep: Sweep, run_of: RunOf) -> None:
+    started = send("start")
+    sweep()
+    clock.advance(days=7, ms=-1)
+    sweep()
+    assert run_of(started)["status"] == "open"
+    clock.advance(ms=1)
+    sweep()
+    assert run_of(started)["status"] == "lost"
+
+
+def test_an_end_in_time_keeps_a_run(by_path: Sender, clock: Clock, sweep: Sweep, run_of: RunOf) -> None:
+    started = by_path("start")
+    clock.advance(days=7, ms=-1)
+    by_path("end")
+    clock.advance(days=1)
+    sweep()
+    assert run_of(started)["status"] == "success"
+
+
+def test_the_sweep_sees_every_organization(
+    by_path: Sender, client: KeyClient, other_client: KeyClient, clock: Clock, sweep: Sweep
+) -> None:
+    clients = (client, other_client)
+    numbers = [each.post("/api/v1/heartbeat/backup/start").json["run_id"] for each in clients]  # type: ignore[index]
+    sweep()
+    clock.advance(days=7)
+    sweep()
+    for each, number in zip(clients, numbers, strict=True):
+        assert each.get(f"/api/v1/runs/{number}").json["status"] == "lost"  # type: ignore[index]
+
+
+def test_what_a_locked_file_held_up_is_made_good(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock
+) -> None:
+    """A heartbeat whose sweep failed must not wait for the next heartbeat, which may never come."""
+    app = make_app(BUSY_SECONDS=0)
+    client = new_client("acme", app=app)
+    sweep = app.extensions["obs.background"].tasks["sweep"].run
+    send = Sender(client, "path")
+    sweep()
+    _hourly(send, clock, lambda: None)
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    holder = sqlite3.connect(tenancy.databases.path("acme"), isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    sweep()
+    assert _job(client)["next_expected"] is None
+    holder.execute("ROLLBACK")
+    holder.close()
+    sweep()
+    assert _job(client)["next_expected"] is not None
+
+
+def test_one_organizations_trouble_is_not_anothers(
+    app: Flask, client: KeyClient, other_client: KeyClient, clock: Clock, sweep: Sweep, caplog: pytest.LogCaptureFixture
+) -> None:
+    """acme is swept before globex, and its schema is not what the service expects."""
+    started = other_client.post("/api/v1/heartbeat/backup/start").json
+    client.post("/api/v1/heartbeat/backup/start")
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write("acme", lambda db: db.execute("DROP TABLE runs"))
+    clock.advance(days=7)
+    sweep()
+    assert started is not None
+    assert other_client.get(f"/api/v1/runs/{started['run_id']}").json["status"] == "lost"  # type: ignore[index]
+    assert "acme" in caplog.text
