@@ -1,0 +1,1 @@
+"""OQL: grammar, nodes, check, compile, run, shape."""

@@ -1,0 +1,271 @@
+"""What the grammar makes of what it has read: a node, or a part of one, for every rule."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from obs.query import precedence
+from obs.query.durations import parse_duration
+from obs.query.fault import OqlError
+from obs.query.nodes import (
+    Call,
+    Clause,
+    Duration,
+    Every,
+    Expression,
+    Fill,
+    Item,
+    Literal,
+    Moment,
+    Name,
+    Operation,
+    Select,
+    Show,
+    Sorting,
+    Span,
+    Star,
+    Window,
+)
+
+Action = Callable[[str, int, Any], Any]
+"""Takes the statement, the place, and what was found there."""
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
+_LARGEST = 2**63 - 1
+
+
+class Mark(str):
+    """A keyword, among nodes."""
+
+    __slots__ = ()
+
+
+def drop(_text: str, _place: int, _found: Any) -> list[Any]:
+    """A token that leaves nothing behind."""
+    return []
+
+
+def mark(kind: str) -> Action:
+    """A keyword that the node above has to know of."""
+    marked = Mark(kind)
+    return lambda text, place, found: [marked]
+
+
+def name(_text: str, place: int, found: Any) -> Name:
+    """A name, in double quotes or not."""
+    written: str = found[0]
+    name = written[1:-1].replace('""', '"') if written.startswith('"') else written
+    return Name(Span(place, place + len(written)), name)
+
+
+def text(_text: str, place: int, found: Any) -> Literal:
+    """A text in single quotes."""
+    return Literal(Span(place, place + len(found[0])), found[0][1:-1].replace("''", "'"))
+
+
+def constant(value: bool | None) -> Action:
+    """TRUE, FALSE or NULL."""
+    return lambda text, place, found: Literal(Span(place, place + len(found[0])), value)
+
+
+def star(_text: str, place: int, _found: Any) -> Star:
+    """``*``."""
+    return Star(Span(place, place + 1))
+
+
+def end(_text: str, place: int, found: Any) -> Span:
+    """Where something ends: a closing parenthesis, an END."""
+    return Span(place, place + len(found[0]))
+
+
+def signs(_text: str, place: int, found: Any) -> tuple[int, int]:
+    """Any number of signs, or of NOTs: where they begin and how many turn the meaning."""
+    written: str = found[0].upper()
+    return place, written.count("-") or written.count("NOT")
+
+
+def operator(_text: str, place: int, found: Any) -> precedence.Operator:
+    """An operator, in lower case."""
+    return precedence.Operator(Span(place, place + len(found[0])), found[0].lower())
+
+
+def number(_text: str, place: int, found: Any) -> Literal | Duration:
+    """A number, or a duration. Raises OqlError."""
+    written: str = found[0]
+    span = Span(place, place + len(written))
+    if not _NUMBER.fullmatch(written):
+        return duration(_text, place, found)
+    value = int(written) if written.isdigit() else float(written)
+    if (isinstance(value, float) and value == float("inf")) or (isinstance(value, int) and value > _LARGEST):
+        raise OqlError("oql_type_mismatch", span, "the number is too large.", hint="Whole numbers go up to 2^63 - 1.")
+    return Literal(span, value)
+
+
+def duration(_text: str, place: int, found: Any) -> Duration:
+    """A duration. Raises OqlError (oql_bad_duration)."""
+    written: str = found[0]
+    span = Span(place, place + len(written))
+    match = _DURATION.fullmatch(written)
+    try:
+        if match is None:
+            raise ValueError(f"{written!r} is not a duration")
+        if not match[2]:
+            raise ValueError(f"{written} has no unit of time")
+        return Duration(span, parse_duration(match[1], match[2]))
+    except ValueError as error:
+        raise OqlError(
+            "oql_bad_duration",
+            span,
+            f"{error}.",
+            expected=["a duration"],
+            hint="Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d.",
+        ) from error
+
+
+def count(_text: str, place: int, found: Any) -> Literal:
+    """A whole number. Raises OqlError."""
+    written: str = found[0]
+    span = Span(place, place + len(written))
+    if not (written.isascii() and written.isdigit()):
+        raise OqlError("oql_syntax", span, f"{written!r} is not a whole number.", expected=["a whole number"])
+    if len(written) > 18:
+        raise OqlError("oql_type_mismatch", span, "the number is too large.", expected=["a whole number"])
+    return Literal(span, int(written))
+
+
+def group(_text: str, place: int, found: Any) -> Expression:
+    """An expression in parentheses."""
+    expression: Expression = found[0]
+    return precedence.at(Span(place, found[1].end), expression)
+
+
+def call(_text: str, place: int, found: Any) -> Call:
+    """A function with its arguments, and FILTER."""
+    name, *rest = found
+    parts: list[list[Any]] = [[]]
+    end = place
+    for part in rest:
+        if isinstance(part, Span):
+            end = part.end
+            parts.append([])
+        else:
+            parts[-1].append(part)
+    arguments = parts[0]
+    distinct = bool(arguments) and isinstance(arguments[0], Mark)
+    condition = parts[1][0] if parts[1] else None
+    return Call(Span(place, end), name, tuple(arguments[distinct:]), distinct, condition)
+
+
+def otherwise(_text: str, place: int, found: Any) -> Expression:
+    """What ELSE says; NULL without it."""
+    return found[0] if found else Literal(Span(place, place), None)
+
+
+def case(_text: str, place: int, found: Any) -> Operation:
+    """CASE ... END."""
+    return Operation(Span(place, found[-1].end), "case", tuple(found[1:-1]))
+
+
+def moment(_text: str, place: int, found: Any) -> Moment:
+    """A time of a window."""
+    first = found[0]
+    if isinstance(first, Literal):
+        assert isinstance(first.value, str)
+        return Moment(first.span, first.value)
+    before = found[1] if len(found) > 1 else None
+    end = before.span.end if before else place + len("NOW")
+    return Moment(Span(place, end), None, before.milliseconds if before else 0)
+
+
+def every(span: Span, found: list[Any]) -> Every:
+    """The interval of EVERY."""
+    return Every(span, found[0] if isinstance(found[0], Duration) else None)
+
+
+def fill(span: Span, found: list[Any]) -> Fill:
+    """What FILL says. Raises OqlError."""
+    if isinstance(found[0], Mark):
+        return Fill(span, str(found[0]))
+    (_, minuses), value = found
+    if not isinstance(value, Literal) or not isinstance(value.value, int | float):
+        raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
+    return Fill(span, -value.value if minuses % 2 else value.value)
+
+
+def sorting(_text: str, _place: int, found: Any) -> Sorting:
+    """One part of ORDER BY."""
+    return Sorting(found[0], len(found) > 1 and found[1] == "desc")
+
+
+def item(text: str, _place: int, found: Any) -> Item:
+    """A column of the answer."""
+    expression = found[0]
+    written = " ".join(text[expression.span.start : expression.span.end].split())
+    return Item(expression, found[1] if len(found) > 1 else None, written)
+
+
+def show(_text: str, _place: int, found: Any) -> Show:
+    """SHOW."""
+    return Show(found[0] if found else None)
+
+
+def select(_text: str, _place: int, found: Any) -> Select:
+    """A whole SELECT. Raises OqlError (oql_duplicate_clause)."""
+    parts = list(found)
+    explain = isinstance(parts[0], Mark)
+    items, source, *clauses = parts[explain:]
+    given: dict[str, Clause] = {}
+    for clause in clauses:
+        if clause.kind in given:
+            what = "the time window" if clause.kind == "window" else _CLAUSE_NAMES[clause.kind]
+            raise OqlError("oql_duplicate_clause", clause.span, f"{what} is given twice.")
+        given[clause.kind] = clause
+    values: dict[str, Any] = {kind: clause.value for kind, clause in given.items()}
+    if "where" in values and "window" not in values:
+        values["where"], values["window"] = _window_behind(values["where"])
+    return Select(tuple(items), source, explain=explain, **values)
+
+
+def _window_behind(condition: Expression) -> tuple[Expression, Window | None]:
+    """A condition in parentheses is finished: a BETWEEN behind it is the window."""
+    if not isinstance(condition, Operation):
+        return condition, None
+    first, last = condition.operands[0], condition.operands[-1]
+    if condition.operator == "between" and isinstance(first, Operation) and first.operator in _FINISHED:
+        moments = [_as_moment(operand) for operand in condition.operands[1:]]
+        if None not in moments:
+            return first, Window(condition.span, None, *moments)
+    if condition.operator in ("and", "or", "not"):
+        last, window = _window_behind(last)
+        return replace(condition, operands=(*condition.operands[:-1], last)), window
+    return condition, None
+
+
+def _as_moment(expression: Expression) -> Moment | None:
+    """A time of a window that was read as an expression; None for what is none."""
+    match expression:
+        case Literal(value=str(written)):
+            return Moment(expression.span, written)
+        case Name() if expression.name.upper() == "NOW":
+            return Moment(expression.span, None)
+        case Operation(operator="-", operands=(Name() as now, Duration() as before)) if now.name.upper() == "NOW":
+            return Moment(expression.span, None, before.milliseconds)
+    return None
+
+
+_FINISHED = frozenset(precedence.COMPARISONS) | {"and", "or", "not"}
+_CLAUSE_NAMES = {
+    "where": "WHERE",
+    "by": "BY",
+    "every": "EVERY",
+    "having": "HAVING",
+    "order": "ORDER BY",
+    "top": "TOP",
+    "limit": "LIMIT",
+    "fill": "FILL",
+    "timezone": "TIMEZONE",
+    "compare": "COMPARE WITH",
+    "around": "AROUND",
+}

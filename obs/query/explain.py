@@ -1,0 +1,61 @@
+"""EXPLAIN: what a statement means, the SQL it becomes, how SQLite goes about it, what it may read."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from obs import times
+from obs.query.compile import compile_explanation, compile_plan
+from obs.query.durations import write_duration
+from obs.query.plan import Plan
+from obs.query.session import Session
+from obs.query.timeline import Range
+from obs.query.writing import Reading
+
+COLUMNS = ("what", "text")
+_SLICES = 3
+_SHARE = 200
+"""A slice is this part of the window."""
+
+
+def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Session) -> list[tuple[str, str]]:
+    """What there is to say, as rows of COLUMNS. Reads three slices of the window, each a 200th of it."""
+    reading = readings[0]
+    compiled = compile_plan(plan, reading)
+    said = [
+        ("source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"),
+        ("window", str(reading.window)),
+    ]
+    if reading.interval_ms is not None:
+        first = times.format_ms(reading.starts[0])
+        said.append(
+            ("buckets", f"{len(reading.starts)} of {write_duration(reading.interval_ms)}, the first at {first}")
+        )
+    if len(readings) > 1:
+        said.append(("compared with", str(readings[1].window)))
+    said += [("sql", compiled.sql), ("parameters", json.dumps(compiled.parameters, ensure_ascii=False))]
+    said += [("plan", row[3]) for row in session.fetch(compile_explanation(compiled))]
+    estimate = _estimated_bytes(plan, reading, path, session)
+    said.append(("estimated bytes", "unknown" if estimate is None else str(estimate)))
+    return said
+
+
+def _estimated_bytes(plan: Plan, reading: Reading, path: Path, session: Session) -> int | None:
+    """What slices at the start, in the middle and at the end of the window read, times their share of it.
+
+    At most the size of the file and its log; None where the system does not tell what is read.
+    """
+    window = reading.window
+    length = max(1, window.length_ms // _SHARE)
+    before = session.bytes_scanned()
+    if before is None:
+        return None
+    for number in range(_SLICES):
+        start = window.start + (window.length_ms - length) * number // (_SLICES - 1)
+        session.fetch(compile_plan(plan, replace(reading, window=Range(start, start + length))))
+    read = (session.bytes_scanned() or 0) - before
+    files = [path, path.with_name(path.name + "-wal")]
+    return min(
+        read * window.length_ms // (length * _SLICES), sum(file.stat().st_size for file in files if file.exists())
+    )

@@ -1,0 +1,139 @@
+"""A read-only connection for one statement: fresh, small, watched, and able to do nothing but read what it may."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from obs.errors import ServiceError
+from obs.query import sqlfunctions
+from obs.query.compile import Compiled, compile_touch
+from obs.query.fault import OqlError
+from obs.query.limits import Limits, too_many_bytes, too_slow
+from obs.query.nodes import Span
+from obs.query.watchdog import Watch, Watchdog
+from obs.query.writing import SQL_FUNCTIONS
+from obs.storage.connection import explained, open_reader
+
+_LIMITS = {
+    # Text of a row, and what a function may make of it: larger values could not be interrupted.
+    sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
+}
+_FETCH = 256
+
+
+class Session:
+    """Runs statements on one connection, all of them together within the limits of one query."""
+
+    def __init__(self, connection: sqlite3.Connection, watch: Watch, limits: Limits) -> None:
+        self._connection = connection
+        self._watch = watch
+        self._limits = limits
+
+    def fetch(self, compiled: Compiled, more: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
+        """All rows of a statement; `more` are parameters beside its own. Raises OqlError, ServiceError (422, 503)."""
+        try:
+            cursor = self._connection.execute(compiled.sql, {**compiled.parameters, **(more or {})})
+            rows: list[Sequence[Any]] = []
+            while batch := cursor.fetchmany(_FETCH):
+                rows += batch
+                self._check()
+        except sqlite3.Error as error:
+            self._explain(error)
+            raise
+        return rows
+
+    def elapsed_seconds(self) -> float:
+        """Time since the session began."""
+        return time.monotonic() - self._watch.started
+
+    def bytes_scanned(self) -> int | None:
+        """Bytes read so far; None where the system does not tell."""
+        return self._watch.bytes_scanned()
+
+    def _check(self) -> None:
+        """The watchdog looks every 10 ms only; a statement that has just ended may be over a limit too."""
+        if self._watch.is_over():
+            raise self._breach()
+
+    def _breach(self) -> ServiceError:
+        if self._watch.breach == "max_bytes_scanned":
+            return too_many_bytes(self._limits, self.bytes_scanned() or 0)
+        return too_slow(self._limits, self.elapsed_seconds())
+
+    def _explain(self, error: sqlite3.Error) -> None:
+        """Raises what an error of SQLite means to a client, if it means anything."""
+        if self._watch.breach is not None:
+            raise self._breach() from error
+        message = str(error)
+        if "integer overflow" in message:
+            raise OqlError(
+                "oql_type_mismatch",
+                Span(0, 0),
+                "a sum, or a value without its sign, is larger than 64 bits hold.",
+                hint="Multiply by 1.0 first: sum(x * 1.0).",
+            ) from error
+        if any(depth in message for depth in ("stack overflow", "tree is too large", "too many")):
+            raise OqlError(
+                "oql_too_long", Span(0, 0), "the statement is nested too deeply, or names too much."
+            ) from error
+
+
+@contextmanager
+def open_session(
+    path: Path,
+    tables: Sequence[str],
+    limits: Limits,
+    watchdog: Watchdog,
+    *,
+    zone: ZoneInfo | None = None,
+    timelines: Sequence[Sequence[int]] = (),
+    full_text: Sequence[str] = (),
+) -> Iterator[Session]:
+    """A session on the file at `path` that may read `tables`, and sees the file as it is at its first statement.
+
+    `full_text` names those of the tables that are full-text indexes.
+    """
+    with explained():
+        connection = open_reader(path, busy_seconds=1)
+        try:
+            connection.row_factory = None
+            connection.execute("PRAGMA mmap_size = 0")
+            connection.execute("PRAGMA cache_size = -2000")
+            for limit, value in _LIMITS.items():
+                connection.setlimit(limit, value)
+            with watchdog.watching(connection, limits.max_seconds, limits.max_bytes_scanned) as watch:
+                sqlfunctions.register(connection, zone, timelines, watch.is_over)
+                connection.execute("BEGIN")
+                for table in full_text:  # what FTS5 does when it is first used is more than the authorizer lets pass
+                    connection.execute(compile_touch(table))
+                connection.set_authorizer(_authorizer(frozenset(tables)))
+                yield Session(connection, watch, limits)
+        finally:
+            connection.close()
+
+
+def _authorizer(tables: frozenset[str]) -> Any:
+    """Permits SELECT, reads of `tables` and of what a statement derives from them, and the functions we compile to."""
+
+    def authorize(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
+        allowed = (
+            action == sqlite3.SQLITE_SELECT
+            or (action == sqlite3.SQLITE_READ and first in tables)
+            or (action == sqlite3.SQLITE_FUNCTION and second in SQL_FUNCTIONS)
+            or (
+                action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None
+            )  # a full-text index asks
+        )
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    return authorize

@@ -1,0 +1,57 @@
+"""Percentiles within 1 % in little memory: DDSketch (Masson, Rim, Lee 2019, "DDSketch: a fast and fully-mergeable
+quantile sketch with relative-error guarantees").
+
+A value is counted in the bucket of its logarithm; a bucket spans values that differ by at most 2 %, and its middle
+stands for all of them.
+"""
+
+import math
+from collections.abc import Mapping
+
+ACCURACY = 0.01
+"""How far an answer may be from the value at its rank, as a part of it."""
+_GAMMA = (1 + ACCURACY) / (1 - ACCURACY)
+_LOG_GAMMA = math.log(_GAMMA)
+_ZERO = 1e-9
+
+
+class Sketch:
+    """Counts of values by the bucket of their logarithm, negative ones apart. What is not finite is left out."""
+
+    __slots__ = ("_above", "_below", "_count", "_zeros")
+
+    def __init__(self) -> None:
+        self._above: dict[int, int] = {}
+        self._below: dict[int, int] = {}
+        self._zeros = 0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        """Count one value."""
+        if not math.isfinite(value):
+            return
+        self._count += 1
+        if -_ZERO < value < _ZERO:
+            self._zeros += 1
+            return
+        side = self._above if value > 0 else self._below
+        bucket = math.ceil(math.log(abs(value)) / _LOG_GAMMA)
+        side[bucket] = side.get(bucket, 0) + 1
+
+    def percentile(self, fraction: float) -> float | None:
+        """The value at the rank ``fraction * (count - 1)``, rounded down, within ACCURACY; None without values."""
+        if not self._count:
+            return None
+        rank = math.floor(fraction * (self._count - 1))
+        passed = 0
+        for sign, side in ((-1, self._below), (0, {0: self._zeros}), (1, self._above)):
+            for bucket in _from_least(side, sign):
+                passed += side[bucket]
+                if passed > rank:
+                    return sign * 2 * _GAMMA**bucket / (_GAMMA + 1)
+        raise AssertionError("every value is in a bucket")
+
+
+def _from_least(side: Mapping[int, int], sign: int) -> list[int]:
+    """Buckets from the one of the least values on: the largest logarithm comes first among negative values."""
+    return sorted(side, reverse=sign < 0)

@@ -1,0 +1,86 @@
+"""A small organization whose numbers can be worked out by hand. The clock stands at 2026-06-21T10:00:00Z."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.tenancy import auth
+from obs.times import parse_iso
+
+Ask = Callable[..., dict[str, Any]]
+
+RUNS = [
+    # job, status, started, duration_ms, exit_code, attribution
+    (1, 1, "2026-06-21T07:00:00Z", 1_000, 0, 1),
+    (1, 2, "2026-06-21T08:00:00Z", 30_000, 3, 1),
+    (1, 1, "2026-06-21T09:00:00Z", 3_000, 0, 1),
+    (2, 1, "2026-06-21T08:30:00Z", None, None, 2),
+    (2, 0, "2026-06-21T09:45:00Z", None, None, 2),
+    (3, 3, "2026-06-20T23:30:00Z", None, None, None),
+]
+
+
+def _fill(db: sqlite3.Connection) -> None:
+    db.executemany(
+        "INSERT INTO attributions VALUES (?, ?, ?, ?)", [(1, "db1", "store", "shop"), (2, "web1", None, None)]
+    )
+    now = parse_iso("2026-06-21T09:50:00Z")
+    db.executemany(
+        "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, attribution_id, overdue_from, last_event_id, "
+        "learned_event_id) VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
+        [(1, "backup", now, now, 1, None), (2, "mail", now, now, 2, now), (3, "report/weekly", now, now, None, None)],
+    )
+    db.executemany(
+        "INSERT INTO runs (job_id, status, started_at, duration_ms, exit_code, attribution_id, heartbeat_at, ended_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (job, status, parse_iso(at), ms, code, where, parse_iso(at), None if ms is None else parse_iso(at) + ms)
+            for job, status, at, ms, code, where in RUNS
+        ],
+    )
+    db.executemany(
+        "INSERT INTO events (job_id, run_id, kind, received_at, time, message) VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (1, 2, 1, parse_iso("2026-06-21T08:00:10Z"), 0, "disk 100% full"),
+            (1, 2, 2, parse_iso("2026-06-21T08:00:30Z"), 0, None),
+            (1, 3, 1, parse_iso("2026-06-21T09:00:01Z"), 0, "Größe: 12_MB\0"),
+            (2, None, 3, parse_iso("2026-06-21T08:30:00Z"), 0, None),
+        ],
+    )
+    db.executemany(
+        "INSERT INTO annotations (name, title, start_time, end_time, created_at, updated_at) VALUES (?, ?, ?, ?, 0, 0)",
+        [
+            ("deploy/web", "v1", parse_iso("2026-06-21T07:30:00Z"), None),
+            ("incident/db", "slow", parse_iso("2026-06-21T08:00:00Z"), parse_iso("2026-06-21T08:30:00Z")),
+            ("deploy/web", "v2", parse_iso("2026-06-21T08:45:00Z"), None),
+        ],
+    )
+
+
+@pytest.fixture
+def write(app: Flask, client: Any) -> Callable[[Callable[[sqlite3.Connection], Any]], Any]:
+    """Writes into the file of ``acme``."""
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    return lambda unit: tenancy.databases.write("acme", unit)
+
+
+@pytest.fixture
+def shop(write: Any) -> None:
+    """The small organization's rows."""
+    write(_fill)
+
+
+@pytest.fixture
+def ask(client: Any) -> Ask:
+    """Asks a statement and gives the JSON of the answer, after seeing to its status."""
+
+    def asked(statement: str, status: int = 200) -> dict[str, Any]:
+        response = client.post("/api/v1/dsl", json={"query": statement})
+        assert response.status_code == status, response.json
+        answer: dict[str, Any] = response.json
+        return answer
+
+    return asked

@@ -1,0 +1,167 @@
+"""Statements and the answers that were worked out by hand from tests/query/conftest.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Ask = Callable[..., dict[str, Any]]
+
+
+pytestmark = pytest.mark.usefixtures("shop")
+
+DAY = "2026-06-21T"
+
+
+def t(clock: str) -> str:
+    return f"{DAY}{clock}:00.000Z"
+
+
+# statement, output_type, columns, rows
+ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
+    ("SELECT count(*) FROM runs LAST 1d", "single_value", ["count"], [[6]]),
+    ("select COUNT(*) from runs last 3h", "single_value", ["count"], [[5]]),
+    ("SELECT count(duration_ms) FROM runs LAST 1d", "single_value", ["count_duration_ms"], [[3]]),
+    ("SELECT sum(duration_ms) AS total FROM runs LAST 1d", "single_value", ["total"], [[34_000]]),
+    ("SELECT avg(duration_ms) FROM runs LAST 1h", "single_value", ["avg_duration_ms"], [[3_000.0]]),
+    ("SELECT max(duration_ms) FROM runs WHERE job = 'mail' LAST 1d", "single_value", ["max_duration_ms"], [[None]]),
+    (
+        "SELECT count(*), min(duration_ms), max(duration_ms) FROM runs LAST 1d",
+        "table",
+        ["count", "min_duration_ms", "max_duration_ms"],
+        [[6, 1_000, 30_000]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY status LAST 1d",
+        "bar",
+        ["status", "count"],
+        [["failed", 1], ["lost", 1], ["open", 1], ["success", 3]],
+    ),
+    (
+        "SELECT count(*), job FROM runs GROUP BY job LAST 1d",
+        "bar",
+        ["count", "job"],
+        [[3, "backup"], [2, "mail"], [1, "report/weekly"]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY host LAST 1d ORDER BY count DESC",
+        "bar",
+        ["host", "count"],
+        [["db1", 3], ["web1", 2], [None, 1]],
+    ),
+    (
+        "SELECT count(*), avg(duration_ms) FROM runs EVERY 1h LAST 3h",
+        "timeseries",
+        ["t", "count", "avg_duration_ms"],
+        [[t("07:00"), 1, 1_000.0], [t("08:00"), 2, 30_000.0], [t("09:00"), 2, 3_000.0]],
+    ),
+    (
+        "SELECT count(*) FROM runs WHERE job = 'backup' EVERY 30m SINCE '2026-06-21T07:30' UNTIL '2026-06-21T09:00'",
+        "timeseries",
+        ["t", "count"],
+        [[t("07:30"), 0], [t("08:00"), 1], [t("08:30"), 0]],
+    ),
+    (
+        "SELECT count(*), max(duration_ms) FROM runs BY job EVERY 2h LAST 2h",
+        "timeseries",
+        ["t", "job", "count", "max_duration_ms"],
+        [[t("08:00"), "backup", 2, 30_000], [t("08:00"), "mail", 2, None]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY job EVERY 1h LAST 2h",
+        "timeseries",
+        ["t", "job", "count"],
+        [[t("08:00"), "backup", 1], [t("08:00"), "mail", 1], [t("09:00"), "backup", 1], [t("09:00"), "mail", 1]],
+    ),
+    (
+        "SELECT time, job, status FROM runs WHERE status != 'success' LAST 1d LIMIT 2",
+        "table",
+        ["time", "job", "status"],
+        [["2026-06-20T23:30:00.000Z", "report/weekly", "lost"], [t("08:00"), "backup", "failed"]],
+    ),
+    (
+        "SELECT job, exit_code FROM runs WHERE exit_code > 0 OR status = 'open' ORDER BY exit_code DESC LAST 1d",
+        "table",
+        ["job", "exit_code"],
+        [["backup", 3], ["mail", None]],
+    ),
+    (
+        "SELECT job, overdue FROM jobs ORDER BY job LAST 1h",
+        "table",
+        ["job", "overdue"],
+        [["backup", False], ["mail", True], ["report/weekly", False]],
+    ),
+    ("SELECT count(*) FROM jobs WHERE overdue LAST 1h", "single_value", ["count"], [[1]]),
+    ("SELECT message FROM logs LAST 1d", "table", ["message"], [["disk 100% full"], ["Größe: 12_MB\0"]]),
+    ("SELECT count(*) FROM events BY kind LAST 1d", "bar", ["kind", "count"], [["end", 1], ["log", 2], ["ping", 1]]),
+    (
+        "SELECT title, end_time, duration_ms FROM annotations WHERE name = 'incident/db' LAST 1d",
+        "table",
+        ["title", "end_time", "duration_ms"],
+        [["slow", t("08:30"), 1_800_000]],
+    ),
+    ("SELECT count(*) FROM runs WHERE ended_at >= '2026-06-21T08:00:30Z' LAST 1d", "single_value", ["count"], [[2]]),
+    ("SELECT count(*) FROM runs WHERE duration_ms > 2 seconds LAST 1d", "single_value", ["count"], [[2]]),
+    ("SELECT count(*) FROM runs WHERE status = 'no such status' LAST 1d", "single_value", ["count"], [[0]]),
+    # the window is half-open
+    ("SELECT count(*) FROM runs BETWEEN '2026-06-21T08:00Z' AND '2026-06-21T09:00Z'", "single_value", ["count"], [[2]]),
+    (
+        "SELECT count(*) FROM runs WHERE status = 'failed' BETWEEN '2026-06-21' AND NOW",
+        "single_value",
+        ["count"],
+        [[1]],
+    ),
+    ("SELECT count(*) FROM runs WHERE duration_ms BETWEEN 1000 AND 3000 LAST 1d", "single_value", ["count"], [[2]]),
+    ("SELECT count(*) FROM runs -- a comment ' with a quote\nLAST 1d", "single_value", ["count"], [[6]]),
+    (
+        'SELECT count(*) AS "how many", max("duration_ms") FROM runs LAST 1d',
+        "table",
+        ["how many", "max_duration_ms"],
+        [[6, 30_000]],
+    ),
+    ("SELECT job FROM runs LAST 1d LIMIT 0", "table", ["job"], []),
+]
+
+
+@pytest.mark.parametrize(
+    ("statement", "output_type", "columns", "rows"), ANSWERS, ids=[answer[0] for answer in ANSWERS]
+)
+def test_an_answer(ask: Ask, statement: str, output_type: str, columns: list[str], rows: list[list[Any]]) -> None:
+    assert ask(statement) == {"output_type": output_type, "columns": columns, "rows": rows}
+
+
+def test_a_star_is_every_column_with_the_time_first(ask: Ask) -> None:
+    answer = ask("SELECT * FROM runs WHERE status = 'failed' LAST 1d")
+    assert dict(zip(answer["columns"], answer["rows"][0], strict=True)) == {
+        "time": t("08:00"),
+        "id": 2,
+        "run_id": None,
+        "job": "backup",
+        "status": "failed",
+        "host": "db1",
+        "service": "store",
+        "project": "shop",
+        "exit_code": 3,
+        "duration_ms": 30_000,
+        "ended_at": "2026-06-21T08:00:30.000Z",
+        "late_ms": None,
+    }
+
+
+def test_an_organization_sees_only_its_own_rows(ask: Ask, other_client: Any) -> None:
+    response = other_client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs LAST 1d"})
+    assert response.json["rows"] == [[0]]
+
+
+def test_what_a_query_cost_stands_in_headers(client: Any) -> None:
+    response = client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs LAST 1h"})
+    assert response.headers["X-Query-Window"] == "2026-06-21T09:00:00.000Z/2026-06-21T10:00:00.000Z"
+    assert response.headers["X-Query-Rows-Scanned"] == "2"
+    assert int(response.headers["X-Query-Bytes-Scanned"]) >= 0
+    assert response.headers["Server-Timing"].startswith("parse;dur=")
+    assert "run;dur=" in response.headers["Server-Timing"]
+
+
+def test_a_key_without_the_scope_may_not_ask(new_client: Any) -> None:
+    response = new_client("acme", "heartbeat:write").post("/api/v1/dsl", json={"query": "SHOW SOURCES"})
+    assert (response.status_code, response.json["error"]) == (403, "missing_scope")

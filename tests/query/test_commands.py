@@ -1,0 +1,47 @@
+"""Queries on the command line."""
+
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskCliRunner
+
+
+@pytest.fixture
+def run(app: Flask, runner: FlaskCliRunner) -> Any:
+    """Runs a command on the instance of the application: its standard output, after seeing to its exit code."""
+
+    def ran(*arguments: str, exit_code: int = 0) -> str:
+        result = runner.invoke(args=[*arguments, "--instance", app.instance_path])
+        assert result.exit_code == exit_code, result.output
+        return str(result.output)
+
+    return ran
+
+
+def test_explain(run: Any, client: Any) -> None:
+    said = run("query", "explain", "SELECT count(*) FROM runs LAST 1h", "--org", "acme")
+    assert "source: runs: a run, by its start" in said
+    assert "plan: SEARCH runs USING COVERING INDEX runs_started" in said
+    said = run("query", "explain", "SELECT nam FROM jobs LAST 1h", "--org", "acme", exit_code=1)
+    assert "SELECT nam FROM jobs LAST 1h\n       ^^^" in said
+    run("query", "explain", "SHOW SOURCES", "--org", "acme", exit_code=1)
+
+
+def test_a_limit_of_one_organization(run: Any, client: Any, other_client: Any) -> None:
+    statement = {"query": "SELECT count(*) FROM runs EVERY 1h LAST 1d"}
+    run("tenant", "set-limit", "acme", "query_max_rows", "23")
+    assert "query_max_rows\t23\town" in run("tenant", "limits", "acme")
+    refused = client.post("/api/v1/dsl", json=statement)
+    assert (refused.status_code, refused.json["max"], refused.json["actual"]) == (422, 23, 24)
+    assert other_client.post("/api/v1/dsl", json=statement).status_code == 200
+    run("tenant", "set-limit", "acme", "query_max_rows", "--default")
+    assert "query_max_rows\t10000\tdefault" in run("tenant", "limits", "acme")
+    assert client.post("/api/v1/dsl", json=statement).status_code == 200
+
+
+def test_a_limit_that_cannot_be_set(run: Any, client: Any) -> None:
+    run("tenant", "set-limit", "nobody", "query_max_rows", "5", exit_code=1)
+    run("tenant", "set-limit", "acme", "query_max_rows", exit_code=2)
+    run("tenant", "set-limit", "acme", "query_max_rows", "0", exit_code=2)
+    run("tenant", "set-limit", "acme", "query_max_flavours", "5", exit_code=2)

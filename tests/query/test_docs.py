@@ -1,0 +1,35 @@
+"""docs/oql.md says what is so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.query import reference
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.mark.parametrize("part", list(reference.parts()))
+def test_the_reference_is_that_of_the_checker(part: str) -> None:
+    """If this fails: python -m tests.query.reference"""
+    found = reference.mark(part).search(reference.PAGE.read_text())
+    assert found is not None
+    assert found[0] == reference.parts()[part]
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("statement", reference.statements())
+def test_a_statement_of_the_page_is_answered(ask: Ask, statement: str) -> None:
+    assert ask(statement)["columns"]
+
+
+def test_there_are_thirty_recipes() -> None:
+    assert reference.PAGE.read_text().count("\n#### ") >= 30
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_tutorial_ends_where_it_says(ask: Ask) -> None:
+    """Which jobs failed last night, on the organization that the tests know."""
+    answer = ask("SELECT job, time, exit_code FROM runs WHERE status IN ('failed', 'lost') LAST 12h")
+    assert [row[0] for row in answer["rows"]] == ["report/weekly", "backup"]

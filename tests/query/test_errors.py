@@ -1,0 +1,137 @@
+"""What a person reads who has written a statement that cannot be answered."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Ask = Callable[..., dict[str, Any]]
+
+
+# statement with the wrong part between « and », the error word, some of what is expected, the first suggestion
+ERRORS = [
+    ("SELECT «duration_mss» FROM runs LAST 1d", "oql_unknown_column", ["duration_ms"], "duration_ms"),
+    ("SELECT count(*) FROM runs WHERE «stauts» = 'x' LAST 1d", "oql_unknown_column", ["status"], "status"),
+    ("SELECT count(*) FROM «run» LAST 1d", "oql_unknown_source", ["runs", "events"], "runs"),
+    ("SELECT «cuont»(*) FROM runs LAST 1d", "oql_unknown_function", ["count", "avg"], "count"),
+    ("SELECT avg(«status») FROM runs LAST 1d", "oql_type_mismatch", ["a number or a duration"], None),
+    ("SELECT count(*) FROM runs WHERE «status» LAST 1d", "oql_type_mismatch", ["a condition"], None),
+    ("SELECT count(*) FROM runs WHERE exit_code = «'one'» LAST 1d", "oql_type_mismatch", [], None),
+    ("SELECT count(*) FROM runs WHERE exit_code = «NULL» LAST 1d", "oql_type_mismatch", [], None),
+    ("SELECT count(*) FROM runs WHERE id = «99999999999999999999» LAST 1d", "oql_type_mismatch", [], None),
+    ("SELECT count(*) FROM runs«»", "oql_no_time_window", ["LAST", "BETWEEN", "SINCE"], None),
+    ("SELECT count(*) FROM runs LAST 1h «LAST» 2h", "oql_duplicate_clause", [], None),
+    ("SELECT count(*) FROM runs LAST 1h «SINCE» NOW", "oql_duplicate_clause", [], None),
+    ("SELECT count(*) FROM runs LIMIT 1 LAST 1h «LIMIT» 2", "oql_duplicate_clause", [], None),
+    ("SELECT count(*), «count(*)» FROM runs LAST 1d", "oql_duplicate_column", [], None),
+    ("SELECT count(*) AS «t» FROM runs EVERY 1h LAST 1d", "oql_duplicate_column", [], None),
+    ("SELECT «job», count(*) FROM runs LAST 1d", "oql_not_grouped", ["an aggregate"], None),
+    ("SELECT «job» FROM runs EVERY 1h LAST 1d", "oql_not_grouped", ["an aggregate"], None),
+    ("SELECT count(*) FROM runs LAST «5 parsecs»", "oql_bad_duration", ["a duration"], None),
+    ("SELECT count(*) FROM runs LAST «0s»", "oql_bad_duration", ["a duration"], None),
+    ("SELECT count(*) FROM runs LAST «99999w»", "oql_bad_duration", ["a duration"], None),
+    ("SELECT count(*) FROM runs EVERY «1.5h» LAST 1d", "oql_bad_duration", ["a duration"], None),
+    ("SELECT count(*) FROM runs SINCE «'yesterday'»", "oql_bad_time", ["a time"], None),
+    ("SELECT count(*) FROM runs BETWEEN '2026-06-02' AND «'2026-06-01'»", "oql_bad_time", [], None),
+    ("SELECT count(*) FROM runs LAST 1d TIMEZONE «'Europe/Berlim'»", "oql_bad_timezone", [], "Europe/Berlin"),
+    ("SELECT count(*) FROM runs «WHER» status = 'x' LAST 1d", "oql_syntax", ["WHERE", "LAST", "the end"], "WHERE"),
+    ("«SELEKT» count(*) FROM runs", "oql_syntax", ["SELECT"], "SELECT"),
+    ("SELECT count(*) «runs» LAST 1d", "oql_syntax", ["FROM"], None),
+    ("SELECT count(* «FROM» runs LAST 1d", "oql_syntax", [")"], None),
+    ("SELECT count(*) FROM runs WHERE status = «LAST» 1d", "oql_syntax", ["a text in single quotes"], None),
+    ("SELECT count(*) FROM runs WHERE status =«=» 'x' LAST 1d", "oql_syntax", ["a text in single quotes"], None),
+    ("SELECT count(*) FROM runs WHERE job = «'x LAST 1d", "oql_syntax", ["'"], None),
+    ("SELECT count(*) FROM runs LAST«»", "oql_syntax", ["a duration"], None),
+    ("SELECT count(*) FROM runs LAST 1h«;» DROP TABLE runs", "oql_syntax", ["the end"], None),
+    ("«»", "oql_syntax", ["SELECT", "SHOW"], None),
+    ("SELECT count(*)\nFROM runs\nWHERE «nam» = 1\nLAST 1h", "oql_unknown_column", ["job"], None),
+    ("SELECT count(*) FROM runs WHERE «count»(*) > 1 LAST 1d", "oql_syntax", [], None),
+    ("SELECT sum(«count»(*)) FROM runs LAST 1d", "oql_syntax", [], None),
+    (
+        "SELECT count(*) FROM runs WHERE " + "(" * 50 + "«(»" + "status = 'x'" + ")" * 51 + " LAST 1d",
+        "oql_too_long",
+        [],
+        None,
+    ),
+]
+
+
+def _parts(marked: str) -> tuple[str, int, str]:
+    """The statement, where the wrong part begins, and the wrong part."""
+    before, _, rest = marked.partition("«")
+    wrong, closed, after = rest.partition("»")
+    return before + wrong + after, len(before), wrong if closed else ""
+
+
+@pytest.mark.parametrize(("marked", "word", "expected", "suggestion"), ERRORS, ids=[error[0][:90] for error in ERRORS])
+def test_an_error_points_at_what_is_wrong(
+    ask: Ask, marked: str, word: str, expected: list[str], suggestion: str | None
+) -> None:
+    statement, offset, wrong = _parts(marked)
+    answer = ask(statement, 400)
+    assert (answer["code"], answer["status"], answer["error"]) == (400, "Bad Request", word)
+    (detail,) = answer["errors"]["query"]
+    assert set(detail) == {"line", "column", "offset", "length", "found", "expected", "did_you_mean", "caret"}
+    assert detail["offset"] == offset
+    if wrong:
+        assert (detail["found"], detail["length"]) == (wrong, len(wrong))
+    assert set(expected) <= set(detail["expected"])
+    assert suggestion is None or detail["did_you_mean"][0] == suggestion
+    line, column = statement.count("\n", 0, offset) + 1, offset - (statement.rfind("\n", 0, offset) + 1) + 1
+    assert (detail["line"], detail["column"]) == (line, column)
+    shown, caret = detail["caret"].split("\n")
+    place = caret.index("^")
+    assert shown[place : place + len(wrong)] == wrong[:100]
+    assert f"line {line}, column {column}" in answer["message"].lower()
+
+
+def test_a_statement_that_is_too_long(ask: Ask) -> None:
+    statement = "SELECT count(*) FROM runs LAST 1d".ljust(10_000)
+    assert ask(statement)["rows"] == [[0]]
+    assert ask(statement + " ", 400)["error"] == "oql_too_long"
+
+
+def test_fifty_levels_of_parentheses_are_allowed(ask: Ask) -> None:
+    assert ask("SELECT count(*) FROM runs WHERE " + "(" * 50 + "status = 'x'" + ")" * 50 + " LAST 1d")["rows"] == [[0]]
+
+
+@pytest.mark.parametrize("step", ["(id = 1 AND ", "(id = 1 OR ", "NOT (", "(1 = 1) = (", "(TRUE AND FALSE OR "])
+def test_fifty_levels_that_mean_something_are_allowed(ask: Ask, step: str) -> None:
+    ask("SELECT count(*) FROM runs WHERE " + step * 49 + "id = 2" + ")" * 49 + " LAST 1d")
+
+
+@pytest.mark.parametrize("step", ["abs(", "CASE WHEN TRUE THEN (", "1 - ("])
+def test_what_sqlite_cannot_nest_is_too_deep(ask: Ask, step: str) -> None:
+    closing = ") END" if "CASE" in step else ")"
+    statement = "SELECT {} AS x FROM runs LAST 1d"
+    assert ask(statement.format(step * 10 + "1" + closing * 10))["rows"] == []
+    assert ask(statement.format(step * 49 + "1" + closing * 49), 400)["error"] == "oql_too_long"
+
+
+@pytest.mark.parametrize("operator", [" AND ", " OR "])
+def test_a_thousand_conditions_are_allowed(ask: Ask, operator: str) -> None:
+    assert ask(f"SELECT count(*) FROM runs WHERE {operator.join(['id=1'] * 1_000)} LAST 1d")["rows"] == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "query"),
+        ({"query": 1}, "query"),
+        ({"query": None}, "query"),
+        ({"query": ["SHOW SOURCES"]}, "query"),
+        ({"query": "SHOW SOURCES", "tenant": "globex"}, "tenant"),
+        ({"query": "SELECT '\ud800' FROM runs LAST 1d"}, "query"),
+    ],
+)
+def test_a_body_that_is_not_one_statement_is_refused(client: Any, body: dict[str, Any], field: str) -> None:
+    response = client.post("/api/v1/dsl", json=body)
+    assert (response.status_code, response.json["error"]) == (422, "invalid_field")
+    assert field in response.json["errors"]["json"]
+
+
+def test_a_body_that_is_no_json_is_refused(client: Any) -> None:
+    response = client.post("/api/v1/dsl", data="SHOW SOURCES")
+    assert (response.status_code, response.json["error"]) == (415, "unsupported_media_type")
+    response = client.post("/api/v1/dsl", data="{", content_type="application/json")
+    assert (response.status_code, response.json["error"]) == (400, "invalid_json")

@@ -1,0 +1,179 @@
+"""Queries that ask for too much are stopped, and told what would work."""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.heartbeat.source import SOURCES
+from obs.query.compile import Compiled, compile_plan
+from obs.query.language import Language
+from obs.query.limits import Limits
+from obs.query.plan import Plan
+from obs.query.session import open_session
+from obs.query.timeline import resolve
+from obs.query.watchdog import Watchdog, counts_bytes
+from obs.query.writing import Reading
+from obs.tenancy import auth
+
+Ask = Callable[..., dict[str, Any]]
+
+_HOUR_MS = 3_600_000
+
+
+def _breach(answer: dict[str, Any], limit: str) -> dict[str, Any]:
+    assert (answer["code"], answer["error"], answer["limit"]) == (422, "query_limit_exceeded", limit)
+    assert answer["actual"] > answer["max"]
+    assert answer["hint"]
+    return answer
+
+
+def _insert_runs(db: sqlite3.Connection, jobs: int, runs: int) -> None:
+    now = 1_782_036_000_000  # 2026-06-21T10:00:00Z
+    db.executemany(
+        "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, 0, 0, 0)",
+        [(job, f"job{job}") for job in range(1, jobs + 1)],
+    )
+    db.executemany(
+        "INSERT INTO runs (job_id, status, started_at, heartbeat_at, duration_ms) VALUES (?, 1, ?, 0, 5)",
+        [(number % jobs + 1, now - _HOUR_MS + number) for number in range(runs)],
+    )
+
+
+def test_too_many_buckets_are_refused_with_numbers_that_work(ask: Ask) -> None:
+    answer = _breach(ask("SELECT count(*) FROM runs EVERY 1m LAST 90d", 422), "max_rows")
+    assert (answer["max"], answer["actual"]) == (10_000, 129_600)
+    assert answer["hint"] == "Raise EVERY from 1m to at least 13m, or narrow the window to 6d."
+    assert len(ask("SELECT count(*) FROM runs EVERY 13m LAST 90d")["rows"]) <= 10_000
+    assert len(ask("SELECT count(*) FROM runs EVERY 1m LAST 6d")["rows"]) == 8_640
+
+
+def test_buckets_of_all_groups_count(make_app: Callable[..., Flask], new_client: Any) -> None:
+    app = make_app(QUERY_MAX_ROWS=100)
+    client = new_client("acme", app=app)
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write("acme", lambda db: _insert_runs(db, 20, 40))
+
+    def ask(statement: str, status: int) -> dict[str, Any]:
+        response = client.post("/api/v1/dsl", json={"query": statement})
+        assert response.status_code == status, response.json
+        answer: dict[str, Any] = response.json
+        return answer
+
+    answer = _breach(ask("SELECT count(*) FROM runs BY job EVERY 5m LAST 2h", 422), "max_rows")
+    assert answer["actual"] == 480
+    interval, window, top = re.search(
+        r"at least (\w+), or narrow the window to (\w+), or .* TOP (\d+)", answer["hint"]
+    ).groups()  # type: ignore[union-attr]
+    ask(f"SELECT count(*) FROM runs BY job EVERY {interval} LAST 2h", 200)
+    ask(f"SELECT count(*) FROM runs BY job EVERY 5m LAST {window}", 200)
+    assert len(ask(f"SELECT count(*) FROM runs BY job EVERY 5m TOP {top} LAST 2h", 200)["rows"]) == 96
+
+
+def test_more_rows_than_allowed_are_refused_not_cut(make_app: Callable[..., Flask], new_client: Any) -> None:
+    app = make_app(QUERY_MAX_ROWS=10)
+    client = new_client("acme", app=app)
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write("acme", lambda db: _insert_runs(db, 11, 11))
+    for statement in (
+        "SELECT * FROM runs LAST 1d",
+        "SELECT * FROM runs LAST 1d LIMIT 11",
+        "SELECT count(*) FROM runs BY job LAST 1d",
+    ):
+        response = client.post("/api/v1/dsl", json={"query": statement})
+        assert response.status_code == 422
+        _breach(response.json, "max_rows")
+        assert "LIMIT 10" in response.json["hint"]
+        response = client.post("/api/v1/dsl", json={"query": statement.partition(" LIMIT")[0] + " LIMIT 10"})
+        assert len(response.json["rows"]) == 10
+
+
+def test_a_query_past_its_time_is_stopped(app: Flask, client: Any) -> None:
+    """Straight at the session: no statement of OQL runs for long on a small file."""
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    limits = Limits(max_rows=10, max_bytes_scanned=1 << 30, max_seconds=0, max_length=100, rate_per_minute=1)
+    tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 1_000))
+    endless = Compiled("SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0", {})
+    with (
+        open_session(tenancy.databases.path("acme"), ["runs"], limits, Watchdog()) as session,
+        pytest.raises(Exception, match="was stopped after") as caught,
+    ):
+        session.fetch(endless)
+    assert caught.value.body()["limit"] == "max_seconds"  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(not counts_bytes(), reason="this system does not tell what a thread reads")
+def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], new_client: Any) -> None:
+    app = make_app(QUERY_MAX_BYTES_SCANNED=500_000)
+    client = new_client("acme", app=app)
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 50_000))
+    response = client.post("/api/v1/dsl", json={"query": "SELECT count(exit_code) FROM runs LAST 1d"})
+    assert response.status_code == 422
+    _breach(response.json, "max_bytes_scanned")
+    response = client.post("/api/v1/dsl", json={"query": "SELECT count(exit_code) FROM runs LAST 1h LIMIT 1"})
+    assert response.status_code == 422
+
+
+def test_requests_past_the_rate_are_told_to_wait(make_app: Callable[..., Flask], new_client: Any) -> None:
+    app = make_app(QUERY_RATE_PER_MINUTE=2)
+    first, second = new_client("acme", app=app), new_client("acme", app=app)
+    other = new_client("globex", app=app)
+    ask = {"query": "SHOW SOURCES"}
+    answers = [client.post("/api/v1/dsl", json=ask) for client in (first, second, first)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["1", "0", "0"]
+    refused = answers[-1]
+    assert refused.json["error"] == "rate_limited"
+    assert refused.headers["RateLimit-Limit"] == "2"
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert refused.headers["RateLimit-Reset"] == refused.headers["Retry-After"]
+    assert other.post("/api/v1/dsl", json=ask).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM sqlite_master",
+        "SELECT name FROM annotations",
+        "PRAGMA user_version",
+        "ATTACH '/etc/passwd' AS x",
+        "DELETE FROM runs",
+        "SELECT load_extension('x')",
+        "SELECT randomblob(10) FROM runs",
+    ],
+)
+def test_a_session_can_do_nothing_but_read_its_tables(app: Flask, client: Any, sql: str) -> None:
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    limits = Limits(10, 1 << 30, 5, 100, 1)
+    with (
+        open_session(tenancy.databases.path("acme"), ["runs"], limits, Watchdog()) as session,
+        pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
+    ):
+        session.fetch(Compiled(sql, {}))
+
+
+def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: Ask) -> None:
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write("acme", lambda db: _insert_runs(db, 5, 10))
+    assert _plan(app, "SELECT count(*) FROM runs EVERY 1h LAST 90d") == [
+        "SEARCH runs USING COVERING INDEX runs_started"
+    ]
+    assert _plan(app, "SELECT avg(duration_ms) FROM runs WHERE job = 'job1' LAST 90d") == [
+        "SEARCH jobs USING COVERING INDEX sqlite_autoindex_jobs_1",
+        "SEARCH runs USING COVERING INDEX runs_job",
+    ]
+
+
+def _plan(app: Flask, statement: str) -> list[str]:
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    plan = Language(SOURCES).plan(statement, 1_000)
+    assert isinstance(plan, Plan)
+    window = resolve(plan.window, tenancy.clock())
+    compiled = compile_plan(plan, Reading(window, tenancy.clock(), 1, 1, plan.interval_ms, (0,)))
+    with tenancy.databases.read("acme") as db:
+        rows = db.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", compiled.parameters).fetchall()
+    return [re.sub(r" \(.*", "", row[3]) for row in rows if row[3].startswith(("SEARCH", "SCAN"))]

@@ -1,0 +1,27 @@
+"""Exact percentiles of many values."""
+
+import random
+
+import pytest
+
+from obs.query import percentiles
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 10, 10**9])
+def test_selecting_gives_what_sorting_gives(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(percentiles, "_SORTED_AT_ONCE", 3)
+    chance = random.Random(distinct)
+    for size in [*range(1, 40), 5_000]:
+        values = [chance.randrange(distinct) for _ in range(size)]
+        for fraction in (0.0, 0.25, 0.5, 0.9, 0.95, 0.999, 1.0):
+            ordered = sorted(values)
+            position = fraction * (size - 1)
+            below = int(position)
+            above = min(below + 1, size - 1)
+            expected = ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+            assert percentiles.percentile(list(values), fraction, lambda: False) == pytest.approx(expected)
+
+
+def test_it_is_given_up_when_the_time_is_over() -> None:
+    values: list[int | float] = list(range(100_000))
+    assert percentiles.percentile(values, 0.5, lambda: True) is None

@@ -1,0 +1,106 @@
+"""CONTAINS by the full-text index finds what a look at every message finds."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.heartbeat import messages
+from obs.tenancy import auth
+
+Ask = Callable[..., dict[str, Any]]
+TEXTS = [
+    "disk full",
+    "DISK full",
+    "größe",
+    "GRÖSSE",
+    "a\0disk full",
+    'say "disk"',
+    "100% disk_full",
+    "日本語のログ",
+    "x" * 10_000,
+    "",
+    None,
+]
+PARTS = [
+    "disk",
+    "DISK",
+    "dis",
+    "di",
+    "ö",
+    "größe",
+    "k full",
+    '"disk"',
+    "%",
+    "_full",
+    "本語の",
+    "xxxx",
+    "\0di",
+    "nothing",
+    "AND",
+    "*",
+]
+
+
+@pytest.fixture
+def index(app: Flask, client: Any) -> Callable[[], int]:
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    return lambda: messages.index(tenancy.databases, "acme")
+
+
+@pytest.fixture
+def said(write: Any, shop: None) -> None:
+    write(lambda db: _say(db, TEXTS))
+
+
+def _say(db: sqlite3.Connection, texts: list[str | None]) -> None:
+    now = 1_782_035_000_000
+    db.executemany(
+        "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, ?, 0, ?)",
+        [(now + number, text) for number, text in enumerate(texts)],
+    )
+
+
+def _found(ask: Ask, part: str) -> list[Any]:
+    quoted = part.replace("'", "''")
+    answer = ask(
+        f"SELECT message FROM logs WHERE message CONTAINS '{quoted}' AND time >= '2026-06-21T09:43:20Z' LAST 1d"
+    )
+    return [row[0] for row in answer["rows"]]
+
+
+def _expected(part: str) -> list[str]:
+    return [text for text in TEXTS if text is not None and part in text]
+
+
+@pytest.mark.usefixtures("said")
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_found_before_and_after_indexing(ask: Ask, index: Callable[[], int], part: str) -> None:
+    assert _found(ask, part) == _expected(part)
+    assert index() > 0
+    assert index() == 0
+    assert _found(ask, part) == _expected(part)
+
+
+@pytest.mark.usefixtures("said")
+def test_what_is_deleted_is_not_found_and_its_number_may_come_again(
+    ask: Ask, write: Any, index: Callable[[], int]
+) -> None:
+    index()
+    write(lambda db: _say(db, ["said after the index was written"]))
+    write(lambda db: db.execute("DELETE FROM events WHERE instr(message, 'disk') OR id > 10"))
+    assert _found(ask, "disk") == []
+    write(lambda db: _say(db, ["a new disk"]))
+    assert _found(ask, "disk") == ["a new disk"]
+    assert index() > 0
+    assert _found(ask, "disk") == ["a new disk"]
+    write(lambda db: db.execute("INSERT INTO event_messages (event_messages) VALUES ('integrity-check')"))
+
+
+@pytest.mark.usefixtures("said")
+def test_a_rare_word_is_not_looked_for_in_every_message(ask: Ask, index: Callable[[], int]) -> None:
+    index()
+    answer = ask("EXPLAIN SELECT message FROM logs WHERE message CONTAINS 'needle' LAST 90d")
+    assert any("event_messages VIRTUAL TABLE" in text for what, text in answer["rows"] if what == "plan")
