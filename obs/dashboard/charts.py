@@ -1,0 +1,214 @@
+"""What is drawn, as Vega-Lite specifications. Pure; colours and text styles are those of the page.
+
+Times are milliseconds since the epoch, durations milliseconds.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from obs.dashboard import wording
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+MOST_BARS = 50
+_PREVIOUS = "_previous"
+Spec = dict[str, Any]
+_UNITS = ((DAY_MS, "days"), (HOUR_MS, "hours"), (MINUTE_MS, "minutes"), (SECOND_MS, "seconds"), (1, "milliseconds"))
+_OUTCOMES = ("success", "open", "failed", "lost")
+_TIME = {"field": "t", "type": "temporal", "title": None, "scale": {"nice": False}}
+_WHEN = {"field": "t", "type": "temporal", "format": "%a %d %b %Y %H:%M", "title": "Time"}
+
+
+class Mark(NamedTuple):
+    """An annotation on a chart; a band has an end."""
+
+    name: str
+    title: str
+    start_time: int
+    end_time: int | None
+
+
+class Point(NamedTuple):
+    """Runs of one outcome that lie so close that they are one point."""
+
+    time: int
+    status: str
+    duration_ms: float | None
+    runs: int
+
+
+def durations(points: Sequence[Point], marks: Iterable[Mark], start: int, end: int) -> Spec:
+    """Runs over time: how long each took and how it went."""
+    unit_ms, unit = _unit(max((point.duration_ms or 0 for point in points), default=0))
+    values = [
+        {
+            "t": point.time,
+            "y": (point.duration_ms or 0) / unit_ms,
+            "outcome": point.status,
+            "took": "not told" if point.duration_ms is None else wording.duration(point.duration_ms),
+            "runs": point.runs,
+        }
+        for point in points
+    ]
+    runs = {
+        "data": {"values": values},
+        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
+        "encoding": {
+            "x": _TIME,
+            "y": {"field": "y", "type": "quantitative", "title": unit, "scale": {"zero": True}},
+            "color": {
+                "field": "outcome",
+                "scale": {"domain": _OUTCOMES, "range": [f"--{name}" for name in ("ok", "running", "failed", "lost")]},
+                "legend": None,
+            },
+            "shape": {
+                "field": "outcome",
+                "scale": {"domain": _OUTCOMES, "range": ["circle", "triangle-right", "cross", "diamond"]},
+                "legend": None,
+            },
+            "tooltip": [
+                {**_WHEN, "title": "Started"},
+                {"field": "outcome", "title": "Outcome"},
+                {"field": "took", "title": "Took"},
+                {"field": "runs", "title": "Runs"},
+            ],
+        },
+    }
+    # A scale with a domain of its own is more than the interpreter of expressions can do; two unseen rules span it.
+    whole = {
+        "data": {"values": [{"t": start}, {"t": end}]},
+        "mark": {"type": "rule", "opacity": 0},
+        "encoding": {"x": _TIME},
+    }
+    return _chart([whole, *_laid_over(marks, start, end), runs], "Durations of the runs over time")
+
+
+def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], marks: Sequence[Mark]) -> list[Spec]:
+    """Lines over the buckets of a timeseries: a chart for each number, in it a line for each group.
+
+    A number and what it was in the window before (``<name>_previous``) are lines of one chart.
+    """
+    numbers = [place for place in range(1, len(columns)) if _is_number(rows, place)]
+    groups = [place for place in range(1, len(columns)) if place not in numbers]
+    names = [columns[place] for place in numbers]
+    return [
+        _lines(
+            columns,
+            rows,
+            [place for place in numbers if columns[place] in (name, f"{name}{_PREVIOUS}")],
+            groups,
+            marks,
+        )
+        for name in names
+        if name.removesuffix(_PREVIOUS) == name or name.removesuffix(_PREVIOUS) not in names
+    ]
+
+
+def _lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    numbers: Sequence[int],
+    groups: Sequence[int],
+    marks: Sequence[Mark],
+) -> Spec:
+    title, several = columns[numbers[0]], len(numbers) > 1 or bool(groups)
+    values = [
+        {
+            "t": row[0],
+            "y": row[place],
+            "line": " · ".join([str(row[group]) for group in groups] + ([columns[place]] if len(numbers) > 1 else [])),
+        }
+        for row in rows
+        for place in numbers
+    ]
+    encoding: Spec = {
+        "x": _TIME,
+        "y": {"field": "y", "type": "quantitative", "title": title},
+        "tooltip": [
+            _WHEN,
+            {"field": "y", "type": "quantitative", "title": title},
+            *([{"field": "line", "title": "Line"}] if several else []),
+        ],
+    }
+    if several:
+        encoding["color"] = {"field": "line", "type": "nominal", "title": None, "legend": {"orient": "bottom"}}
+    lines = {"data": {"values": values}, "mark": {"type": "line", "point": len(rows) < 200}, "encoding": encoding}
+    return _chart([*_laid_over(marks, None, None), lines], f"{title} over time")
+
+
+def bar(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Spec:
+    """A bar for each of the first MOST_BARS rows: a name and a number."""
+    values = [{"name": "none" if row[0] is None else str(row[0]), "y": row[1]} for row in rows[:MOST_BARS]]
+    encoding = {
+        "y": {"field": "name", "type": "nominal", "title": columns[0], "sort": None},
+        "x": {"field": "y", "type": "quantitative", "title": columns[1]},
+        "tooltip": [{"field": "name", "title": columns[0]}, {"field": "y", "title": columns[1]}],
+    }
+    spec = _chart([{"data": {"values": values}, "mark": "bar", "encoding": encoding}], "The answer by group")
+    return {**spec, "height": {"step": 24}}
+
+
+def _chart(layers: list[Spec], description: str) -> Spec:
+    return {"width": "container", "height": 260, "description": description, "layer": layers}
+
+
+def _laid_over(marks: Iterable[Mark], start: int | None, end: int | None) -> list[Spec]:
+    """Bands and lines for annotations; a band is cut to what the chart shows."""
+    shown = list(marks)
+    bands = [
+        {
+            "t": mark.start_time if start is None else max(mark.start_time, start),
+            "to": mark.end_time if end is None else min(mark.end_time, end),
+            "name": mark.name,
+            "title": mark.title,
+        }
+        for mark in shown
+        if mark.end_time is not None
+    ]
+    points = [{"t": mark.start_time, "name": mark.name, "title": mark.title} for mark in shown if mark.end_time is None]
+    what = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
+    layers: list[Spec] = []
+    if bands:
+        layers.append(
+            {
+                "data": {"values": bands},
+                "mark": {"type": "rect", "color": "--accent", "opacity": 0.18},
+                "encoding": {"x": _TIME, "x2": {"field": "to"}, "tooltip": what},
+            }
+        )
+    if points:
+        layers.append(
+            {
+                "data": {"values": points},
+                "mark": {"type": "rule", "color": "--accent", "strokeWidth": 2, "strokeDash": [5, 3]},
+                "encoding": {"x": _TIME, "tooltip": what},
+            }
+        )
+    return layers
+
+
+def _unit(longest_ms: float) -> tuple[int, str]:
+    return next(((unit_ms, name) for unit_ms, name in _UNITS if longest_ms >= 1.5 * unit_ms), (1, "milliseconds"))
+
+
+def _is_number(rows: Sequence[Sequence[Any]], place: int) -> bool:
+    cells = [row[place] for row in rows if row[place] is not None]
+    return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+def strip(marks: Sequence[Mark]) -> Spec:
+    """Annotations in time: a line for each name, bands as bars, points as ticks."""
+    values = [
+        {"t": mark.start_time, "to": mark.end_time or mark.start_time, "name": mark.name, "title": mark.title}
+        for mark in marks
+    ]
+    y = {"field": "name", "type": "nominal", "title": None}
+    what = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
+    bars = {
+        "mark": {"type": "bar", "opacity": 0.4, "height": 12},
+        "encoding": {"x": _TIME, "x2": {"field": "to"}, "y": y, "tooltip": what},
+    }
+    ticks = {
+        "mark": {"type": "tick", "thickness": 3, "size": 14},
+        "encoding": {"x": _TIME, "y": y, "tooltip": what},
+    }
+    return {**_chart([bars, ticks], "Annotations in time"), "data": {"values": values}, "height": {"step": 22}}

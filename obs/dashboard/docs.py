@@ -1,0 +1,28 @@
+"""Swagger UI on the OpenAPI document, from files that come in a package: nothing is loaded from another host."""
+
+from pathlib import Path
+
+import flask_swagger_ui
+from flask import Blueprint, Response, render_template, send_from_directory
+
+blp = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
+_DIST = Path(flask_swagger_ui.__file__).parent / "dist"
+# Swagger UI draws icons from data: addresses and sets style attributes.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+@blp.get("/")
+def page() -> Response:
+    """The page itself."""
+    response = Response(render_template("docs.html"), mimetype="text/html")
+    response.headers["Content-Security-Policy"] = _POLICY
+    return response
+
+
+@blp.get("/dist/<path:name>")
+def dist(name: str) -> Response:
+    """A file of Swagger UI."""
+    return send_from_directory(_DIST, name, max_age=86400)

@@ -1,0 +1,104 @@
+"""The overview of all jobs, the start page."""
+
+from typing import Any
+
+from flask import Blueprint, Response, get_template_attribute, jsonify, render_template, request
+from flask.typing import ResponseReturnValue
+
+from obs.dashboard import bars, store
+from obs.dashboard.overview import SORTS, Choice, Overview, Row, look
+from obs.dashboard.viewer import Viewer, viewer
+from obs.errors import ServiceError
+from obs.heartbeat.schemas import STATES
+from obs.heartbeat.store import jobs as job_store
+from obs.tenancy import store as key_store
+from obs.tenancy.auth import tenancy
+from obs.tenancy.keys import DEFAULT_SCOPES
+
+blp = Blueprint("jobs", __name__)
+_MOST_JOBS = 100_000
+
+
+@blp.get("/")
+def page() -> ResponseReturnValue:
+    """All jobs with their states; how to send a first heartbeat where there are none."""
+    looking = viewer()
+    seen = _overview(looking)
+    if not seen.total:
+        return render_template("jobs/empty.html", ingest_url=tenancy().ingest.url(looking.org))
+    return render_template("jobs/page.html", seen=seen, columns=_COLUMNS, draw=bars.draw)
+
+
+@blp.get("/jobs/changes")
+def changes() -> Response:
+    """What differs from the page that the browser holds: of its rows it sends id and version in X-Have."""
+    looking = viewer()
+    seen = _overview(looking)
+    held = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
+    now = {str(row.id): row for row in seen.rows}
+    draw_row = get_template_attribute("jobs/table.html", "job_row")
+    answer: dict[str, Any] = {
+        "rows": {
+            number: draw_row(row, looking.now_ms, bars.draw)
+            for number, row in now.items()
+            if held.get(number) != row.version
+        }
+    }
+    if list(now) != list(held):
+        answer["order"] = list(now)
+    if answer["rows"] or "order" in answer:
+        answer["summary"] = get_template_attribute("jobs/table.html", "summary")(seen)
+        answer["trouble"] = seen.in_trouble
+    response = jsonify(answer)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@blp.post("/first-key")
+def make_first_key() -> ResponseReturnValue:
+    """The page of an organization without jobs once more, with a new key filled in."""
+    looking = viewer()
+    added = tenancy().control.write(
+        lambda db: key_store.add_key(db, looking.org, "first heartbeat", DEFAULT_SCOPES, None, looking.now_ms)
+    )
+    if added is None:
+        raise ServiceError("unauthorized", "The organization is gone.")
+    tenancy().keyring.reload()
+    return render_template("jobs/empty.html", ingest_url=tenancy().ingest.url(looking.org), key=added[1])
+
+
+_COLUMNS = (
+    ("state", "State"),
+    ("name", "Job"),
+    ("outcome", "Last outcome"),
+    ("last", "Last run"),
+    ("next", "Next expected"),
+    ("interval", "Schedule"),
+    ("duration", "Average"),
+    ("runs", "Count"),
+)
+
+
+def _overview(looking: Viewer) -> Overview:
+    with looking.read() as db:
+        jobs = job_store.jobs(db, looking.now_ms, q=None, after=None, limit=_MOST_JOBS)
+        recent = store.recent_runs(db, bars.SHOWN)
+    rows = [
+        Row(last.job_id, job, last.runs, last.version) for job in jobs if (last := recent.get(job.name)) is not None
+    ]
+    return look(rows, _choice())
+
+
+def _choice() -> Choice:
+    get = request.args.get
+    state, sort, number = get("state", ""), get("sort", "state"), get("page", "1")
+    return Choice(
+        state=state if state in STATES else "",
+        q=get("q", "").strip(),
+        project=get("project", ""),
+        service=get("service", ""),
+        host=get("host", ""),
+        sort=sort if sort in SORTS else "state",
+        descending=bool(get("desc")),
+        page=int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 1,
+    )

@@ -1,0 +1,53 @@
+"""Signing in, with a one-time link or a key, and out."""
+
+import re
+
+from flask import Blueprint, redirect, render_template, request, session, url_for
+from flask.typing import ResponseReturnValue
+
+from obs.dashboard.viewer import begin_session
+from obs.errors import ServiceError
+from obs.tenancy import keys, store
+from obs.tenancy.auth import tenancy
+
+blp = Blueprint("sign_in", __name__)
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
+
+
+@blp.get("/sign-in")
+def page() -> ResponseReturnValue:
+    """The form for a key."""
+    return render_template("sign_in.html", next=request.args.get("next", ""))
+
+
+@blp.post("/sign-in")
+def by_key() -> ResponseReturnValue:
+    """Sign in with a key that may query."""
+    wanted = request.form.get("next", "")
+    credential = tenancy().keyring.find(request.form.get("key", "").strip(), tenancy().clock())
+    if credential is None or not keys.allows(credential.scopes, "query:read"):
+        return render_template("sign_in.html", failed=True, next=wanted), 401
+    begin_session(credential.org, credential.key_id)
+    return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
+
+
+@blp.get("/sign-in/<token>")
+def by_link(token: str) -> ResponseReturnValue:
+    """Sign in with a one-time link."""
+    if request.method == "HEAD":  # whoever only looks whether the link is alive must not use it up
+        raise ServiceError("method_not_allowed", "A sign-in link is opened with GET.", headers={"Allow": "GET"})
+    now_ms = tenancy().clock()
+    org = tenancy().control.write(lambda db: store.take_sign_in_link(db, token, now_ms))
+    if org is None:
+        raise ServiceError(
+            "unauthorized", "This sign-in link is unknown, used or expired.", hint="Make another: obs sign-in ORG"
+        )
+    begin_session(org, None)
+    return redirect(url_for("dashboard.jobs.page"))
+
+
+@blp.post("/sign-out")
+def sign_out() -> ResponseReturnValue:
+    """End the session."""
+    session.clear()
+    return redirect(url_for("dashboard.sign_in.page"))

@@ -1,0 +1,22 @@
+"use strict";
+
+/* Fetches the page anew while its run is open, and puts in what has come. */
+async function follow() {
+  const place = document.getElementById("live");
+  if (!document.hidden) {
+    try {
+      const response = await fetch(location.href, { redirect: "manual" });
+      if (response.ok) {
+        const page = new DOMParser().parseFromString(await response.text(), "text/html");
+        const fresh = page.getElementById("live");
+        sayTimes(fresh);
+        if (fresh.innerHTML !== place.innerHTML) place.replaceWith(fresh);
+      }
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error; /* the service is out of reach: try again */
+    }
+  }
+  if ("live" in document.getElementById("live").dataset) setTimeout(follow, 3000);
+}
+
+setTimeout(follow, 3000);

@@ -1,0 +1,64 @@
+"use strict";
+
+/* The editor: the fault is selected, Ctrl+Enter runs, words are completed as they are written. */
+const editor = document.getElementById("q");
+const list = document.getElementById("completions");
+const KEYWORDS = ("SELECT FROM WHERE BY EVERY AUTO LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE WITH AGO AROUND " +
+  "WITHIN AND OR NOT IN LIKE ILIKE CONTAINS NULL AS DESC ASC CASE WHEN THEN ELSE END FILTER DISTINCT SHOW SOURCES COLUMNS NOW").split(" ");
+const FUNCTIONS = ("count sum avg min max any first last stddev median p50 p75 p90 p95 p99 percentile rate abs round floor ceil lower upper " +
+  "length coalesce if hour weekday date").split(" ").map((name) => `${name}(`);
+const NAMES = [...document.querySelectorAll("[data-name]")].map((place) => place.textContent);
+const WORDS = [...new Set([...NAMES, ...FUNCTIONS, ...KEYWORDS])];
+let chosen = 0;
+
+function wordBefore() {
+  return /[A-Za-z_][A-Za-z0-9_]*$/.exec(editor.value.slice(0, editor.selectionStart))?.[0] ?? "";
+}
+
+function complete(text) {
+  const end = editor.selectionStart;
+  editor.setRangeText(text, end - wordBefore().length, end, "end");
+  list.hidden = true;
+  editor.focus();
+}
+
+function offer() {
+  const word = wordBefore().toLowerCase();
+  const found = word.length < 2 ? [] : WORDS.filter((one) => one.toLowerCase().startsWith(word) && one.toLowerCase() !== word).slice(0, 8);
+  chosen = 0;
+  list.replaceChildren(...found.map((one, place) => {
+    const entry = document.createElement("li");
+    entry.textContent = one;
+    entry.setAttribute("role", "option");
+    entry.setAttribute("aria-selected", String(place === chosen));
+    entry.addEventListener("mousedown", (event) => { event.preventDefault(); complete(one); });
+    return entry;
+  }));
+  list.hidden = found.length === 0;
+}
+
+function move(step) {
+  chosen = (chosen + step + list.children.length) % list.children.length;
+  [...list.children].forEach((entry, place) => entry.setAttribute("aria-selected", String(place === chosen)));
+}
+
+editor.addEventListener("input", offer);
+editor.addEventListener("blur", () => { list.hidden = true; });
+editor.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    editor.form.requestSubmit();
+  } else if (!list.hidden) {
+    if (event.key === "ArrowDown") move(1);
+    else if (event.key === "ArrowUp") move(-1);
+    else if (event.key === "Tab" || event.key === "Enter") complete(list.children[chosen].textContent);
+    else if (event.key === "Escape") list.hidden = true;
+    else return;
+    event.preventDefault();
+  }
+});
+
+if (editor.dataset.offset) {
+  const start = Number(editor.dataset.offset);
+  editor.focus();
+  editor.setSelectionRange(start, start + Math.max(1, Number(editor.dataset.length)));
+}

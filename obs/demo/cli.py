@@ -1,0 +1,76 @@
+"""``obs demo``: fill an organization with 90 days of believable data."""
+
+import sqlite3
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from obs import background, config
+from obs.annotations import store as annotations
+from obs.annotations.rules import Draft
+from obs.demo import story
+from obs.demo.jobs import JOBS, NOTES
+from obs.heartbeat.store import jobs
+from obs.heartbeat.store.record import record
+from obs.heartbeat.sweep import sweep
+from obs.tenancy import instance, keys, store
+from obs.tenancy.auth import Tenancy
+from obs.tenancy.cli import instance_option, opened
+from obs.times import DAY_MS
+
+
+@click.command("demo")
+@click.option("--org", default="demo", show_default=True, help="The organization; made when missing.")
+@instance_option
+def demo(org: str, folder: Path) -> None:
+    """Fill an organization that has no jobs with 90 days of believable data, and print a link to sign in.
+
+    25 jobs of different schedules with failures, a slow week after a deploy, spells of silence, and annotations.
+    """
+    if not keys.SLUG.fullmatch(org):
+        raise click.ClickException(f"{org!r} is not a name such as demo: a-z, 0-9 and -, at most 63 characters.")
+    settings = config.load(folder)
+    with opened(folder) as tenancy:
+        now_ms = tenancy.clock()
+        tenancy.databases.create(org)
+        tenancy.control.write(lambda db: store.add_organization(db, org, now_ms))
+        with tenancy.databases.read(org) as db:
+            if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
+                raise click.ClickException(f"{org} has jobs already; choose another with --org.")
+        _fill(tenancy, org, now_ms, background.time_zones(str(settings["TIME_ZONES"])))
+        token = instance.new_sign_in_token(tenancy, org)
+    click.echo(f"{len(JOBS)} jobs are in {org}. Sign in once, within 24 hours:", err=True)
+    click.echo(f"{instance.base_url(settings)}/sign-in/{token}")
+
+
+def _fill(tenancy: Tenancy, org: str, now_ms: int, zones: Sequence[str]) -> None:
+    """Write the days one by one as they would have come, with a look of the service at its moments."""
+    tenancy.databases.write(org, lambda db: _annotate(db, now_ms))
+    moments = story.moments(now_ms)
+    ends = sorted({*moments, now_ms, *(now_ms - day * DAY_MS for day in range(story.DAYS))})
+    parts = groupby(story.tell(now_ms), key=lambda beat: ends[bisect_left(ends, beat.time)])
+    with click.progressbar(length=len(ends), label="Ninety days", show_eta=False) as bar:
+        for end, beats in parts:
+            tenancy.databases.write(org, partial(_record, list(beats)))
+            if end in moments or end == now_ms:
+                sweep(tenancy.databases, org, end, zones, background.Incidents())
+            bar.update(1)
+
+
+def _record(beats: Sequence[story.Beat], db: sqlite3.Connection) -> None:
+    for beat in beats:
+        record(db, beat.job.name, beat.heartbeat, beat.job.at, None, beat.time)
+
+
+def _annotate(db: sqlite3.Connection, now_ms: int) -> None:
+    for begins, ends, name, title in NOTES:
+        start = round(now_ms - begins * DAY_MS)
+        end = None if ends is None else round(now_ms - ends * DAY_MS)
+        draft = Draft(
+            name=name, title=title, start_time=start, end_time=end, description=None, url=None, idempotency_key=None
+        )
+        annotations.add(db, draft, start)

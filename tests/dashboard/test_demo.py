@@ -1,0 +1,36 @@
+"""``obs demo``: an organization to look around in."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from flask import Flask
+
+from obs.cli import main
+from obs.demo import story
+from tests.dashboard.conftest import Visitor
+
+
+def test_it_fills_an_organization_once_and_signs_in(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "DAYS", 4)
+    runner, command = CliRunner(), ["--instance", str(tmp_path / "instance"), "demo"]
+    first = runner.invoke(main, command)
+    assert first.exit_code == 0, first.output
+    visitor = Visitor(app)
+    assert visitor.get("/sign-in/" + first.stdout.strip().rpartition("/")[2]).status_code == 302
+    text = visitor.get("/").text
+    for name in ("db/backup", "shop/heartbeat", "home/photos"):
+        assert name in text
+    assert "Shop 4.0 is out" in visitor.get("/annotations").text
+    again = runner.invoke(main, command)
+    assert again.exit_code == 1
+    assert "has jobs already" in again.output
+
+
+def test_the_story_is_in_the_order_of_time_and_ends_now() -> None:
+    now_ms = 1_790_000_000_000
+    times = [beat.time for _, beat in zip(range(20_000), story.tell(now_ms), strict=False)]
+    assert times == sorted(times)
+    assert times[0] > now_ms - 90 * 86_400_000

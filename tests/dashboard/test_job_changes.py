@@ -1,0 +1,74 @@
+"""What an admin changes of a job and plans, as the API then tells it."""
+
+import pytest
+
+from tests.conftest import KeyClient
+from tests.dashboard.conftest import Visitor
+
+
+@pytest.fixture(autouse=True)
+def _a_job(client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/backup/ping")
+
+
+@pytest.mark.parametrize(
+    ("fields", "pin"),
+    [
+        (
+            {"kind": "cron", "cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace": "5"},
+            {"cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace_seconds": 300},
+        ),
+        ({"kind": "interval", "interval": "30", "grace": "2"}, {"interval_seconds": 1800, "grace_seconds": 120}),
+        ({"kind": "never"}, {"never": True}),
+    ],
+)
+def test_a_schedule_is_pinned_and_given_back(
+    client: KeyClient, admin: Visitor, fields: dict[str, str], pin: dict[str, object]
+) -> None:
+    assert admin.post("/job/pin", name="backup", **fields).status_code == 302
+    assert client.get("/api/v1/jobs/backup").json["pin"] == pin
+    assert "Pinned by a person" in admin.get("/job?name=backup").text
+    admin.post("/job/pin", name="backup", kind="learn")
+    assert client.get("/api/v1/jobs/backup").json["pin"] is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "cron", "cron": "every day"},
+        {"kind": "cron", "cron": "0 2 * * *", "timezone": "Mars/Base"},
+        {"kind": "interval", "interval": "soon"},
+        {"kind": "interval", "interval": ""},
+    ],
+)
+def test_a_schedule_that_is_none_is_refused(client: KeyClient, admin: Visitor, fields: dict[str, str]) -> None:
+    assert admin.post("/job/pin", name="backup", **fields).status_code == 422
+    assert client.get("/api/v1/jobs/backup").json["pin"] is None
+
+
+def test_a_job_is_paused_and_resumed(client: KeyClient, admin: Visitor) -> None:
+    admin.post("/job/pause", name="backup", until="+1d")
+    job = client.get("/api/v1/jobs/backup").json
+    assert (job["status"], job["paused_until"]) == ("paused", "2026-06-22T10:00:00.000Z")
+    assert "Resume" in admin.get("/job?name=backup").text
+    admin.post("/job/resume", name="backup")
+    assert client.get("/api/v1/jobs/backup").json["paused"] is False
+
+
+def test_a_job_is_renamed_with_its_history_and_not_onto_another(client: KeyClient, admin: Visitor) -> None:
+    client.post("/api/v1/heartbeat/other/ping")
+    assert admin.post("/job/rename", name="backup", new_name="other").status_code == 409
+    assert admin.post("/job/rename", name="backup", new_name="").status_code == 422
+    admin.post("/job/rename", name="backup", new_name="db/backup")
+    assert client.get("/api/v1/jobs/backup").status_code == 404
+    assert len(client.get("/api/v1/jobs/db/backup/runs").json["runs"]) == 1
+
+
+def test_silence_is_planned_and_taken_back(client: KeyClient, admin: Visitor) -> None:
+    admin.post("/alerts/maintenance", title="New disks", start="now", end="+2h")
+    planned = client.get("/api/v1/maintenance").json["maintenance_windows"]
+    assert [(one["title"], one["end_time"]) for one in planned] == [("New disks", "2026-06-21T12:00:00.000Z")]
+    assert "New disks" in admin.get("/alerts").text
+    assert admin.post("/alerts/maintenance", start="now", end="-2h").status_code == 422
+    admin.post(f"/alerts/maintenance/{planned[0]['id']}/delete")
+    assert client.get("/api/v1/maintenance").json["maintenance_windows"] == []

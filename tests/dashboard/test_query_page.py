@@ -1,0 +1,77 @@
+"""The query page without a browser: answers, faults, limits, what can be taken away."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+from flask import Flask
+
+from tests.conftest import KeyClient
+from tests.dashboard.conftest import Visitor
+
+
+@pytest.fixture(autouse=True)
+def _runs(client: KeyClient) -> None:
+    for name in ("alpha", "beta", "beta"):
+        client.post(f"/api/v1/heartbeat/{name}/end?duration_ms=61000")
+
+
+def ask(visitor: Visitor, statement: str, more: str = "") -> tuple[int, str]:
+    answer = visitor.get(f"/query?q={quote(statement)}{more}")
+    return answer.status_code, answer.text
+
+
+def test_a_number_is_shown_large(reader: Visitor) -> None:
+    status, text = ask(reader, "SELECT count(*) FROM runs LAST 1d")
+    assert status == 200
+    assert '<p class="single"><b>3</b> count' in text
+
+
+def test_a_fault_is_told_with_its_place(reader: Visitor) -> None:
+    status, text = ask(reader, "SELECT count(*) FROM runs WHERE durationms > 5 LAST 1d")
+    assert status == 400
+    assert 'data-offset="32" data-length="10"' in text
+    assert "Did you mean duration_ms?" in text
+    assert "^^^^^^^^^^" in text
+
+
+def test_a_limit_is_told_with_what_to_do(reader: Visitor) -> None:
+    status, text = ask(reader, "SELECT count(*) FROM runs EVERY 1s LAST 30d")
+    assert status == 422
+    assert "Raise EVERY" in text
+
+
+def test_the_page_and_the_api_share_one_rate(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]
+) -> None:
+    app = make_app(QUERY_RATE_PER_MINUTE=2)
+    client = new_client("acme", app=app)
+    visitor = Visitor(app)
+    visitor.sign_in(str(client.key))
+    statement = "SELECT count(*) FROM runs LAST 1d"
+    assert ask(visitor, statement)[0] == 200
+    assert client.post("/api/v1/dsl", json={"query": statement}).status_code == 200
+    assert ask(visitor, statement)[0] == 429
+
+
+def test_the_answer_can_be_taken_away(reader: Visitor, client: KeyClient) -> None:
+    statement = "SELECT count(*) FROM runs BY job LAST 1d"
+    answer = reader.get(f"/query/answer.csv?q={quote(statement)}")
+    assert answer.text.splitlines() == ["job,count", "alpha,1", "beta,2"]
+    assert reader.get(f"/query/answer.json?q={quote(statement)}").json == (
+        client.post("/api/v1/dsl", json={"query": statement}).json
+    )
+
+
+def test_annotations_of_a_prefix_are_laid_over_a_timeseries(reader: Visitor, client: KeyClient) -> None:
+    client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "Web is out"})
+    client.post("/api/v1/annotations", json={"name": "incident/db", "title": "Database is slow"})
+    statement = "SELECT count(*) FROM runs EVERY 1h SINCE NOW - 2h UNTIL '2026-06-21T12:00:00Z'"
+    assert "Web is out" not in ask(reader, statement)[1]
+    drawn = ask(reader, statement, "&over=deploy/")[1]
+    assert "Web is out" in drawn
+    assert "Database is slow" not in drawn
+
+
+def test_nobody_asks_another_organizations_file(stranger: Visitor) -> None:
+    assert '<p class="single"><b>0</b> count' in ask(stranger, "SELECT count(*) FROM runs LAST 1d")[1]

@@ -1,0 +1,105 @@
+"""Who gets in, with what, and for how long."""
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from obs.tenancy import instance, store
+from obs.tenancy.auth import EXTENSION, Tenancy
+from tests.conftest import Clock, KeyClient
+from tests.dashboard.conftest import Visitor
+
+PAGES = (
+    "/",
+    "/projects",
+    "/query",
+    "/annotations",
+    "/alerts",
+    "/settings",
+    "/job?name=x",
+    "/jobs/changes",
+    "/settings/backup",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_for_whoever_is_signed_in(app: Flask, path: str) -> None:
+    answer = Visitor(app).get(path)
+    assert answer.status_code == 302
+    assert answer.location.startswith("/sign-in")
+
+
+def test_a_page_that_was_asked_for_comes_after_signing_in(app: Flask, client: KeyClient) -> None:
+    visitor = Visitor(app)
+    visitor.get(visitor.get("/job?name=a%26b").location)
+    assert visitor.sign_in(str(client.key), next="/job?name=a%26b").location == "/job?name=a%26b"
+
+
+@pytest.mark.parametrize("elsewhere", ["//evil.example", "https://evil.example", "/\\evil.example", "/\t/evil.example"])
+def test_signing_in_leads_to_no_other_host(app: Flask, client: KeyClient, elsewhere: str) -> None:
+    assert Visitor(app).sign_in(str(client.key), next=elsewhere).location == "/"
+
+
+def test_a_key_without_query_read_does_not_sign_in(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+    visitor = Visitor(app)
+    answer = visitor.sign_in(str(new_client("acme", "heartbeat:write").key))
+    assert answer.status_code == 401
+    assert visitor.get("/").status_code == 302
+
+
+def test_the_session_ends_when_its_key_is_revoked(app: Flask, reader: Visitor, admin: Visitor) -> None:
+    assert reader.get("/").status_code == 200
+    tenancy: Tenancy = app.extensions[EXTENSION]
+    with tenancy.control.read() as db:
+        read_key = next(key for key in store.keys_of(db, "acme") if "admin" not in key.scopes)
+    assert admin.post(f"/settings/keys/{read_key.id}/revoke").status_code == 302
+    assert reader.get("/").status_code == 302
+
+
+def test_the_session_ends_when_its_key_expires(app: Flask, clock: Clock, client: KeyClient) -> None:
+    tenancy: Tenancy = app.extensions[EXTENSION]
+    expires_at = clock.now_ms + 60_000
+    added = tenancy.control.write(
+        lambda db: store.add_key(db, "acme", "short", ("query:read",), expires_at, clock.now_ms)
+    )
+    assert added is not None
+    tenancy.keyring.reload()
+    visitor = Visitor(app)
+    visitor.sign_in(added[1])
+    assert visitor.get("/").status_code == 200
+    clock.advance(minutes=1)
+    assert visitor.get("/").status_code == 302
+
+
+def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask, client: KeyClient) -> None:
+    tenancy: Tenancy = app.extensions[EXTENSION]
+    token = instance.new_sign_in_token(tenancy, "acme")
+    visitor = Visitor(app)
+    assert visitor.client.head(f"/sign-in/{token}").status_code == 405
+    assert visitor.get(f"/sign-in/{token}").location == "/"
+    assert "Make a key" in visitor.get("/settings").text
+    assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
+    # One of the same name that is made afterwards is another organization.
+    tenancy.control.write(lambda db: store.delete_organization(db, "acme"))
+    tenancy.control.write(lambda db: store.add_organization(db, "acme", tenancy.clock()))
+    tenancy.keyring.reload()
+    assert visitor.get("/settings").status_code == 302
+
+
+def test_signing_out_ends_the_session(admin: Visitor) -> None:
+    assert admin.post("/sign-out").status_code == 302
+    assert admin.get("/").status_code == 302
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(app: Flask, client: KeyClient) -> None:
+    cookie = Visitor(app).sign_in(str(client.key)).headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie
+
+
+def test_the_cookie_is_secure_behind_https(make_app: Callable[..., Flask]) -> None:
+    visitor = Visitor(make_app(BASE_URL="https://obs.example.com"))
+    answer = visitor.client.get("/sign-in", base_url="https://obs.example.com")
+    assert "Secure" in answer.headers["Set-Cookie"]
