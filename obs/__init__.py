@@ -1,0 +1,65 @@
+"""obs: annotations, OQL queries and cron heartbeats behind one HTTP API."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+
+from obs import api, background, config, dashboard, errors, monitoring
+from obs.alerts.source import INCIDENTS
+from obs.annotations import routes as annotation_routes
+from obs.annotations.source import ANNOTATIONS
+from obs.heartbeat.routes import JobNameConverter, changes, heartbeats, jobs
+from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
+from obs.heartbeat.sweep import Watch
+from obs.query import cli as query_cli
+from obs.query import routes as query_routes
+from obs.tenancy import auth, instance
+from obs.tenancy import cli as tenancy_cli
+from obs.tenancy import routes as tenancy_routes
+
+SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS)
+"""What OQL can read."""
+
+
+def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
+    """The application on one instance.
+
+    `overrides` sets settings by name, ``INSTANCE`` (the folder), ``CLOCK`` (a function that gives milliseconds since
+    the epoch) and ``MONOTONIC`` (one that gives seconds that only ever grow). Background work begins with
+    `background.start`, or with the first request.
+    """
+    given = dict(overrides or {})
+    folder = Path(given.pop("INSTANCE", None) or config.default_instance())
+    clock = given.pop("CLOCK", None) or (lambda: time.time_ns() // 1_000_000)
+    settings = {**config.load(folder), **given}
+
+    app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
+    app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=1 << 20)
+    tenancy = instance.open_instance(folder, settings, clock)
+    app.extensions[auth.EXTENSION] = tenancy
+    app.wsgi_app = tenancy.ingest.wrap(app.wsgi_app)  # type: ignore[method-assign]
+
+    errors.register(app, dashboard.error_page)
+    app.extensions[heartbeats.EXTENSION] = Watch()
+    app.url_map.converters["job_name"] = JobNameConverter
+    api.init_app(
+        app,
+        [
+            heartbeats.blp,
+            jobs.jobs_blp,
+            jobs.runs_blp,
+            changes.maintenance_blp,
+            annotation_routes.blp,
+            query_routes.blueprint(SOURCES),
+            tenancy_routes.blp,
+        ],
+    )
+    monitoring.init_app(app)
+    dashboard.init_app(app)
+    background.init_app(app)
+    for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, *query_cli.commands(SOURCES)):
+        app.cli.add_command(command)
+    return app

@@ -1,0 +1,241 @@
+"""What runs beside the requests, and how often: one APScheduler in the one process."""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import tzlocal
+from apscheduler.schedulers.background import BackgroundScheduler
+from filelock import FileLock, Timeout
+from flask import Flask
+
+from obs.alerts import store as alerts
+from obs.annotations import purge as annotations_purge
+from obs.annotations import store as annotations
+from obs.config import ConfigError
+from obs.errors import ServiceError
+from obs.heartbeat import messages
+from obs.heartbeat import purge as heartbeats_purge
+from obs.heartbeat.routes import heartbeats
+from obs.heartbeat.store import maintenance, troubles
+from obs.heartbeat.sweep import Watch, excuse_downtime, sweep
+from obs.storage.batches import delete_in_batches
+from obs.tenancy import auth
+from obs.tenancy.auth import Tenancy
+from obs.times import DAY_MS
+
+EXTENSION = "obs.background"
+_CLOCK_STEP_SECONDS = 60
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something done every `seconds`, the first time `first_after` seconds after the start."""
+
+    name: str
+    seconds: int
+    first_after: int
+    run: Callable[[], None]
+
+
+class Incidents:
+    """What the heartbeat area finds is kept by the alerts area, and shown by the annotations area."""
+
+    def differ(self, db: sqlite3.Connection, now_ms: int) -> bool:
+        return alerts.differ(db, troubles.troubles(db, now_ms), not maintenance.is_open(db, now_ms))
+
+    def reconcile(self, db: sqlite3.Connection, now_ms: int) -> None:
+        alerts.reconcile(
+            db,
+            troubles.troubles(db, now_ms),
+            not maintenance.is_open(db, now_ms),
+            now_ms,
+            partial(troubles.last_heartbeat, db),
+            self,
+        )
+
+    def open(self, db: sqlite3.Connection, job: str, kind: str, start: int, now_ms: int) -> int:
+        return annotations.open_band(db, f"incident/{job}", f"{job} {_SAID[kind]}", start, now_ms)
+
+    def close(self, db: sqlite3.Connection, annotation_id: int, end: int, now_ms: int) -> None:
+        annotations.close_band(db, annotation_id, end, now_ms)
+
+
+_SAID = {
+    "overdue": "is overdue",
+    "failing": "fails",
+    "lost": "lost a run",
+    "overrunning": "overruns",
+    "too_often": "runs too often",
+}
+
+
+def time_zones(configured: str) -> list[str]:
+    """The zones in which jobs may be scheduled, beside UTC. Raises ConfigError for one that is not known."""
+    zones = list(dict.fromkeys([tzlocal.get_localzone_name(), *configured.split()]))  # the likelier first
+    for zone in zones:
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ConfigError(f"TIME_ZONES holds {zone!r}, which is not a known time zone") from error
+    return zones
+
+
+class Work:
+    """The work itself. The clocks are the application's, so that a test can move them."""
+
+    def __init__(self, app: Flask) -> None:
+        self._tenancy: Tenancy = app.extensions[auth.EXTENSION]
+        self._watch: Watch = app.extensions[heartbeats.EXTENSION]
+        self._monotonic: Callable[[], float] = app.config["MONOTONIC"]
+        self._retention_days = int(app.config["RUN_RETENTION_DAYS"])
+        self._zones = time_zones(str(app.config["TIME_ZONES"]))
+        self._clock_offset = self._offset()
+        self._up_since_ms = 0
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The table of all that runs by itself."""
+        return (
+            Task("sweep", 1, 1, self.sweep),
+            Task("last use of keys", 10, 10, self._tenancy.keyring.flush_last_used),
+            Task("index of messages", 30, 30, self.index_messages),
+            Task("purge", 3600, 60, self.purge),
+        )
+
+    def excuse_downtime(self) -> None:
+        """The service has just come up: what was due while it was down has its whole lateness once more."""
+        self._up_since_ms = self._tenancy.clock()
+        self._for_each(lambda org: excuse_downtime(self._tenancy.databases, org, self._up_since_ms))
+
+    def sweep(self) -> None:
+        """Learn, flag, and keep incidents, where there is something to do."""
+        offset = self._offset()
+        if abs(offset - self._clock_offset) > _CLOCK_STEP_SECONDS:
+            _log.warning("the clock was set by %+.0f s", offset - self._clock_offset)
+            self.excuse_downtime()
+        self._clock_offset = offset
+        now_ms = self._tenancy.clock()
+        self._for_each(
+            lambda org: self._sweep(org, now_ms), self._watch.take(self._tenancy.keyring.organizations(), now_ms)
+        )
+
+    def index_messages(self) -> None:
+        """Let the full-text index of messages catch up."""
+        self._for_each(lambda org: messages.index(self._tenancy.databases, org))
+
+    def purge(self) -> None:
+        """Delete what is past its retention."""
+        now_ms, databases = self._tenancy.clock(), self._tenancy.databases
+        cutoff = now_ms - self._retention_days * DAY_MS
+        self._for_each(lambda org: annotations_purge.purge(databases, org, now_ms))
+        self._for_each(lambda org: heartbeats_purge.purge(databases, org, now_ms, self._retention_days))
+        self._for_each(
+            lambda org: delete_in_batches(
+                databases, org, lambda db, limit: alerts.delete_incidents_before(db, cutoff, limit)
+            )
+        )
+
+    def _sweep(self, org: str, now_ms: int) -> None:
+        self._watch.swept(org, sweep(self._tenancy.databases, org, now_ms, self._zones, Incidents(), self._up_since_ms))
+
+    def _for_each(self, work: Callable[[str], object], orgs: Iterable[str] | None = None) -> None:
+        for_each_organization(self._tenancy, work, self._tenancy.keyring.organizations() if orgs is None else orgs)
+
+    def _offset(self) -> float:
+        """Wall clock less monotonic clock, in seconds: it changes when the wall clock is set."""
+        return self._tenancy.clock() / 1000 - self._monotonic()
+
+
+class Background:
+    """The scheduler of one application. Only one process of an instance runs its tasks; a file lock sees to that."""
+
+    def __init__(self, app: Flask) -> None:
+        self.work = Work(app)
+        self.tasks = {task.name: task for task in self.work.tasks()}
+        self._lock = FileLock(Path(app.instance_path) / ".background.lock", thread_local=False)
+        self._starting = threading.Lock()
+        self._scheduler: Any = None
+
+    def start(self) -> None:
+        """Begin, unless this has begun already. Called after any fork: threads do not survive one."""
+        with self._starting:
+            if self._scheduler is not None:
+                return
+            self.work.excuse_downtime()
+            self._scheduler = BackgroundScheduler(
+                timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
+            )
+            for task in self.tasks.values():
+                self._scheduler.add_job(
+                    partial(self._run, task),
+                    "interval",
+                    seconds=task.seconds,
+                    next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
+                    id=task.name,
+                )
+            self._scheduler.start()
+
+    def stop(self) -> None:
+        """End; a task that is running is waited for."""
+        with self._starting:
+            if self._scheduler is not None:
+                self._scheduler.shutdown()
+                self._scheduler = None
+        self._lock.release()
+
+    def is_alive(self) -> bool:
+        """Whether the scheduler runs."""
+        return self._scheduler is not None and bool(self._scheduler.running)
+
+    def _run(self, task: Task) -> None:
+        if not self._lock.is_locked:
+            try:
+                self._lock.acquire(blocking=False)
+            except Timeout:
+                return  # another process of this instance does the work
+        task.run()
+
+
+def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
+    """Do `work` for each of `orgs`; trouble with one organization's file is logged and stops no other's."""
+    for org in orgs:
+        try:
+            work(org)
+        except ServiceError as error:
+            if org in tenancy.keyring.organizations():
+                _log.warning("organization %s: %s", org, error.message)
+        except Exception:  # noqa: BLE001 - logged; whatever is wrong with one file, the others are served
+            _log.exception("organization %s", org)
+
+
+def init_app(app: Flask) -> None:
+    """Attach the background work; it begins with `start`, or with the first request."""
+    background = Background(app)
+    app.extensions[EXTENSION] = background
+    inner = app.wsgi_app
+
+    def starts_background(environ: Any, start_response: Any) -> Any:
+        if not background.is_alive():
+            background.start()
+        return inner(environ, start_response)
+
+    if not app.testing:
+        app.wsgi_app = starts_background  # type: ignore[method-assign]
+
+
+def of(app: Flask) -> Background:
+    """The background work of `app`."""
+    return cast("Background", app.extensions[EXTENSION])
+
+
+def is_alive(app: Flask) -> bool:
+    """Whether the scheduler of `app` runs."""
+    return of(app).is_alive()

@@ -1,0 +1,47 @@
+"""The command line: ``obs``."""
+
+from pathlib import Path
+
+import click
+
+from obs import SOURCES, config, serving
+from obs.demo.cli import demo
+from obs.errors import ServiceError
+from obs.query import cli as query_cli
+from obs.tenancy import cli as tenancy_cli
+
+
+@click.group()
+@click.option(
+    "--instance",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=tenancy_cli.INSTANCE_HELP,
+)
+@click.version_option(package_name="obs")
+@click.pass_context
+def main(context: click.Context, instance: Path | None) -> None:
+    """Annotations, OQL queries and cron heartbeats behind one HTTP API."""
+    context.obj = instance
+
+
+@main.command()
+@click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Requests worked on at the same time (OBS_THREADS, 64).")
+@tenancy_cli.instance_option
+def serve(folder: Path, host: str | None, port: int | None, threads: int | None) -> None:
+    """Serve the instance; makes what is missing."""
+    given = {"HOST": host, "PORT": port, "THREADS": threads}
+    overrides = {name: value for name, value in given.items() if value is not None}
+    try:
+        serving.serve(folder, overrides)
+    except (ServiceError, config.ConfigError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+main.add_command(tenancy_cli.org)
+main.add_command(tenancy_cli.key)
+main.add_command(tenancy_cli.sign_in)
+main.add_command(demo)
+for command in query_cli.commands(SOURCES):
+    main.add_command(command)

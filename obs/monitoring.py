@@ -1,0 +1,90 @@
+"""How the service itself is doing: /healthz, /readyz, and /metrics for Prometheus. None of them needs a key."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flask import Flask, Response, current_app
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from obs import background
+from obs.errors import ServiceError
+from obs.tenancy import auth, store
+from obs.tenancy.auth import Tenancy
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class _Instance(Collector):
+    """What is read off at the moment of the scrape."""
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        yield GaugeMetricFamily(
+            "obs_organizations", "Organizations of the instance.", len(self._tenancy.keyring.organizations())
+        )
+        yield GaugeMetricFamily(
+            "obs_open_files", "Organizations' files that are open.", self._tenancy.databases.open_files()
+        )
+
+
+def init_app(app: Flask) -> None:
+    """Register the three paths, and measure every request."""
+    registry = CollectorRegistry()
+    registry.register(_Instance(app.extensions[auth.EXTENSION]))
+    seconds = Histogram(
+        "obs_http_request_duration_seconds",
+        "Time to answer a request, by endpoint and status.",
+        ("endpoint", "status"),
+        registry=registry,
+        buckets=_BUCKETS,
+    )
+
+    inner = app.wsgi_app
+
+    def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        begun = time.perf_counter()
+        endpoint, status = "unknown", "500"
+
+        def note(line: str, *rest: Any) -> Any:
+            nonlocal endpoint, status
+            status = line[:3]
+            answered = environ.get("werkzeug.request")
+            if answered is not None and answered.url_rule is not None:
+                endpoint = answered.url_rule.endpoint
+            return start_response(line, *rest)
+
+        try:
+            return inner(environ, note)
+        finally:
+            seconds.labels(endpoint, status).observe(time.perf_counter() - begun)
+
+    def healthz() -> dict[str, str]:
+        """The process is up."""
+        return {"status": "ok"}
+
+    def readyz() -> tuple[dict[str, str], int]:
+        """The control file opens and the scheduler is alive: 200, else 503 and what is wrong."""
+        problems = {}
+        try:
+            with auth.tenancy().control.read() as db:
+                store.credentials_version(db)
+        except ServiceError as error:
+            problems["control"] = error.message
+        if not background.is_alive(current_app):
+            problems["scheduler"] = "not running"
+        return ({"status": "unready", **problems}, 503) if problems else ({"status": "ready"}, 200)
+
+    def metrics() -> Response:
+        return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+    # Around the application and not among its hooks: this costs a heartbeat less.
+    app.wsgi_app = measured  # type: ignore[method-assign]
+    app.add_url_rule("/healthz", view_func=healthz)
+    app.add_url_rule("/readyz", view_func=readyz)
+    app.add_url_rule("/metrics", view_func=metrics)

@@ -1,0 +1,133 @@
+"""An application on an empty instance, a clock that the test moves, and clients of two organizations."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient, FlaskCliRunner
+
+import migrations.control
+import migrations.tenant
+from obs import background, create_app
+from obs.storage.migrate import migrate
+from obs.tenancy import auth, instance, keys, store
+from obs.times import parse_iso
+
+START = parse_iso("2026-06-21T10:00:00Z")
+
+
+class Clock:
+    """The time as the service sees it, in milliseconds since the epoch; it stands still until it is moved."""
+
+    def __init__(self, now_ms: int = START) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, ms: int = 0) -> int:
+        self.now_ms += round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000) + ms
+        return self.now_ms
+
+    def set(self, iso: str) -> int:
+        self.now_ms = parse_iso(iso)
+        return self.now_ms
+
+
+class KeyClient(FlaskClient):
+    """A client that sends the API key `key` with every request."""
+
+    key: str | None = None
+
+    def open(self, *args: Any, **kwargs: Any) -> Any:
+        if self.key is not None:
+            kwargs["headers"] = {"X-API-Key": self.key, **dict(kwargs.get("headers") or {})}
+        return super().open(*args, **kwargs)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def empty_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A control file and an organization's file, both new: a copy saves each test the syncs of their migrations."""
+    folder = tmp_path_factory.mktemp("empty")
+    migrate(folder / "control.db", migrations.control.migrations, 5)
+    migrate(folder / "tenant.db", migrations.tenant.migrations, 5)
+    return folder
+
+
+@pytest.fixture
+def make_app(tmp_path: Path, clock: Clock, empty_files: Path) -> Iterator[Callable[..., Flask]]:
+    """Makes applications on one instance; settings are given by name."""
+    made: list[Flask] = []
+    (tmp_path / "instance").mkdir()
+    shutil.copy(empty_files / "control.db", tmp_path / "instance")
+
+    def make(**settings: Any) -> Flask:
+        app = create_app(
+            {
+                "TESTING": True,
+                "INSTANCE": tmp_path / "instance",
+                "CLOCK": clock,
+                "MONOTONIC": lambda: clock() / 1000,
+                **settings,
+            }
+        )
+        app.test_client_class = KeyClient
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        background.of(app).stop()
+        instance.close(app.extensions[auth.EXTENSION])
+
+
+@pytest.fixture
+def app(make_app: Callable[..., Flask]) -> Flask:
+    return make_app()
+
+
+@pytest.fixture
+def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
+    """Makes a client with a new key: ``new_client("acme", "query:read")``; the organization is made when missing."""
+
+    def make(org: str = "acme", *scopes: str, app: Flask = app) -> KeyClient:
+        tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+        now_ms = tenancy.clock()
+        if tenancy.control.write(lambda db: store.add_organization(db, org, now_ms)):
+            shutil.copy(empty_files / "tenant.db", tenancy.databases.path(org))
+        added = tenancy.control.write(
+            lambda db: store.add_key(db, org, "test", scopes or keys.DEFAULT_SCOPES, None, now_ms)
+        )
+        assert added is not None
+        tenancy.keyring.reload()
+        client = app.test_client()
+        assert isinstance(client, KeyClient)
+        client.key = added[1]
+        return client
+
+    return make
+
+
+@pytest.fixture
+def client(new_client: Callable[..., KeyClient]) -> KeyClient:
+    """A client of the organization ``acme`` that may do everything but manage keys."""
+    return new_client("acme")
+
+
+@pytest.fixture
+def other_client(new_client: Callable[..., KeyClient]) -> KeyClient:
+    """A client of another organization."""
+    return new_client("globex")
+
+
+@pytest.fixture
+def runner(app: Flask) -> FlaskCliRunner:
+    return app.test_cli_runner()

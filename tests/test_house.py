@@ -1,0 +1,165 @@
+"""The rules of the house, read off the code: which way imports run, where SQL stands, what is documented."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from obs import cli, config
+from obs.errors import ERROR_WORDS
+
+ROOT = Path(__file__).parent.parent
+AREAS = {"annotations", "heartbeat", "query", "alerts"}
+BASE = {"errors", "times", "sources", "config", "api"}
+MODULES = sorted(
+    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    for path in [*ROOT.glob("obs/**/*.py"), *ROOT.glob("migrations/*.py")]
+)
+SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|CREATE\s+(TABLE|INDEX))\b", re.S)
+OQL = re.compile(r"\bLAST \d|\b(BETWEEN|SINCE)\b")  # every statement of OQL has a time window
+SQL_STANDS_IN = re.compile(
+    r"migrations\..*|obs\.storage\..*|obs\.query\.compile|obs\..*\bstore(\..*)?|obs\.\w+\.source"  # a Source is SQL
+)
+
+
+def _path(module: str) -> Path:
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _imports(module: str) -> Iterator[str]:
+    """The modules of this project that `module` imports, anywhere in it."""
+    for node in ast.walk(ast.parse(_path(module).read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] in ("obs", "migrations", "app"))
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("obs", "migrations"):
+            for name in node.names:
+                inner = f"{node.module}.{name.name}"
+                yield inner if inner in MODULES else node.module
+
+
+def _part(module: str) -> str:
+    """``heartbeat`` of obs.heartbeat.store.record; ``obs`` of obs itself."""
+    names = module.split(".")
+    return names[0] if len(names) == 1 or names[0] != "obs" else names[1]
+
+
+def _may_import(importer: str, imported: str) -> bool:
+    if importer == imported:
+        return True
+    if importer in BASE:
+        return imported in BASE
+    if importer == "storage":
+        return imported in BASE
+    if importer == "tenancy":
+        return imported in BASE | {"storage", "migrations"}
+    if importer in AREAS:
+        return imported in BASE | {"storage", "tenancy"}
+    if importer == "client":
+        return imported in BASE
+    return importer != "migrations"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_run_one_way(module: str) -> None:
+    against = {name for name in _imports(module) if not _may_import(_part(module), _part(name))}
+    assert not against, f"{module} must not import {against}"
+
+
+def test_the_rule_of_imports_knows_an_import_against_it() -> None:
+    assert not _may_import("annotations", "heartbeat")
+    assert not _may_import("storage", "tenancy")
+    assert not _may_import("errors", "heartbeat")
+    assert _may_import("dashboard", "heartbeat")
+    assert "obs.storage.migrate" in set(_imports("obs.tenancy.instance"))
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if not SQL_STANDS_IN.fullmatch(module)])
+def test_sql_stands_in_stores_and_the_compiler(module: str) -> None:
+    tree = ast.parse(_path(module).read_text())
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    found = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documentation
+        and SQL.search(node.value)
+        and not OQL.search(node.value)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if re.search(r"\bstore\b", module)])
+def test_a_store_does_not_know_flask(module: str) -> None:
+    text = _path(module).read_text()
+    assert not re.search(r"^\s*(from|import) flask", text, re.M)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_says_what_it_is(module: str) -> None:
+    assert ast.get_docstring(ast.parse(_path(module).read_text()))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_are_named_for_what_they_hold(module: str) -> None:
+    assert not set(module.split(".")) & {"utils", "util", "helpers", "helper", "misc", "common"}
+
+
+def _rows(page: str) -> dict[str, list[str]]:
+    """The rows of the tables of a page of docs, by the word in the first cell."""
+    found = {}
+    for line in (ROOT / "docs" / page).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `"):
+            found[cells[0].strip("`")] = cells[1:]
+    return found
+
+
+def test_every_error_word_is_documented() -> None:
+    rows = {word: cells for word, cells in _rows("errors.md").items() if len(cells) == 3}
+    assert {word: int(cells[0]) for word, cells in rows.items()} == {
+        word: about.status for word, about in ERROR_WORDS.items()
+    }
+    assert all(meaning and advice for _, meaning, advice in rows.values())
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    rows = {name: cells[0].strip("`") for name, cells in _rows("settings.md").items()}
+    assert rows == {setting.name: str(setting.default) for setting in config.SETTINGS}
+
+
+def _commands(group: click.Group, prefix: str = "obs") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{prefix} {name}")
+        else:
+            yield f"{prefix} {name}", command
+
+
+@pytest.mark.parametrize(("name", "command"), list(_commands(cli.main)), ids=lambda value: str(value))
+def test_every_command_is_documented_with_its_options(name: str, command: click.Command) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    arguments = [parameter.human_readable_name for parameter in command.params if isinstance(parameter, click.Argument)]
+    title = f"## `{' '.join([name, *arguments])}`\n"
+    assert title in page
+    section = page.partition(title)[2].partition("\n## ")[0]
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.name != "folder":
+            assert f"`{parameter.opts[0]}`" in section
+    assert command.help
+
+
+def test_no_command_is_documented_that_is_not_there() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    titles = re.findall(r"^## `(obs [a-z -]+?)(?: [A-Z_ ]+)?`$", page, re.M)
+    assert sorted(titles) == sorted(name for name, _ in _commands(cli.main))

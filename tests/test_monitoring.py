@@ -1,0 +1,24 @@
+"""The paths that tell how the service itself is doing."""
+
+from flask import Flask
+
+from obs import background
+
+
+def test_health_needs_no_key(app: Flask) -> None:
+    answer = app.test_client().get("/healthz")
+    assert (answer.status_code, answer.json) == (200, {"status": "ok"})
+
+
+def test_ready_only_while_the_scheduler_is_alive(app: Flask) -> None:
+    client = app.test_client()
+    assert client.get("/readyz").status_code == 503
+    background.of(app).start()
+    assert client.get("/readyz").json == {"status": "ready"}
+
+
+def test_metrics_count_requests(app: Flask) -> None:
+    client = app.test_client()
+    client.get("/healthz")
+    text = client.get("/metrics").get_data(as_text=True)
+    assert 'obs_http_request_duration_seconds_count{endpoint="healthz",status="200"} 1.0' in text

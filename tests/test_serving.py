@@ -1,0 +1,340 @@
+"""``obs serve`` as its users meet it: a process on a port, stopped by signals, spoken to over sockets."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+OBS = (sys.executable, "-c", "from obs.cli import main; main()")
+PATIENCE_SECONDS = 30
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Server:
+    """A process of ``obs serve`` with what it has printed."""
+
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        self.port = port or free_port()
+        self.output = folder.with_name(f"{folder.name}-{self.port}.txt")
+        command = [*OBS, "--instance", str(folder), "serve", "--port", str(self.port)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+
+    def wait_until_ready(self) -> "Server":
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if self.ask("GET", "/readyz").status == 200:
+                    return self
+            assert self.process.poll() is None, self.printed()
+            select_nothing()
+        raise AssertionError(f"not ready: {self.printed()}")
+
+    def printed(self) -> str:
+        return self.output.read_text()
+
+    def key(self) -> str:
+        found = re.search(r"obs_default_[0-9A-Za-z]{32}", self.printed())
+        assert found, self.printed()
+        return found[0]
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, Any] | None = None, *, chunked: bool = False
+    ) -> Answer:
+        with contextlib.closing(self.connect()) as connection:
+            connection.request(method, path, body=body, headers=headers or {}, encode_chunked=chunked)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
+        """The exit code, and how many seconds stopping took."""
+        begun = time.monotonic()
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_SECONDS), time.monotonic() - begun
+
+
+def select_nothing() -> None:
+    """Give the other process the processor for a moment."""
+    time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts servers on one instance."""
+    started: list[Server] = []
+
+    def start(port: int | None = None) -> Server:
+        started.append(Server(tmp_path / "instance", port))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.process.kill()
+        server.process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all tests that only send requests."""
+    server = Server(tmp_path_factory.mktemp("served") / "instance").wait_until_ready()
+    yield server
+    server.stop()
+
+
+def test_the_first_start_prints_a_key_a_link_and_a_curl_line_that_work(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    printed = server.printed()
+    address = f"http://127.0.0.1:{server.port}"
+    assert f"obs listens at {address}" in printed
+    (line,) = (line.strip() for line in printed.splitlines() if line.strip().startswith("curl "))
+    sent = subprocess.run([*shlex.split(line), "-s"], capture_output=True, check=True)
+    assert json.loads(sent.stdout)["job"] == "my-first-job"
+    (link,) = (line.strip() for line in printed.splitlines() if "/sign-in/" in line)
+    assert link.startswith(address)
+    path = link.removeprefix(address)
+    assert server.ask("GET", path).status == 302
+    assert server.ask("GET", path).status == 401
+
+    assert server.stop()[0] == 0
+    again = serve().wait_until_ready()
+    second = again.printed()
+    assert f"http://127.0.0.1:{again.port}" in second
+    assert "obs_default_" not in second
+    assert "/sign-in/" not in second
+    assert again.ask("GET", "/api/v1/jobs/my-first-job", headers={"X-API-Key": server.key()}).status == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_and_what_was_accepted_is_answered(
+    serve: Callable[..., Server], number: signal.Signals
+) -> None:
+    server = serve().wait_until_ready()
+    key = server.key()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as half:
+        half.sendall(
+            b"POST /api/v1/heartbeat/backup/log HTTP/1.1\r\nHost: x\r\nX-API-Key: "
+            + key.encode()
+            + b"\r\nContent-Length: 10\r\n\r\nhello"
+        )
+        assert server.ask("GET", "/healthz").status == 200  # by now the half request has been taken
+        server.process.send_signal(number)
+        select_nothing()
+        half.sendall(b"world")
+        assert half.recv(1_000).startswith(b"HTTP/1.1 200")
+    begun = time.monotonic()
+    assert server.process.wait(PATIENCE_SECONDS) == 0, server.printed()
+    assert time.monotonic() - begun < 5
+    assert "Traceback" not in server.printed()
+    assert not is_taken(server.port)
+
+
+def test_stopping_is_quick_while_clients_keep_their_connections(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    with contextlib.closing(server.connect()) as idle:
+        idle.request("GET", "/healthz")
+        idle.getresponse().read()
+        code, seconds = server.stop()
+    assert code == 0
+    assert seconds < 5
+
+
+def test_stopping_writes_down_when_keys_were_last_used(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve().wait_until_ready()
+    server.ask("POST", "/api/v1/heartbeat/backup/ping", headers={"X-API-Key": server.key()})
+    server.stop()
+    listed = subprocess.run(
+        [*OBS, "--instance", str(tmp_path / "instance"), "key", "list", "default"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert "never used" not in listed.stdout
+
+
+def test_the_worker_does_not_outlive_its_parent(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    server.process.kill()
+    server.process.wait()
+    deadline = time.monotonic() + 10
+    while is_taken(server.port):
+        assert time.monotonic() < deadline, "the address is still taken"
+        select_nothing()
+
+
+def test_a_worker_that_dies_is_replaced(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    for child in children:
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes() or len(children) == 1:
+            os.kill(int(child), signal.SIGKILL)
+    server.wait_until_ready()
+    assert server.ask("POST", "/api/v1/heartbeat/a/ping", headers={"X-API-Key": server.key()}).status == 200
+
+
+def test_the_host_may_be_a_name(tmp_path: Path, serve: Callable[..., Server]) -> None:
+    (tmp_path / "instance").mkdir()
+    (tmp_path / "instance" / "config.toml").write_text("host = 'localhost'")
+    server = serve().wait_until_ready()
+    assert f"obs listens at http://localhost:{server.port}" in server.printed()
+
+
+def test_an_address_in_use_is_a_clear_error(server: Server, serve: Callable[..., Server]) -> None:
+    second = serve(server.port)
+    assert second.process.wait(PATIENCE_SECONDS) == 1
+    printed = second.printed()
+    assert printed.startswith("Error: ")
+    assert str(server.port) in printed
+    assert "in use" in printed
+    assert "Traceback" not in printed
+    assert server.ask("GET", "/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [("OBS_PORT", "x", "OBS_PORT"), ("OBS_PORT", "70000", "OBS_PORT"), ("OBS_HOST", "no such host", "no such host")],
+)
+def test_a_setting_that_cannot_be_is_a_clear_error(tmp_path: Path, variable: str, value: str, problem: str) -> None:
+    answer = subprocess.run(
+        [*OBS, "--instance", str(tmp_path / "instance"), "serve"],
+        env={**os.environ, variable: value},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert answer.returncode == 1
+    assert re.fullmatch(r"Error: [^\n]+\n", answer.stderr), answer.stderr
+    assert problem in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "job"),
+    [
+        ("a", "a"),
+        ("db/backup", "db/backup"),
+        ("db%2Fbackup", "db/backup"),
+        ("gr%C3%B6%C3%9Fe%F0%9F%98%80", "größe😀"),
+        ("50%25%3F%23%20off", "50%?# off"),
+        ("/a//b/", "/a//b/"),
+    ],
+)
+def test_names_in_the_path(server: Server, path: str, job: str) -> None:
+    answer = server.ask("POST", f"/api/v1/heartbeat/{path}/ping", headers={"X-API-Key": server.key()})
+    assert answer.status == 200, answer.body
+    assert answer.json()["job"] == job
+
+
+@pytest.mark.parametrize("path", ["a%FFb", "%C3", "a%00b", "a%0Ab", "%20a"])
+def test_names_in_the_path_that_cannot_be(server: Server, path: str) -> None:
+    answer = server.ask("POST", f"/api/v1/heartbeat/{path}/ping", headers={"X-API-Key": server.key()})
+    assert answer.status == 422, answer.body
+    assert answer.json()["error"] == "invalid_field"
+
+
+@pytest.mark.parametrize("key", [b"\xff\xfe", "schlüssel".encode(), b"x" * 10_000])
+def test_a_key_that_cannot_be_is_unauthorized(server: Server, key: bytes) -> None:
+    assert server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": key}).status == 401
+
+
+@pytest.mark.parametrize(("size", "status"), [(10_240, 200), (10_241, 413), ((1 << 20) + 1, 413)])
+def test_a_log_in_chunks(server: Server, size: int, status: int) -> None:
+    pieces = (b"x" * 1_024 for _ in range(size // 1_024))
+    rest = b"x" * (size % 1_024)
+    answer = server.ask(
+        "POST",
+        "/api/v1/heartbeat/chunked/log",
+        body=(piece for piece in (*pieces, rest) if piece),
+        headers={"X-API-Key": server.key(), "Transfer-Encoding": "chunked"},
+        chunked=True,
+    )
+    assert answer.status == status, answer.body
+    if status == 413:
+        assert "10240" in answer.json()["message"] or str(1 << 20) in answer.json()["message"]
+
+
+def test_a_log_in_chunks_is_kept_whole(server: Server) -> None:
+    headers = {"X-API-Key": server.key()}
+    number = server.ask("POST", "/api/v1/heartbeat/chunked/start", headers=headers).json()["run_id"]
+    server.ask(
+        "POST",
+        "/api/v1/heartbeat/chunked/log",
+        body=iter([b"one ", b"two ", b"three"]),
+        headers={**headers, "Transfer-Encoding": "chunked"},
+        chunked=True,
+    )
+    run = server.ask("GET", f"/api/v1/runs/{number}", headers=headers).json()
+    assert run["timeline"][-1]["message"] == "one two three"
+
+
+def test_json_in_chunks(server: Server) -> None:
+    answer = server.ask(
+        "POST",
+        "/api/v1/heartbeat/ping",
+        body=iter([b'{"name": ', b'"backup"}']),
+        headers={"X-API-Key": server.key(), "Transfer-Encoding": "chunked", "Content-Type": "application/json"},
+        chunked=True,
+    )
+    assert answer.status == 200, answer.body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("HEAD", "/api/v1/heartbeat/backup/ping", 405),
+        ("GET", "/api/v1/heartbeat/backup/ping", 200),
+        ("GET", "/api/v1/nothing", 404),
+        ("PUT", "/api/v1/jobs", 405),
+        ("BREW", "/api/v1/jobs", 405),
+    ],
+)
+def test_methods(server: Server, method: str, path: str, status: int) -> None:
+    assert server.ask(method, path, headers={"X-API-Key": server.key()}).status == status
+
+
+def test_a_key_made_while_it_runs_works_within_a_second(server: Server) -> None:
+    folder = server.output.with_name("instance")
+    made = subprocess.run(
+        [*OBS, "--instance", str(folder), "key", "create", "default", "--label", "x"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    deadline = time.monotonic() + 1
+    while server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": made.stdout.strip()}).status != 200:
+        assert time.monotonic() < deadline
+        select_nothing()
