@@ -13,6 +13,7 @@ from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
 from obs.storage.file import DESCRIPTORS_A_FILE, DatabaseFile
+from obs.storage.folders import sync_folder
 from obs.storage.migrate import migrate
 
 T = TypeVar("T")
@@ -61,11 +62,12 @@ class Databases:
         migrate(self.path(org), self._migrations, self._busy_seconds)
 
     def delete(self, org: str) -> None:
-        """Remove the file of `org` with its write-ahead log. Raises OSError."""
+        """Remove the file of `org` with its write-ahead log, for good when this returns. Raises OSError."""
         self.forget(org)
         path = self.path(org)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
+        sync_folder(self._folder)  # or another organization of the name might find it again after a power loss
 
     def write(self, org: str, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` on the file of `org`; when this returns, what it wrote is on disk. See GroupCommit.write."""

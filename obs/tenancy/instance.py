@@ -10,6 +10,7 @@ import migrations.control
 import migrations.tenant
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
 from obs.storage.file import DatabaseFile
+from obs.storage.folders import make_folder
 from obs.storage.migrate import migrate
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
@@ -47,7 +48,7 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     for a setting that cannot.
     """
     tenants = folder / "tenants"
-    tenants.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
     migrate(control_path, migrations.control.migrations, busy_seconds)

@@ -27,6 +27,14 @@ def problems(instance: Path, ledger: Ledger, orgs: Iterable[str], until: float =
     """
     acknowledged = ledger.acknowledged(until)
     found = []
+    orgs = list(orgs)
+    missing = [
+        path
+        for path in (Path("control.db"), *(Path("tenants", f"{org}.db") for org in orgs))
+        if not (instance / path).exists()
+    ]
+    if missing:
+        return [f"{path} is gone" for path in missing]
     with closing(_open(instance / "control.db")) as control:
         found += [f"control: {problem}" for problem in damages(control)]
         known = {row[0] for row in control.execute("SELECT slug FROM organizations")}

@@ -135,9 +135,9 @@ static int resolve(int folder, const char *path, char *resolved) {
     if (last == whole) { errno = before; return 0; }
     *last = 0;
     if (!realpath(whole, directory)) { errno = before; return 0; }
-    snprintf(resolved, PATH_MAX, "%s/%s", directory, last + 1);
+    int length = snprintf(resolved, PATH_MAX, "%s/%s", directory, last + 1);
     errno = before;
-    return below_root(resolved);
+    return length < PATH_MAX && below_root(resolved);
 }
 
 /* ------------------------------------------------------------------------------------------------ opening, closing */

@@ -29,10 +29,10 @@ class Service:
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     descriptors: int | None = None
+    log: Path = field(init=False)
 
-    @property
-    def log(self) -> Path:
-        return self.instance.with_name(f"{self.instance.name}.log")
+    def __post_init__(self) -> None:
+        self.log = self.instance.with_name(f"{self.instance.name}.log")
 
     def start(self, *, wait: bool = True) -> None:
         """Start, and return when it is ready."""
@@ -114,7 +114,10 @@ class Service:
     def new_organization(self, org: str) -> str:
         """Make an organization with a key that may do all; returns the key."""
         self.command("org", "create", org)
-        return self.command("key", "create", org, "--label", "crash test", "--scope", "admin")
+        key = self.command("key", "create", org, "--label", "crash test", "--scope", "admin")
+        while self.process is not None and self.get("/api/v1/jobs", key)[0] == 401:
+            assert self.process.poll() is None, self.logged()[-3000:]  # it looks for new keys four times a second
+        return key
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}
