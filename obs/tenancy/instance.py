@@ -1,5 +1,6 @@
 """Opening an instance: the folder, the control file and, on the very first start, the first organization."""
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import migrations.control
 import migrations.tenant
+from obs.errors import ServiceError
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
 from obs.storage.file import DatabaseFile
 from obs.storage.folders import make_folder
@@ -18,6 +20,7 @@ from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
 from obs.times import DAY_MS
 
+_log = logging.getLogger(__name__)
 FIRST_ORG = "default"
 SIGN_IN_LINK_MS = DAY_MS
 
@@ -134,7 +137,10 @@ def new_sign_in_token(tenancy: Tenancy, org: str) -> str:
 
 def close(tenancy: Tenancy) -> None:
     """Write down what is only in memory and close all files."""
-    tenancy.keyring.flush_last_used()
+    try:
+        tenancy.keyring.flush_last_used()
+    except ServiceError as error:
+        _log.warning("the last use of keys is not written down: %s", error.message)
     tenancy.keyring.close()
     tenancy.databases.close()
     tenancy.control.close()

@@ -2,7 +2,8 @@
  *
  * With FAULTS_JOURNAL it appends every change and every sync of those files to a journal, from which diskmodel.py
  * rebuilds what a disk may hold after the power was cut. With FAULTS_CONTROL, a file of `struct control` that the test
- * maps, it makes the disk full, syncs fail or take long, and shifts the wall clock.
+ * maps, it makes the disk full, syncs fail or take long, and shifts the wall clock. FAULTS_READ_ONLY is a path that can
+ * only be read (permissions do not stop root, as whom CI runs).
  *
  * A change is noted after it was made and a sync before and after it: what the journal calls durable was durable.
  */
@@ -148,6 +149,14 @@ static int refuse(int number) {
     return -1;
 }
 
+static int is_read_only(int folder, const char *path, int flags) {
+    static const char *read_only;
+    char resolved[PATH_MAX];
+    if (!read_only && !(read_only = getenv("FAULTS_READ_ONLY"))) read_only = "";
+    if (!*read_only || (flags & O_ACCMODE) == O_RDONLY || !resolve(folder, path, resolved)) return 0;
+    return strncmp(resolved, read_only, strlen(read_only)) == 0;
+}
+
 static int is_full_for_new(int folder, const char *path, int flags) {
     char resolved[PATH_MAX];
     struct stat64 found;
@@ -186,6 +195,7 @@ static int opened(int fd, int flags) {
         va_end(rest); \
         REAL(int, name, const char *, int, ...); \
         if (is_full_for_new(AT_FDCWD, path, flags)) return refuse(ENOSPC); \
+        if (is_read_only(AT_FDCWD, path, flags)) return refuse(EACCES); \
         return opened(real_##name(path, flags, mode), flags); \
     }
 OPEN(open)
@@ -199,6 +209,7 @@ OPEN(open64)
         va_end(rest); \
         REAL(int, name, int, const char *, int, ...); \
         if (is_full_for_new(folder, path, flags)) return refuse(ENOSPC); \
+        if (is_read_only(folder, path, flags)) return refuse(EACCES); \
         return opened(real_##name(folder, path, flags, mode), flags); \
     }
 OPENAT(openat)

@@ -98,7 +98,7 @@ class Service:
         with closing(self.connect()) as connection:
             connection.request(method, path, None if body is None else json.dumps(body), sent)
             answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
 
     def command(self, *arguments: str) -> str:
         """What an `obs` command printed on this instance. Raises CalledProcessError."""
