@@ -94,7 +94,7 @@ class Work:
 
     def __init__(self, app: Flask) -> None:
         self._tenancy: Tenancy = app.extensions[auth.EXTENSION]
-        self._watch: Watch = app.extensions[heartbeats.EXTENSION]
+        self._watch: Watch = app.extensions[heartbeats.EXTENSION].watch
         self._monotonic: Callable[[], float] = app.config["MONOTONIC"]
         self._retention_days = int(app.config["RUN_RETENTION_DAYS"])
         self._zones = time_zones(str(app.config["TIME_ZONES"]))
