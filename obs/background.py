@@ -201,17 +201,19 @@ class Background:
                 self._lock.acquire(blocking=False)
             except Timeout:
                 return  # another process of this instance does the work
-        task.run()
+        try:
+            task.run()
+        except ServiceError as error:  # of the control file
+            _log.warning("%s: %s", task.name, error.message)
 
 
 def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
-    """Do `work` for each of `orgs`; trouble with one organization's file is logged and stops no other's."""
+    """Do `work` for each of `orgs`; trouble with one organization's file, which that has logged, stops no other's."""
     for org in orgs:
         try:
             work(org)
         except ServiceError as error:
-            if org in tenancy.keyring.organizations():
-                _log.warning("organization %s: %s", org, error.message)
+            tenancy.databases.troubles.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; whatever is wrong with one file, the others are served
             _log.exception("organization %s", org)
 

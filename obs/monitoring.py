@@ -32,6 +32,16 @@ class _Instance(Collector):
         yield GaugeMetricFamily(
             "obs_open_files", "Organizations' files that are open.", self._tenancy.databases.open_files()
         )
+        yield GaugeMetricFamily(
+            "obs_unusable_files",
+            "Organizations' files that are missing, damaged or of a newer version.",
+            _unusable(self._tenancy),
+        )
+
+
+def _unusable(tenancy: Tenancy) -> int:
+    """How many organizations' files cannot be used; the log tells which."""
+    return len(tenancy.databases.troubles.unusable() & set(tenancy.keyring.organizations()))
 
 
 def _endpoint_in_flask(answered: Any) -> str:
@@ -72,8 +82,11 @@ def init_app(app: Flask) -> None:
         """The process is up."""
         return {"status": "ok"}
 
-    def readyz() -> tuple[dict[str, str], int]:
-        """The control file opens and the scheduler is alive: 200, else 503 and what is wrong."""
+    def readyz() -> tuple[dict[str, str | int], int]:
+        """The control file opens and the scheduler is alive: 200, else 503 and what is wrong.
+
+        An organization whose file cannot be used is counted; the others are served.
+        """
         problems = {}
         try:
             with auth.tenancy().control.read() as db:
@@ -82,7 +95,10 @@ def init_app(app: Flask) -> None:
             problems["control"] = error.message
         if not background.is_alive(current_app):
             problems["scheduler"] = "not running"
-        return ({"status": "unready", **problems}, 503) if problems else ({"status": "ready"}, 200)
+        if problems:
+            return {"status": "unready", **problems}, 503
+        unusable = _unusable(auth.tenancy())
+        return {"status": "ready", **({"unusable_organizations": unusable} if unusable else {})}, 200
 
     def metrics() -> Response:
         return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

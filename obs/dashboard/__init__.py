@@ -1,7 +1,5 @@
 """The pages for people. Reads the other areas through their stores, and changes things through them."""
 
-import logging
-import os
 import secrets
 from datetime import timedelta
 from pathlib import Path
@@ -27,10 +25,10 @@ from obs.dashboard.routes import (
 from obs.dashboard.sessions import PageSessions
 from obs.dashboard.viewer import admin, find_viewer, viewer
 from obs.errors import ServiceError
+from obs.storage.folders import write_once
 
 __all__ = ["error_page", "init_app"]
 
-_log = logging.getLogger(__name__)
 _csrf = CSRFProtect()
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -60,7 +58,8 @@ _NAVIGATION = (
 
 def init_app(app: Flask) -> None:
     """Register the pages, their signed session and a policy that lets a page load nothing from elsewhere."""
-    app.secret_key = _secret_key(Path(app.instance_path) / "secret_key")
+    # Made once, so that a restart signs nobody out.
+    app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
     app.config.update(
         SESSION_COOKIE_NAME="obs_session",
         SESSION_COOKIE_HTTPONLY=True,
@@ -141,18 +140,3 @@ def _add_policy(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "same-origin"
     return response
-
-
-def _secret_key(path: Path) -> str:
-    """The key that signs sessions: made once, so that a restart signs nobody out, and readable by us alone."""
-    if not path.exists():
-        made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        made.touch(mode=0o600)
-        made.write_text(secrets.token_urlsafe(48))
-        try:
-            os.link(made, path)  # unlike a rename, this keeps the key of a process that was faster
-        except FileExistsError:
-            _log.info("another process made %s first", path)
-        finally:
-            made.unlink()
-    return path.read_text()

@@ -94,7 +94,7 @@ def _page(new_key: str | None = None, problem: str = "") -> str:
         expiries=_EXPIRIES,
         limits=limits,
         retention_days=current_app.config["RUN_RETENTION_DAYS"],
-        file_bytes=looking.databases.path(looking.org).stat().st_size,
+        file_bytes=looking.databases.size(looking.org),
         new_key=new_key,
         problem=problem,
     )
