@@ -92,7 +92,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     app.config.update(
         API_TITLE="obs",
         API_VERSION=version("obs"),
-        OPENAPI_VERSION="3.0.3",
+        OPENAPI_VERSION="3.1.0",
         OPENAPI_URL_PREFIX="/api",
         OPENAPI_JSON_PATH="openapi.json",
         API_SPEC_OPTIONS={
@@ -106,8 +106,14 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     app.url_map.merge_slashes = False
     documented = _Api(app)
     documented.register_field(Time, "string", "date-time")
+    for converter in app.url_map.converters.values():
+        if hasattr(converter, "openapi"):
+            documented.register_converter(converter, lambda held: held.openapi)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
+    for name, schema in documented.spec.components.schemas.items():
+        if name.endswith("Changes"):  # which change something; marshmallow has no word for it
+            schema["minProperties"] = 1
 
 
 class Schema(ma.Schema):
