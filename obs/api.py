@@ -145,6 +145,17 @@ class Text(ma.fields.String):
         return text
 
 
+class WholeNumber(ma.fields.Integer):
+    """A whole number of JSON, where 5.0 is as whole as 5; neither text nor a truth value."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.make_error("invalid", input=value)
+        return int(super()._deserialize(value, attr, data, **kwargs))
+
+
 class Time(ma.fields.Field[int]):
     """ISO 8601 outside, milliseconds since the epoch inside."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import Schema, Text, Time
+from obs.api import Schema, Text, Time, WholeNumber
 from obs.heartbeat.reading import (
     LONGEST_NAME,
     LONGEST_RUN_ID,
@@ -111,9 +111,8 @@ class PinSchema(Schema):
 
     cron = Text(1, 200, metadata={"example": "0 2 * * 1-5"})
     timezone = Text(1, 64, metadata={"description": "Of the cron line; UTC when left out.", "example": "Europe/Berlin"})
-    interval_seconds = ma.fields.Int(strict=True, validate=ma.validate.Range(1, 366 * 86400))
-    grace_seconds = ma.fields.Int(
-        strict=True,
+    interval_seconds = WholeNumber(validate=ma.validate.Range(1, 366 * 86400))
+    grace_seconds = WholeNumber(
         validate=ma.validate.Range(0, 366 * 86400),
         metadata={"description": "How late a heartbeat may be; 60 when left out.", "example": 300},
     )
@@ -129,7 +128,7 @@ class JobChangesSchema(Schema):
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "Null gives it back to the learner."})
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause it, or resume it."})
     paused_until = Time(metadata={"description": "Pause it until then."})
-    failure_tolerance = ma.fields.Int(strict=True, validate=ma.validate.Range(1, 1000))
+    failure_tolerance = WholeNumber(validate=ma.validate.Range(1, 1000))
 
 
 class WindowSchema(Schema):
