@@ -95,7 +95,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     app.config.update(
         API_TITLE="obs",
         API_VERSION=version("obs"),
-        OPENAPI_VERSION="3.0.3",
+        OPENAPI_VERSION="3.1.0",
         OPENAPI_URL_PREFIX="/api",
         OPENAPI_JSON_PATH="openapi.json",
         API_SPEC_OPTIONS={
@@ -109,8 +109,14 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     app.url_map.merge_slashes = False
     documented = _Api(app)
     documented.register_field(Time, "string", "date-time")
+    for converter in app.url_map.converters.values():
+        if hasattr(converter, "openapi"):
+            documented.register_converter(converter, lambda held: held.openapi)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
+    for name, schema in documented.spec.components.schemas.items():
+        if name.endswith("Changes"):  # which change something; marshmallow has no word for it
+            schema["minProperties"] = 1
 
 
 class Schema(ma.Schema):
@@ -140,6 +146,17 @@ class Text(ma.fields.String):
         if not is_storable(text):
             raise ma.ValidationError("Not valid Unicode.")
         return text
+
+
+class WholeNumber(ma.fields.Integer):
+    """A whole number of JSON, where 5.0 is as whole as 5; neither text nor a truth value."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.make_error("invalid", input=value)
+        return int(super()._deserialize(value, attr, data, **kwargs))
 
 
 class Time(ma.fields.Field[int]):

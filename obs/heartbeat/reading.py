@@ -16,6 +16,7 @@ from obs.times import DAY_MS, MINUTE_MS
 LONGEST_NAME = 200
 LONGEST_RUN_ID = 64
 LONGEST_HEADER = 200
+MOST_EXIT_CODE = 255
 MOST_MESSAGE_BYTES = 10 * 1024
 MOST_DURATION_MS = 31 * DAY_MS
 FUTURE_MS = 10 * MINUTE_MS
@@ -28,6 +29,8 @@ _STATUSES = {
     "failed": Status.FAILED,
     "error": Status.FAILED,
 }
+OUTCOMES = tuple(_STATUSES)
+"""What an end may say as its status."""
 _COMMON = frozenset({"run_id", "message", "time"})
 _FIELDS = {
     Kind.START: _COMMON,
@@ -108,7 +111,7 @@ def _heartbeat(
         if status is None:
             raise invalid_field(place, "status", f"Must be one of: {', '.join(_STATUSES)}.")
     if (value := get("exit_code")) is not None:
-        exit_code = number(place, "exit_code", value, 255)
+        exit_code = number(place, "exit_code", value, MOST_EXIT_CODE)
     if (value := get("duration_ms")) is not None:
         duration_ms = number(place, "duration_ms", value, MOST_DURATION_MS)
     return Heartbeat(
@@ -219,6 +222,8 @@ def _time(place: str, value: Any, now_ms: int, oldest_ms: int) -> int:
 
 
 def _whole_number(place: str, field: str, value: Any, most: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON knows one kind of number: 5.0 is as whole as 5
     if isinstance(value, bool) or not isinstance(value, int):
         raise invalid_field(place, field, "Not a whole number.")
     if not 0 <= value <= most:

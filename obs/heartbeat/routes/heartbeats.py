@@ -21,7 +21,12 @@ blp = Blueprint(
 )
 
 _HEADERS = [
-    {"in": "header", "name": name, "schema": {"type": "string", "maxLength": 200}, "description": help_text}
+    {
+        "in": "header",
+        "name": name,
+        "schema": {"type": "string", "maxLength": reading.LONGEST_HEADER},
+        "description": help_text,
+    }
     for name, help_text in (
         ("X-Platform-Host", "The host the job runs on."),
         ("X-Platform-Service", "The service the job belongs to."),
@@ -30,10 +35,16 @@ _HEADERS = [
     )
 ]
 _QUERY = {
-    "run_id": ({"type": "string", "maxLength": 64}, "The client's own id of the run."),
+    "run_id": (
+        {"type": "string", "minLength": 1, "maxLength": reading.LONGEST_RUN_ID},
+        "The client's own id of the run.",
+    ),
     "time": ({"type": "string", "format": "date-time"}, "When it happened, if not now."),
-    "status": ({"type": "string", "enum": ["ok", "success", "fail", "failed", "error"]}, "How the run went."),
-    "exit_code": ({"type": "integer", "minimum": 0, "maximum": 255}, "Without a status, other than 0 is a failure."),
+    "status": ({"type": "string", "enum": list(reading.OUTCOMES)}, "How the run went."),
+    "exit_code": (
+        {"type": "integer", "minimum": 0, "maximum": reading.MOST_EXIT_CODE},
+        "Without a status, other than 0 is a failure.",
+    ),
     "duration_ms": (
         {"type": "integer", "minimum": 0, "maximum": reading.MOST_DURATION_MS},
         "Milliseconds; without it, the time since the start.",
@@ -41,7 +52,15 @@ _QUERY = {
 }
 
 
-def _documented(kind: Kind, *, in_path: bool) -> Any:
+_BODIES = {
+    Kind.START: schemas.HeartbeatSchema,
+    Kind.LOG: schemas.LogSchema,
+    Kind.END: schemas.EndSchema,
+    Kind.PING: schemas.HeartbeatSchema,
+}
+
+
+def _documented(kind: Kind, *, in_path: bool, with_body: bool = True) -> Any:
     """What the OpenAPI document says of a heartbeat, which flask-smorest cannot read off a plain view."""
     end_only = () if kind is Kind.END else ("status", "exit_code", "duration_ms")
     doc: dict[str, Any] = {
@@ -76,9 +95,8 @@ def _documented(kind: Kind, *, in_path: bool) -> Any:
         },
     }
     if not in_path:
-        schema = schemas.EndSchema if kind is Kind.END else schemas.HeartbeatSchema
-        doc["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    else:
+        doc["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[kind]}}}
+    elif with_body:
         text = {"schema": {"type": "string", "maxLength": reading.MOST_MESSAGE_BYTES}, "example": "copied 412 files"}
         doc["requestBody"] = {"required": False, "content": {"text/plain": text}}
     return blp.doc(**doc)
@@ -118,7 +136,7 @@ def ping_by_path(job_name: str) -> Response:
 
 @blp.route("/<job_name:job_name>/ping", methods=["GET"])
 @requires(SCOPE)
-@_documented(Kind.PING, in_path=True)
+@_documented(Kind.PING, in_path=True, with_body=False)
 def ping_by_get(job_name: str) -> Response:
     """The same as POST, for clients that can only GET"""
     if request.method == "HEAD":
