@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Flask
 
-from obs import api, background, config, dashboard, errors, monitoring
+from obs import api, background, compression, config, dashboard, errors, monitoring
 from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations.source import ANNOTATIONS
@@ -60,6 +60,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         ],
     )
     monitoring.init_app(app)
+    compression.init_app(app)
     dashboard.init_app(app)
     background.init_app(app)
     for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, *query_cli.commands(SOURCES)):
