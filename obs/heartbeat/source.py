@@ -1,7 +1,7 @@
 """The heartbeat area's sources for OQL, and the SQL that says what state a job is in at a moment (``:now``)."""
 
 from obs.heartbeat.runs import KINDS, STATUSES, Kind, Status
-from obs.sources import Column, Source, Type
+from obs.sources import Column, Grain, Rollup, Source, Type
 
 OVERRUNNING_SQL = (
     "EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = 0 "
@@ -71,8 +71,32 @@ RUNS = Source(
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it came."),
     ),
-    tables=("runs", "jobs", "attributions"),
+    tables=(
+        *("runs", "jobs", "attributions"),
+        *("rolled_up_hours", "runs_by_hour", "runs_by_job_and_hour", "durations_by_hour"),
+    ),
     joins=_joins("runs"),
+    rollup=Rollup(
+        hours="SELECT hour FROM rolled_up_hours WHERE hour >= :first AND hour < :end AND attempt IS NULL",
+        hour="runs.hour",
+        grains=(
+            Grain(frozenset({"status"}), "runs_by_hour AS runs"),
+            Grain(
+                frozenset({"status", "job"}),
+                "jobs CROSS JOIN runs_by_job_and_hour AS runs"
+                f" ON runs.job_id = jobs.id AND runs.status IN ({', '.join(f'{status:d}' for status in Status)})",
+                frozenset({"jobs"}),
+            ),
+        ),
+        rows="runs.runs",
+        measured="duration_ms",
+        counted="runs.timed",
+        total="runs.total_ms",
+        least="runs.least_ms",
+        most="runs.most_ms",
+        values=Grain(frozenset({"status"}), "durations_by_hour AS runs"),
+        packed="runs.durations",
+    ),
 )
 
 _EVENT = (

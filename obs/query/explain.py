@@ -9,9 +9,11 @@ from obs import times
 from obs.query.compile import compile_explanation, compile_plan
 from obs.query.durations import write_duration
 from obs.query.plan import Plan
+from obs.query.reading import Reading, Rolled
+from obs.query.rollup import rolled
 from obs.query.session import Session
 from obs.query.timeline import Range
-from obs.query.writing import Reading
+from obs.times import HOUR_MS
 
 COLUMNS = ("what", "text")
 _SLICES = 3
@@ -22,6 +24,8 @@ _SHARE = 200
 def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Session) -> list[tuple[str, str]]:
     """What there is to say, as rows of COLUMNS. Reads three slices of the window, each a 200th of it."""
     reading = readings[0]
+    hours = rolled(plan, reading, session)
+    reading = replace(reading, rolled=hours)
     compiled = compile_plan(plan, reading)
     said = [
         ("source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"),
@@ -34,11 +38,23 @@ def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Sessio
         )
     if len(readings) > 1:
         said.append(("compared with", str(readings[1].window)))
+    if hours is not None:
+        said.append(("rollup", _told(hours)))
     said += [("sql", compiled.sql), ("parameters", json.dumps(compiled.parameters, ensure_ascii=False))]
     said += [("plan", row[3]) for row in session.fetch(compile_explanation(compiled))]
     estimate = _estimated_bytes(plan, reading, path, session)
     said.append(("estimated bytes", "unknown" if estimate is None else str(estimate)))
     return said
+
+
+def _told(hours: Rolled) -> str:
+    """What comes out of a rollup."""
+    count = hours.end - hours.first - len(hours.without)
+    first, last = (times.format_ms(hour * HOUR_MS) for hour in (hours.first, hours.end - 1))
+    stretches = ", ".join(map(str, hours.stretches)) or "none"
+    return (
+        f"{count} hours by {' and '.join(sorted(hours.grain.columns))} from {first} to {last}; from rows: {stretches}"
+    )
 
 
 def _estimated_bytes(plan: Plan, reading: Reading, path: Path, session: Session) -> int | None:
