@@ -49,13 +49,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """A table in which the rows of a source are counted together.
+    """A table in which the rows of a source are counted together by a unit of time, numbered from 1970.
 
-    ``columns`` are the columns of the source that it tells apart. ``tables`` is a FROM clause in which it has the name
-    of the source's own table, and columns of the same names, the time being the start of the hour; ``joins`` are those
-    of the source that stand in it already.
+    ``known`` is the SELECT of the numbers, from ``:first`` up to, not including, ``:end``, for which it says the same
+    as the rows do at that moment. ``columns`` are the columns of the source that it tells apart. ``tables`` is a FROM
+    clause in which it has the name of the source's own table, and columns of the same names, the time being the start
+    of the unit, and the column ``number``; ``{}`` stands for what says which numbers are wanted. ``joins`` are those of
+    the source that stand in it already.
     """
 
+    unit_ms: int
+    number: str
+    known: str
     columns: frozenset[str]
     tables: str
     joins: frozenset[str] = frozenset()
@@ -63,17 +68,14 @@ class Grain:
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """Rows of a source counted together by the hour of their time, in hours numbered from 1970.
+    """Tables in which the rows of a source are counted together.
 
-    ``hours`` is the SELECT of the hours, from ``:first`` up to, not including, ``:end``, for which this says the same
-    as the rows do at that moment; ``hour`` is the column of every grain that says which it is. ``grains`` come with the
-    one of the fewest rows first. ``rows`` counts the rows; of the values of the column ``measured``, an INTEGER,
-    ``counted`` counts those that are not null, ``total``, ``least`` and ``most`` are their sum and bounds (null without
-    any). The grain ``values`` holds all of them as ``packed``, sorted (obs.storage.packed).
+    ``grains`` come in the order in which they are tried, those of one set of columns from the longest unit to the
+    shortest, which is an hour or more. In each, ``rows`` counts the rows; of the values of the column ``measured``, an
+    INTEGER, ``counted`` counts those that are not null, ``total``, ``least`` and ``most`` are their sum and bounds
+    (null without any). The grain ``values`` holds all of them as ``packed``, sorted (obs.storage.packed).
     """
 
-    hours: str
-    hour: str
     grains: tuple[Grain, ...]
     rows: str
     measured: str

@@ -3,12 +3,15 @@
 Statements are put together here and in `compile_rows` and `compile_rollup`, expressions in `obs.query.writing`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from obs.query.compile_rollup import RolledStatement
 from obs.query.compile_rows import Compiled, Statement, driver_of, key_of
 from obs.query.plan import Plan
 from obs.query.reading import Reading
+from obs.query.timeline import Range
+from obs.sources import Grain
 
 
 def compile_plan(plan: Plan, reading: Reading) -> Compiled:
@@ -73,10 +76,21 @@ def compile_empty(plan: Plan, reading: Reading) -> Compiled:
     return sql.select([*values, f"coalesce({kept}, 0)", "count(*)"], "", nothing=True)
 
 
-def compile_rolled_hours(plan: Plan, first: int, end: int) -> Compiled:
-    """The statement that tells which hours from `first` up to, not including, `end` the source's rollup speaks for."""
-    assert plan.source.rollup is not None
-    return Compiled(plan.source.rollup.hours, {"first": first, "end": end})
+def compile_known(grain: Grain, first: int, end: int) -> Compiled:
+    """The statement that tells for which numbers from `first` up to, not including, `end` a rollup has the answer."""
+    return Compiled(grain.known, {"first": first, "end": end})
+
+
+def compile_stretches(plan: Plan, reading: Reading, stretches: Sequence[Range]) -> Compiled:
+    """The statement that counts the rows of the source in some stretches of time, up to ``:most``."""
+    sql = Statement(plan, reading)
+    time = plan.source.time_sql
+    bounds = ", ".join(f"({sql.bind(stretch.start)}, {sql.bind(stretch.end)})" for stretch in stretches)
+    rows = (
+        f"SELECT 1 FROM (VALUES {bounds}) AS spans CROSS JOIN {plan.source.table}"
+        f" ON {time} >= spans.column1 AND {time} < spans.column2 LIMIT :most"
+    )
+    return Compiled(f"SELECT count(*) FROM ({rows})", sql.parameters)
 
 
 def compile_explanation(compiled: Compiled) -> Compiled:

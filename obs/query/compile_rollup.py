@@ -85,9 +85,9 @@ class RolledStatement(Statement):
     def select(self, columns: Sequence[str], tail: str, *, nothing: bool = False) -> Compiled:
         """The whole statement."""
         together = not any(measure.name == "packed" for measure in self.measures)
-        parts = [self._hours(self.rolled.grain, values=False)]
+        parts = [self._counted(grain, spans) for grain, spans in self.rolled.spans]
         if not together:
-            parts.append(self._hours(self.rollup.values, values=True))
+            parts += [self._values(spans) for _, spans in self.rolled.spans]
         if self.rolled.stretches:
             parts.append(self._rows(together=together))
         top = f" {self.top}" if self.top else ""
@@ -106,12 +106,9 @@ class RolledStatement(Statement):
             self.measures.append(measure)
         return f"{self.plan.source.table}.m{self.measures.index(measure)}"
 
-    def _hours(self, grain: Grain, *, values: bool) -> str:
-        """The SELECT from a rollup: counted together, or the values alone."""
-        rollup, rolled = self.rollup, self.rolled
-        conditions = [f"{rollup.hour} >= {self.bind(rolled.first)}", f"{rollup.hour} < {self.bind(rolled.end)}"]
-        if rolled.without:
-            conditions.append(f"{rollup.hour} NOT IN ({', '.join(self.bind(hour) for hour in rolled.without)})")
+    def _counted(self, grain: Grain, spans: Sequence[tuple[int, int]]) -> str:
+        """The SELECT of what a rollup says, counted together."""
+        rollup = self.rollup
         said = {
             "rows": rollup.rows,
             "counted": rollup.counted,
@@ -119,27 +116,30 @@ class RolledStatement(Statement):
             "least": rollup.least,
             "most": rollup.most,
         }
-        wanted = {"packed": rollup.packed} if values else said
-        return self._part(grain.tables, grain.joins, conditions, wanted, together=not values)
+        return self._part(grain, spans, said, together=True)
+
+    def _values(self, spans: Sequence[tuple[int, int]]) -> str:
+        """The SELECT of the values that percentiles are made of."""
+        values = self.rollup.values
+        return self._part(values, spans, {"packed": self.rollup.packed}, together=False)
 
     def _rows(self, *, together: bool) -> str:
         """The SELECT from the rows of the stretches that no rollup speaks for."""
         source = self.plan.source
-        bounds = ", ".join(f"({self.bind(one.start)}, {self.bind(one.end)})" for one in self.rolled.stretches)
         column = source.column(self.rollup.measured)
         assert column is not None
-        tables = f"(VALUES {bounds}) AS stretches CROSS JOIN {source.table}"
-        conditions = [f"{source.time_sql} >= stretches.column1", f"{source.time_sql} < stretches.column2"]
         said = dict.fromkeys(("total", "least", "most", "packed"), column.sql)
         said |= {"rows": "1", "counted": f"({column.sql} IS NOT NULL)"}
-        return self._part(tables, frozenset(), conditions, said, together=together)
+        rows = Grain(1, source.time_sql, "", frozenset(), f"{{}} CROSS JOIN {source.table}")
+        spans = [(stretch.start, stretch.end) for stretch in self.rolled.stretches]
+        return self._part(rows, spans, said, together=together)
 
-    def _part(
-        self, tables: str, joined: frozenset[str], conditions: list[str], said: Mapping[str, str], *, together: bool
-    ) -> str:
-        """A SELECT of what `tables` say; `said` has the SQL of each measure, NULL stands for those it leaves out."""
+    def _part(self, grain: Grain, spans: Sequence[tuple[int, int]], said: Mapping[str, str], *, together: bool) -> str:
+        """A SELECT of what a grain says; `said` has the SQL of each measure, NULL stands for those it leaves out."""
         plan = self.plan
         writer = Statement(plan, self.reading, parameters=self.parameters)
+        bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
+        conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.reading.interval_ms is not None else '0'} AS bucket"]
         keys = [] if self.reading.interval_ms is None else ["1"]
         for number, group in enumerate(plan.groups):
@@ -150,12 +150,13 @@ class RolledStatement(Statement):
             columns.append(f"{_value(writer, measure, said, together=together)} AS m{number}")
         columns.append(f"{'count(*)' if together else '1'} AS scanned")
         if plan.source.where:
-            conditions = [*conditions, f"({plan.source.where})"]
+            conditions.append(f"({plan.source.where})")
         if plan.where is not None:
-            conditions = [*conditions, writer.expression(plan.where)]
-        if "jobs" in joined and (driver := driver_of(plan)):
+            conditions.append(writer.expression(plan.where))
+        if (driver := driver_of(plan)) and driver.join in grain.joins:
             keys = [driver.driver_key]
-        joins = [text for name, text in plan.source.joins if name in writer.joins and name not in joined]
+        tables = grain.tables.format(f"(VALUES {bounds}) AS spans")
+        joins = [text for name, text in plan.source.joins if name in writer.joins and name not in grain.joins]
         tail = f" GROUP BY {', '.join(keys)}" if together and keys else ""
         return f"SELECT {', '.join(columns)} FROM {' '.join([tables, *joins])} WHERE {' AND '.join(conditions)}{tail}"
 

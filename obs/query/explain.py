@@ -1,7 +1,7 @@
 """EXPLAIN: what a statement means, the SQL it becomes, how SQLite goes about it, what it may read."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from obs.query.reading import Reading, Rolled
 from obs.query.rollup import rolled
 from obs.query.session import Session
 from obs.query.timeline import Range
-from obs.times import HOUR_MS
 
 COLUMNS = ("what", "text")
 _SLICES = 3
@@ -39,7 +38,7 @@ def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Sessio
     if len(readings) > 1:
         said.append(("compared with", str(readings[1].window)))
     if hours is not None:
-        said.append(("rollup", _told(hours)))
+        said += [("rollup", text) for text in _told(hours)]
     said += [("sql", compiled.sql), ("parameters", json.dumps(compiled.parameters, ensure_ascii=False))]
     said += [("plan", row[3]) for row in session.fetch(compile_explanation(compiled))]
     estimate = _estimated_bytes(plan, reading, path, session)
@@ -47,14 +46,15 @@ def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Sessio
     return said
 
 
-def _told(hours: Rolled) -> str:
-    """What comes out of a rollup."""
-    count = hours.end - hours.first - len(hours.without)
-    first, last = (times.format_ms(hour * HOUR_MS) for hour in (hours.first, hours.end - 1))
-    stretches = ", ".join(map(str, hours.stretches)) or "none"
-    return (
-        f"{count} hours by {' and '.join(sorted(hours.grain.columns))} from {first} to {last}; from rows: {stretches}"
-    )
+def _told(hours: Rolled) -> Iterator[str]:
+    """What comes out of rollups, and what does not."""
+    for grain, spans in hours.spans:
+        count = sum(end - first for first, end in spans)
+        first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
+        unit = write_duration(grain.unit_ms)
+        yield f"{count} x {unit} by {' and '.join(sorted(grain.columns))}, between {first} and {end}"
+    if hours.stretches:
+        yield f"the rows of {', '.join(map(str, hours.stretches))}"
 
 
 def _estimated_bytes(plan: Plan, reading: Reading, path: Path, session: Session) -> int | None:

@@ -9,14 +9,11 @@ from obs.sources import Grain
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """What of a window is read from `grain`: the hours from `first` up to, not including, `end`, but not those of
-    `without`. `stretches` are the rest, which is read from the rows.
+    """What of a window is read from rollups: of each grain which numbers, as spans from one up to, not including,
+    another. `stretches` are the rest, which is read from the rows.
     """
 
-    grain: Grain
-    first: int
-    end: int
-    without: tuple[int, ...]
+    spans: tuple[tuple[Grain, tuple[tuple[int, int], ...]], ...]
     stretches: tuple[Range, ...]
 
 
