@@ -35,6 +35,11 @@ class Hypothesis:
     period: float
     prior_bits: float
 
+    @property
+    def spacing(self) -> float:
+        """Seconds from a slot to the next where they lie closest."""
+        return self.period if self.lattice is None else self.lattice.spacing
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
