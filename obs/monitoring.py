@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from obs import background
+from obs.api import ENDPOINT
 from obs.errors import ServiceError
 from obs.tenancy import auth, store
 from obs.tenancy.auth import Tenancy
@@ -43,6 +44,11 @@ def _unusable(tenancy: Tenancy) -> int:
     return len(tenancy.databases.troubles.unusable() & set(tenancy.keyring.organizations()))
 
 
+def _endpoint_in_flask(answered: Any) -> str:
+    rule = getattr(answered, "url_rule", None)
+    return "unknown" if rule is None else str(rule.endpoint)
+
+
 def init_app(app: Flask) -> None:
     """Register the three paths, and measure every request."""
     registry = CollectorRegistry()
@@ -64,9 +70,7 @@ def init_app(app: Flask) -> None:
         def note(line: str, *rest: Any) -> Any:
             nonlocal endpoint, status
             status = line[:3]
-            answered = environ.get("werkzeug.request")
-            if answered is not None and answered.url_rule is not None:
-                endpoint = answered.url_rule.endpoint
+            endpoint = environ.get(ENDPOINT) or _endpoint_in_flask(environ.get("werkzeug.request"))
             return start_response(line, *rest)
 
         try:

@@ -9,6 +9,7 @@ from flask import Blueprint, Flask, Response, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 
+from obs import compression
 from obs.dashboard import docs, markup, overview, vega, wording
 from obs.dashboard.routes import (
     alerts,
@@ -83,23 +84,24 @@ def init_app(app: Flask) -> None:
         precise=markup.to_the_second,
         schedule=overview.schedule,
     )
-    app.jinja_env.globals.update(shape=markup.shape, vega_version=vega.VERSION)
+    app.jinja_env.globals.update(vega_version=vega.VERSION)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
     app.register_blueprint(docs.blp)
     app.context_processor(lambda: {"viewer": find_viewer(), "pages": _NAVIGATION})
-    app.after_request(_add_policy)
 
 
 def error_page(error: ServiceError) -> Response:
     """The page for an error outside the API."""
-    return Response(render_template("error.html", error=error), error.status, mimetype="text/html")
+    return _add_policy(Response(render_template("error.html", error=error), error.status, mimetype="text/html"))
 
 
 def _all_pages() -> Blueprint:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
+    pages.after_request(compression.page)
+    pages.after_request(_add_policy)
     for blueprint in _PAGES:
         pages.register_blueprint(blueprint)
     return pages

@@ -89,7 +89,7 @@ def make_first_organization(tenancy: Tenancy) -> FirstStart | None:
         tenancy.databases.create(FIRST_ORG)
         added = store.add_key(db, FIRST_ORG, "first key", ("admin",), None, now_ms)
         assert added is not None
-        store.add_sign_in_link(db, FIRST_ORG, token, now_ms + SIGN_IN_LINK_MS)
+        store.add_sign_in_link(db, FIRST_ORG, token, now_ms + SIGN_IN_LINK_MS, now_ms)
         return FirstStart(FIRST_ORG, added[1], token)
 
     return tenancy.control.write(unit)
@@ -130,8 +130,8 @@ def delete_organization(tenancy: Tenancy, org: str) -> bool:
 def new_sign_in_token(tenancy: Tenancy, org: str) -> str:
     """A token with which a person may sign in once, within SIGN_IN_LINK_MS, as an admin of `org`."""
     token = secrets.token_urlsafe(24)
-    expires_at = tenancy.clock() + SIGN_IN_LINK_MS
-    tenancy.control.write(lambda db: store.add_sign_in_link(db, org, token, expires_at))
+    now_ms = tenancy.clock()
+    tenancy.control.write(lambda db: store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms))
     return token
 
 
