@@ -5,8 +5,8 @@
 Each job sends one ping with an Idempotency-Key on a connection that is opened within that second too. A client that is
 told 503, or whose connection breaks, tries again after Retry-After (or a second) with the same key, as `curl --retry`
 does. With --kill the service is killed in the middle and started again. In the end every job must have been
-acknowledged and must hold exactly one event and one run. Latencies are measured from the moment at which a heartbeat was
-due, to the answer that acknowledged it.
+acknowledged and must hold exactly one event and one run. Latencies are measured from the moment at which a heartbeat
+was due, to the answer that acknowledged it.
 """
 
 import argparse
