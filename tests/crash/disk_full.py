@@ -79,7 +79,7 @@ def tmpfs(root: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["umount", str(root)], check=True)
+        subprocess.run(["umount", "--lazy", str(root)], check=True)  # a killed process may not be quite gone
 
 
 def fill_and_look(
