@@ -1,7 +1,9 @@
 """A full disk is told and does no damage; the long form is disk_full.py, which also fills a real file system."""
 
+import json
 import random
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -31,18 +33,23 @@ def test_a_full_disk_is_told_and_damages_nothing(tmp_path: Path, while_full: str
 
 
 def test_keys_and_organizations_on_a_full_disk(tmp_path: Path) -> None:
-    """The control file is full as well: a clear error, no half-made organization, and all works when there is room."""
+    """The control file is full as well: a clear error, nothing half-made, and all works when there is room."""
     faults = Faults(tmp_path)
     with running_service(tmp_path, faults.environment) as service:
-        # Until the log of the control file is as long as it gets, it has room of its own for a few more keys.
         faults.set(disk_full=True)
-        answers = [service.ask("POST", "/api/v1/keys", body={"label": "x"})[0] for _ in range(3)]
-        assert set(answers) <= {403, 503}
-        status, _, body = service.ask("POST", "/api/v1/heartbeat/a/ping")
-        assert status == 503, body
+        status, headers, body = service.ask("POST", "/api/v1/keys", body={"label": "x"})
+        assert (status, json.loads(body)["error"]) == (503, "storage_full")
+        assert int(headers["retry-after"]) > 0
+        for arguments in (("org", "create", "second"), ("key", "create", "crash", "--label", "x")):
+            with pytest.raises(subprocess.CalledProcessError) as failed:
+                service.command(*arguments)
+            assert failed.value.stderr == "Error: The disk is full; nothing was recorded.\n"
         faults.set(disk_full=False)
+        assert [line.split()[0] for line in service.command("org", "list").splitlines()] == ["crash"]
+        assert len(service.command("key", "list", "crash").splitlines()) == 1
         key = service.new_organization("second")
         assert service.ask("POST", "/api/v1/heartbeat/a/ping", key)[0] == 200
+        assert service.ask("POST", "/api/v1/keys", body={"label": "x"})[0] == 201
 
 
 def test_a_disk_that_cannot_sync_acknowledges_nothing(tmp_path: Path) -> None:
