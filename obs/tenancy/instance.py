@@ -46,10 +46,12 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     `clock` gives milliseconds since the epoch. Raises ServiceError for a control file that cannot be used, ConfigError
     for a setting that cannot.
     """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     tenants = folder / "tenants"
-    tenants.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tenants.mkdir(mode=0o700, exist_ok=True)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
+    control_path.touch(mode=0o600)  # the folder may be one that others may read
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
         control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting
