@@ -30,7 +30,7 @@ def page(response: Response) -> Response:
 
 def answer(response: Response) -> Response:
     """Compress an answer of some size, if the client takes one."""
-    if response.is_streamed and response.mimetype.startswith("text/"):
+    if response.is_streamed and (response.mimetype or "").startswith("text/"):
         # Flask-Compress leaves a file that it streams open, so a style sheet or script is read before.
         response.direct_passthrough = False
         response.get_data()
