@@ -12,8 +12,10 @@ from typing import TypeVar
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
-from obs.storage.file import DESCRIPTORS_A_FILE, DatabaseFile
+from obs.storage.file import DESCRIPTORS_A_FILE, DatabaseFile, missing
+from obs.storage.folders import sync_folder
 from obs.storage.migrate import migrate
+from obs.storage.troubles import Troubles
 
 T = TypeVar("T")
 _MOST_FILES = 256
@@ -51,31 +53,46 @@ class Databases:
         self._files: OrderedDict[str, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
+        self.troubles = Troubles(self.path)
 
     def path(self, org: str) -> Path:
         """Where the file of `org` is."""
         return self._folder / f"{org}.db"
 
+    def size(self, org: str) -> int:
+        """Bytes of the file of `org`, without its write-ahead log. Raises ServiceError (503)."""
+        try:
+            return self.path(org).stat().st_size
+        except FileNotFoundError as error:
+            raise missing() from error
+
     def create(self, org: str) -> None:
         """Make the file of `org`, or bring it up to date. Raises ServiceError (503)."""
         migrate(self.path(org), self._migrations, self._busy_seconds)
 
+    def update(self, org: str) -> None:
+        """Bring the file of `org` up to date; one that is missing is not made anew. Raises ServiceError (503)."""
+        if not self.path(org).exists():
+            raise missing()
+        self.create(org)
+
     def delete(self, org: str) -> None:
-        """Remove the file of `org` with its write-ahead log. Raises OSError."""
+        """Remove the file of `org` with its write-ahead log, for good when this returns. Raises OSError."""
         self.forget(org)
         path = self.path(org)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
+        sync_folder(self._folder)  # or another organization of the name might find it again after a power loss
 
     def write(self, org: str, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` on the file of `org`; when this returns, what it wrote is on disk. See GroupCommit.write."""
-        with self._use(org) as file:
+        with self._use(org, "write") as file:
             return file.write(unit)
 
     @contextmanager
     def read(self, org: str) -> Iterator[sqlite3.Connection]:
         """A read-only connection to the file of `org`. Raises ServiceError (503)."""
-        with self._use(org) as file, file.read() as connection:
+        with self._use(org, "read") as file, file.read() as connection:
             yield connection
 
     def open_files(self) -> int:
@@ -84,6 +101,7 @@ class Databases:
 
     def forget(self, org: str) -> None:
         """Let go of the file of `org`, because the organization is gone or is another one of the same name."""
+        self.troubles.forget(org)
         with self._mutex:
             file = self._files.pop(org, None)
             idle = file is not None and file not in self._users
@@ -100,7 +118,7 @@ class Databases:
             file.close()
 
     @contextmanager
-    def _use(self, org: str) -> Iterator[DatabaseFile]:
+    def _use(self, org: str, doing: str) -> Iterator[DatabaseFile]:
         with self._mutex:
             if self._closing:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
@@ -117,6 +135,10 @@ class Databases:
             self._users[file] = self._users.get(file, 0) + 1
         try:
             yield file
+            self.troubles.worked(org, doing)
+        except ServiceError as error:
+            self.troubles.failed(org, doing, error)
+            raise
         finally:
             for unused in self._leave(org, file):
                 unused.close()
