@@ -17,18 +17,21 @@ from webargs.flaskparser import FlaskParser
 from obs import times
 from obs.errors import ServiceError, invalid_field
 
+ENDPOINT = "obs.endpoint"
+"""Where the WSGI environment holds the endpoint of a request that was answered before it came to Flask."""
 
-def read_json_object() -> dict[str, Any]:
-    """The JSON object in the request's body, ``{}`` when there is no body.
+
+def json_object(body: bytes, content_type: str) -> dict[str, Any]:
+    """The JSON object in the body of a request, ``{}`` when there is no body.
 
     Raises ServiceError: 415 for a body of another type, 400 for a body that is not a JSON object.
     """
-    body = request.get_data(cache=True)
-    if not request.is_json:
+    mimetype = content_type.partition(";")[0].strip().lower()
+    if mimetype != "application/json" and not (mimetype.startswith("application/") and mimetype.endswith("+json")):
         if body:
             raise ServiceError(
                 "unsupported_media_type",
-                f"The body is {request.mimetype or 'of no declared type'}; this path takes application/json.",
+                f"The body is {mimetype or 'of no declared type'}; this path takes application/json.",
                 hint="Send the header Content-Type: application/json.",
             )
         return {}
@@ -50,7 +53,7 @@ class _Parser(FlaskParser):
     """webargs reads a body that is not declared as JSON as no body at all; this one refuses it."""
 
     def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
-        return read_json_object()
+        return json_object(request.get_data(cache=True), request.content_type or "")
 
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
         for name, values in req.args.lists():

@@ -9,14 +9,18 @@ Everything under ``/api/`` that is not 2xx is answered as JSON::
 test; ``hint`` is there where something can be done. Other paths are pages for people and get their own page.
 """
 
+import json
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from flask import Flask, Response, current_app, jsonify, request
+from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
+
+_log = logging.getLogger(__name__)
 
 
 class ErrorWord(NamedTuple):
@@ -133,10 +137,8 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
 
     def answer(error: ServiceError) -> Response:
         if request.path.startswith("/api/"):
-            response = jsonify(error.body())
-            response.status_code = error.status
-        else:
-            response = page(error)
+            return Response(as_json(error), error.status, error.headers, content_type="application/json")
+        response = page(error)
         response.headers.extend(error.headers)
         return response
 
@@ -149,20 +151,28 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
         return answer(from_http_exception(error))
 
     def unexpected(error: Exception) -> ResponseReturnValue:
-        request_id = uuid.uuid4().hex
-        current_app.logger.error("request %s failed: %s %s", request_id, request.method, request.path, exc_info=error)
-        return answer(
-            ServiceError(
-                "internal_error",
-                f"A fault of the service, not of the request. Request id: {request_id}",
-                headers={"X-Request-Id": request_id},
-                extra={"request_id": request_id},
-            )
-        )
+        return answer(from_fault(error, request.method, request.path))
 
     app.register_error_handler(ServiceError, service_error)
     app.register_error_handler(HTTPException, http_exception)
     app.register_error_handler(Exception, unexpected)
+
+
+def as_json(error: ServiceError) -> str:
+    """What is sent of `error` under ``/api/``."""
+    return json.dumps(error.body(), separators=(",", ":"))
+
+
+def from_fault(error: Exception, method: str, path: str) -> ServiceError:
+    """The 500 for a fault of ours, which goes to the log with the id that the client is told."""
+    request_id = uuid.uuid4().hex
+    _log.error("request %s failed: %s %s", request_id, method, path, exc_info=error)
+    return ServiceError(
+        "internal_error",
+        f"A fault of the service, not of the request. Request id: {request_id}",
+        headers={"X-Request-Id": request_id},
+        extra={"request_id": request_id},
+    )
 
 
 def from_http_exception(error: HTTPException) -> ServiceError:

@@ -86,7 +86,7 @@ def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
     try:
         with tenancy.control.read() as db:
             organizations = [organization.slug for organization in store.organizations(db)]
-        background.for_each_organization(tenancy, tenancy.databases.create, organizations)
+        background.for_each_organization(tenancy, tenancy.databases.update, organizations)
         _welcome(tenancy, folder, instance.base_url(settings))
     finally:
         instance.close(tenancy)

@@ -13,7 +13,7 @@ from obs.errors import ERROR_WORDS
 
 ROOT = Path(__file__).parent.parent
 AREAS = {"annotations", "heartbeat", "query", "alerts"}
-BASE = {"errors", "times", "sources", "config", "api"}
+BASE = {"errors", "times", "sources", "config", "api", "compression"}
 MODULES = sorted(
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
     for path in [*ROOT.glob("obs/**/*.py"), *ROOT.glob("migrations/*.py")]
@@ -21,7 +21,7 @@ MODULES = sorted(
 SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|CREATE\s+(TABLE|INDEX))\b", re.S)
 OQL = re.compile(r"\bLAST \d|\b(BETWEEN|SINCE)\b")  # every statement of OQL has a time window
 SQL_STANDS_IN = re.compile(
-    r"migrations\..*|obs\.storage\..*|obs\.query\.compile|obs\..*\bstore(\..*)?|obs\.\w+\.source"  # a Source is SQL
+    r"migrations\..*|obs\.storage\..*|obs\.query\.compile\w*|obs\..*\bstore(\..*)?|obs\.\w+\.source"  # a Source is SQL
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from flask import current_app
 from flask.sansio.blueprints import BlueprintSetupState
 
+from obs import compression
 from obs.api import Blueprint
 from obs.query import store
 from obs.query.fault import OqlError
@@ -22,6 +23,9 @@ from obs.tenancy.auth import Caller, caller, requires, tenancy
 
 EXTENSION = "obs.query"
 """Where the application holds a function of a statement and a Caller: the Answer and the seconds to understand it."""
+
+RATES = "obs.query.rates"
+"""Where the application holds the count of each organization's queries: a `rate.PerMinute`."""
 
 
 def blueprint(sources: Sequence[Source]) -> Blueprint:
@@ -39,8 +43,10 @@ def blueprint(sources: Sequence[Source]) -> Blueprint:
 
     def register(state: BlueprintSetupState) -> None:
         state.app.extensions[EXTENSION] = ask
+        state.app.extensions[RATES] = rates
 
     blp.record_once(register)
+    blp.after_request(compression.answer)
 
     @blp.route("/dsl", methods=["POST"])
     @requires("query:read")
