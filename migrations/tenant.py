@@ -191,3 +191,75 @@ def event_messages(db: Database) -> None:
             UPDATE indexed_messages SET up_to = min(up_to, (SELECT coalesce(max(id), 0) FROM events));
         END
     """)
+
+
+@migrations()
+def rolled_up_runs(db: Database) -> None:
+    """Runs counted together by the hour of their start, for OQL. See obs.heartbeat.rollups, which keeps them.
+
+    An hour is in `rolled_up_hours` with `attempt` NULL as long as what is counted is what the runs say: a change of a
+    run takes its hour out again, in the same transaction, and the day goes with it. Hours and days are numbered from
+    1970; what lies before is not rolled up, because SQLite rounds towards 0.
+    """
+    db.execute("CREATE TABLE rolled_up_hours (hour INTEGER PRIMARY KEY, attempt INTEGER) STRICT")
+    db.execute("CREATE TABLE rolled_up_days (day INTEGER PRIMARY KEY, attempt INTEGER) STRICT")
+    # A row stands where its source's rows do: what is written for runs.started_at can be asked of it.
+    started_at = "started_at INTEGER GENERATED ALWAYS AS ({}) VIRTUAL"
+    measures = """
+        runs INTEGER NOT NULL,
+        timed INTEGER NOT NULL,
+        total_ms INTEGER,
+        least_ms INTEGER,
+        most_ms INTEGER
+    """
+    db.execute(f"""
+        CREATE TABLE runs_by_hour (
+            hour INTEGER NOT NULL,
+            status INTEGER NOT NULL,
+            {started_at.format("hour * 3600000")},
+            {measures},
+            PRIMARY KEY (hour, status)
+        ) STRICT, WITHOUT ROWID
+    """)
+    for unit, length in (("hour", 3600000), ("day", 86400000)):
+        db.execute(f"""
+            CREATE TABLE runs_by_job_and_{unit} (
+                job_id INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+                status INTEGER NOT NULL,
+                {unit} INTEGER NOT NULL,
+                {started_at.format(f"{unit} * {length}")},
+                {measures},
+                PRIMARY KEY (job_id, status, {unit})
+            ) STRICT, WITHOUT ROWID
+        """)
+    # In parts, because a query reads no value of more than a megabyte. See obs.storage.packed.
+    db.execute(f"""
+        CREATE TABLE durations_by_hour (
+            hour INTEGER NOT NULL,
+            status INTEGER NOT NULL,
+            part INTEGER NOT NULL,
+            {started_at.format("hour * 3600000")},
+            durations BLOB NOT NULL,
+            PRIMARY KEY (hour, status, part)
+        ) STRICT
+    """)
+    # Each heartbeat that touches a run asks this: one = after the other, IN would make a table of its own each time.
+    is_rolled_up = "EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour = {}.started_at / 3600000)"
+    new, old = is_rolled_up.format("new"), is_rolled_up.format("old")
+    for event, name, when, rows in (
+        ("INSERT", "insert", new, ("new",)),
+        ("DELETE", "delete", old, ("old",)),
+        (
+            "UPDATE OF job_id, status, started_at, duration_ms",
+            "update",
+            f"{new} OR (old.started_at <> new.started_at AND {old})",
+            ("old", "new"),
+        ),
+    ):
+        forget = " ".join(f"DELETE FROM rolled_up_hours WHERE hour = {row}.started_at / 3600000;" for row in rows)
+        db.execute(f"CREATE TRIGGER runs_{name} AFTER {event} ON runs WHEN {when} BEGIN {forget} END")
+    db.execute("""
+        CREATE TRIGGER rolled_up_hours_delete AFTER DELETE ON rolled_up_hours BEGIN
+            DELETE FROM rolled_up_days WHERE day = old.hour / 24;
+        END
+    """)

@@ -21,7 +21,7 @@ from obs.annotations import purge as annotations_purge
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
-from obs.heartbeat import messages
+from obs.heartbeat import messages, rollups
 from obs.heartbeat import purge as heartbeats_purge
 from obs.heartbeat.routes import heartbeats
 from obs.heartbeat.store import maintenance, troubles
@@ -94,7 +94,7 @@ class Work:
 
     def __init__(self, app: Flask) -> None:
         self._tenancy: Tenancy = app.extensions[auth.EXTENSION]
-        self._watch: Watch = app.extensions[heartbeats.EXTENSION]
+        self._watch: Watch = app.extensions[heartbeats.EXTENSION].watch
         self._monotonic: Callable[[], float] = app.config["MONOTONIC"]
         self._retention_days = int(app.config["RUN_RETENTION_DAYS"])
         self._zones = time_zones(str(app.config["TIME_ZONES"]))
@@ -107,6 +107,7 @@ class Work:
             Task("sweep", 1, 1, self.sweep),
             Task("last use of keys", 10, 10, self._tenancy.keyring.flush_last_used),
             Task("index of messages", 30, 30, self.index_messages),
+            Task("rollups", 60, 45, self.roll_up),
             Task("purge", 3600, 60, self.purge),
         )
 
@@ -131,6 +132,11 @@ class Work:
         """Let the full-text index of messages catch up."""
         self._for_each(lambda org: messages.index(self._tenancy.databases, org))
 
+    def roll_up(self) -> None:
+        """Count the runs of hours that are over together, so that long windows are answered quickly."""
+        now_ms = self._tenancy.clock()
+        self._for_each(lambda org: rollups.roll_up(self._tenancy.databases, org, now_ms, self._retention_days))
+
     def purge(self) -> None:
         """Delete what is past its retention."""
         now_ms, databases = self._tenancy.clock(), self._tenancy.databases
@@ -154,6 +160,23 @@ class Work:
         return self._tenancy.clock() / 1000 - self._monotonic()
 
 
+class _Scheduler(BackgroundScheduler):  # type: ignore[misc]
+    """APScheduler plans by the wall clock: when that is set back, tasks would rest until it has caught up."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._looked_at = datetime.now(UTC)
+
+    def _process_jobs(self) -> Any:
+        """Called at least once a second, by the monotonic clock, because the sweep is due that often."""
+        now = datetime.now(UTC)
+        if now < self._looked_at:
+            for job in self.get_jobs():
+                job.modify(next_run_time=now)
+        self._looked_at = now
+        return super()._process_jobs()
+
+
 class Background:
     """The scheduler of one application. Only one process of an instance runs its tasks; a file lock sees to that."""
 
@@ -170,7 +193,7 @@ class Background:
             if self._scheduler is not None:
                 return
             self.work.excuse_downtime()
-            self._scheduler = BackgroundScheduler(
+            self._scheduler = _Scheduler(
                 timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
             )
             for task in self.tasks.values():
@@ -201,17 +224,19 @@ class Background:
                 self._lock.acquire(blocking=False)
             except Timeout:
                 return  # another process of this instance does the work
-        task.run()
+        try:
+            task.run()
+        except ServiceError as error:  # of the control file
+            _log.warning("%s: %s", task.name, error.message)
 
 
 def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
-    """Do `work` for each of `orgs`; trouble with one organization's file is logged and stops no other's."""
+    """Do `work` for each of `orgs`; trouble with one organization's file, which that has logged, stops no other's."""
     for org in orgs:
         try:
             work(org)
         except ServiceError as error:
-            if org in tenancy.keyring.organizations():
-                _log.warning("organization %s: %s", org, error.message)
+            tenancy.databases.troubles.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; whatever is wrong with one file, the others are served
             _log.exception("organization %s", org)
 

@@ -36,6 +36,7 @@ SETTINGS = (
     Setting("HOST", "127.0.0.1", "Address to listen on."),
     Setting("PORT", 8080, "Port to listen on.", least=1, most=65_535),
     Setting("THREADS", 64, "Requests worked on at the same time.", least=1, most=1_024),
+    Setting("BODY_SECONDS", 10, "Seconds that the body of a request may take to arrive.", least=1),
     Setting("BASE_URL", "", "Address by which clients reach the service; empty: http://HOST:PORT."),
     Setting(
         "INGEST_URL_TEMPLATE",

@@ -1,6 +1,7 @@
 """What a queryable source is. Each area describes its own rows here; the query area imports no area.
 
-All SQL in a Source is written by us, never by a client. It may use one bound parameter, ``:now`` (milliseconds).
+All SQL in a Source is written by us, never by a client. It may use one bound parameter, ``:now`` (milliseconds since
+1970).
 """
 
 from dataclasses import dataclass
@@ -47,6 +48,46 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Grain:
+    """A table in which the rows of a source are counted together by a unit of time, numbered from 1970.
+
+    ``known`` is the SELECT of the numbers, from ``:first`` up to, not including, ``:end``, for which it says the same
+    as the rows do at that moment. ``columns`` are the columns of the source that it tells apart. ``tables`` is a FROM
+    clause in which it has the name of the source's own table, and columns of the same names, the time being the start
+    of the unit, and the column ``number``; ``{}`` stands for what says which numbers are wanted. ``joins`` are those of
+    the source that stand in it already.
+    """
+
+    unit_ms: int
+    number: str
+    known: str
+    columns: frozenset[str]
+    tables: str
+    joins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """Tables in which the rows of a source are counted together.
+
+    ``grains`` come in the order in which they are tried, those of one set of columns from the longest unit to the
+    shortest, which is an hour or more. In each, ``rows`` counts the rows; of the values of the column ``measured``, an
+    INTEGER, ``counted`` counts those that are not null, ``total``, ``least`` and ``most`` are their sum and bounds
+    (null without any). The grain ``values`` holds all of them as ``packed``, sorted (obs.storage.packed).
+    """
+
+    grains: tuple[Grain, ...]
+    rows: str
+    measured: str
+    counted: str
+    total: str
+    least: str
+    most: str
+    values: Grain
+    packed: str
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Something that OQL can read: one table, its time, its columns.
 
@@ -64,6 +105,7 @@ class Source:
     tables: tuple[str, ...]
     joins: tuple[tuple[str, str], ...] = ()
     where: str = ""
+    rollup: Rollup | None = None
 
     def column(self, name: str) -> Column | None:
         """The column of that name, ``time`` included, or None."""

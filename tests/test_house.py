@@ -21,7 +21,7 @@ MODULES = sorted(
 SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|CREATE\s+(TABLE|INDEX))\b", re.S)
 OQL = re.compile(r"\bLAST \d|\b(BETWEEN|SINCE)\b")  # every statement of OQL has a time window
 SQL_STANDS_IN = re.compile(
-    r"migrations\..*|obs\.storage\..*|obs\.query\.compile|obs\..*\bstore(\..*)?|obs\.\w+\.source"  # a Source is SQL
+    r"migrations\..*|obs\.storage\..*|obs\.query\.compile\w*|obs\..*\bstore(\..*)?|obs\.\w+\.source"  # a Source is SQL
 )
 
 

@@ -1,7 +1,8 @@
 """The heartbeat area's sources for OQL, and the SQL that says what state a job is in at a moment (``:now``)."""
 
 from obs.heartbeat.runs import KINDS, STATUSES, Kind, Status
-from obs.sources import Column, Source, Type
+from obs.sources import Column, Grain, Rollup, Source, Type
+from obs.times import DAY_MS, HOUR_MS
 
 OVERRUNNING_SQL = (
     "EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = 0 "
@@ -54,6 +55,41 @@ def _joins(table: str) -> tuple[tuple[str, str], ...]:
     )
 
 
+_STATUSES = ", ".join(f"{status:d}" for status in Status)
+
+
+def _known(unit: str) -> str:
+    return f"SELECT {unit} FROM rolled_up_{unit}s WHERE {unit} >= :first AND {unit} < :end AND attempt IS NULL"
+
+
+def _by_job(unit: str, unit_ms: int) -> Grain:
+    return Grain(
+        unit_ms,
+        f"runs.{unit}",
+        _known(unit),
+        frozenset({"status", "job"}),
+        f"jobs CROSS JOIN {{}} CROSS JOIN runs_by_job_and_{unit} AS runs"
+        f" ON runs.job_id = jobs.id AND runs.status IN ({_STATUSES})",
+        frozenset({"jobs"}),
+    )
+
+
+def _by_status(table: str) -> Grain:
+    return Grain(HOUR_MS, "runs.hour", _known("hour"), frozenset({"status"}), f"{{}} CROSS JOIN {table} AS runs")
+
+
+_ROLLED_UP = Rollup(
+    grains=(_by_status("runs_by_hour"), _by_job("day", DAY_MS), _by_job("hour", HOUR_MS)),
+    rows="runs.runs",
+    measured="duration_ms",
+    counted="runs.timed",
+    total="runs.total_ms",
+    least="runs.least_ms",
+    most="runs.most_ms",
+    values=_by_status("durations_by_hour"),
+    packed="runs.durations",
+)
+
 RUNS = Source(
     name="runs",
     row="a run",
@@ -71,8 +107,13 @@ RUNS = Source(
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it came."),
     ),
-    tables=("runs", "jobs", "attributions"),
+    tables=(
+        *("runs", "jobs", "attributions"),
+        *("rolled_up_hours", "rolled_up_days", "runs_by_hour", "durations_by_hour"),
+        *("runs_by_job_and_hour", "runs_by_job_and_day"),
+    ),
     joins=_joins("runs"),
+    rollup=_ROLLED_UP,
 )
 
 _EVENT = (

@@ -1,7 +1,7 @@
 """EXPLAIN: what a statement means, the SQL it becomes, how SQLite goes about it, what it may read."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +9,10 @@ from obs import times
 from obs.query.compile import compile_explanation, compile_plan
 from obs.query.durations import write_duration
 from obs.query.plan import Plan
+from obs.query.reading import Reading, Rolled
+from obs.query.rollup import rolled
 from obs.query.session import Session
 from obs.query.timeline import Range
-from obs.query.writing import Reading
 
 COLUMNS = ("what", "text")
 _SLICES = 3
@@ -22,6 +23,8 @@ _SHARE = 200
 def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Session) -> list[tuple[str, str]]:
     """What there is to say, as rows of COLUMNS. Reads three slices of the window, each a 200th of it."""
     reading = readings[0]
+    hours = rolled(plan, reading, session)
+    reading = replace(reading, rolled=hours)
     compiled = compile_plan(plan, reading)
     said = [
         ("source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"),
@@ -34,11 +37,24 @@ def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Sessio
         )
     if len(readings) > 1:
         said.append(("compared with", str(readings[1].window)))
+    if hours is not None:
+        said += [("rollup", text) for text in _told(hours)]
     said += [("sql", compiled.sql), ("parameters", json.dumps(compiled.parameters, ensure_ascii=False))]
     said += [("plan", row[3]) for row in session.fetch(compile_explanation(compiled))]
     estimate = _estimated_bytes(plan, reading, path, session)
     said.append(("estimated bytes", "unknown" if estimate is None else str(estimate)))
     return said
+
+
+def _told(hours: Rolled) -> Iterator[str]:
+    """What comes out of rollups, and what does not."""
+    for grain, spans in hours.spans:
+        count = sum(end - first for first, end in spans)
+        first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
+        unit = write_duration(grain.unit_ms)
+        yield f"{count} x {unit} by {' and '.join(sorted(grain.columns))}, between {first} and {end}"
+    if hours.stretches:
+        yield f"the rows of {', '.join(map(str, hours.stretches))}"
 
 
 def _estimated_bytes(plan: Plan, reading: Reading, path: Path, session: Session) -> int | None:

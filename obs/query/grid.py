@@ -10,12 +10,13 @@ from obs.query.compile import (
     compile_explanation,
     compile_plan,
     compile_probe,
-    driver_of,
 )
+from obs.query.compile_rows import driver_of
 from obs.query.functions import NUMERIC
 from obs.query.plan import Aggregate, Checked, Output, Plan, has_aggregate, walk
+from obs.query.reading import Reading
+from obs.query.rollup import rolled
 from obs.query.session import Session
-from obs.query.writing import Reading
 
 Group = tuple[Any, ...]
 Key = tuple[int, Group]
@@ -44,7 +45,9 @@ class Grid:
 
 
 def read_grid(plan: Plan, reading: Reading, session: Session) -> Grid:
-    """Read a grouped plan: with one statement, or where there are many rows, with one for each bucket."""
+    """Read a grouped plan: out of a rollup; else with one statement, or where there are many rows, one a bucket."""
+    if (hours := rolled(plan, reading, session)) is not None:
+        return _grid(plan, session.fetch(compile_plan(plan, replace(reading, rolled=hours))))
     if _is_large(plan, reading, session):
         return _read_buckets(plan, reading, session)
     if driver_of(plan) and _has_rows(plan, reading, session, _MANY_ROWS):

@@ -1,7 +1,8 @@
 """The exact percentile of many values, found in passes between which it can be given up."""
 
 import math
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 
 Number = int | float
 _SORTED_AT_ONCE = 50_000
@@ -15,12 +16,42 @@ def percentile(values: list[Number], fraction: float, is_over: Callable[[], bool
     if not values:
         return None
     position = fraction * (len(values) - 1)
-    rank = math.floor(position)
-    found = _neighbours(values, rank, is_over)
-    if found is None:
+    found = _neighbours(values, math.floor(position), is_over)
+    return None if found is None else _between(*found, position)
+
+
+def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
+    """The same of the values of all `parts`, each of which is ascending; None without values."""
+    count = sum(map(len, parts))
+    if not count:
         return None
-    low, high = found
-    return low if low == high else low + (high - low) * (position - rank)
+    position = fraction * (count - 1)
+    return _between(*merged_neighbours(parts, math.floor(position)), position)
+
+
+def merged_neighbours(parts: Sequence[Sequence[int]], rank: int) -> tuple[int, int]:
+    """The values at `rank` and behind it among those of all `parts`, each ascending; at the end, twice the last.
+
+    It is the least value that more than `rank` others do not exceed: looked for between the least and the largest of
+    all, halving what is left, so that no value is moved.
+    """
+    least, most = min(part[0] for part in parts if part), max(part[-1] for part in parts if part)
+    while least < most:
+        middle = (least + most) // 2
+        if sum(bisect_right(part, middle) for part in parts) > rank:
+            most = middle
+        else:
+            least = middle + 1
+    places = [bisect_right(part, least) for part in parts]
+    if sum(places) > rank + 1:
+        return least, least
+    return least, min(
+        (part[place] for part, place in zip(parts, places, strict=True) if place < len(part)), default=least
+    )
+
+
+def _between(low: Number, high: Number, position: float) -> Number:
+    return low if low == high else low + (high - low) * (position - math.floor(position))
 
 
 def _neighbours(values: list[Number], rank: int, is_over: Callable[[], bool]) -> tuple[Number, Number] | None:

@@ -14,12 +14,12 @@ from obs.query.fault import OqlError
 from obs.query.grid import EmptyRows, arrange, beside, count_groups, fill, in_group_order, read_grid, with_previous
 from obs.query.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.plan import Plan
+from obs.query.reading import Reading
 from obs.query.session import Session, open_session
 from obs.query.shape import Row, in_order, write_row, writers
 from obs.query.surroundings import around
 from obs.query.timeline import Range, automatic_interval, buckets, earlier, resolve
 from obs.query.watchdog import Watchdog
-from obs.query.writing import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 from obs.errors import ServiceError
 from obs.query import sqlfunctions
-from obs.query.compile import Compiled, compile_touch
+from obs.query.compile import compile_touch
+from obs.query.compile_rows import Compiled
 from obs.query.fault import OqlError
 from obs.query.limits import Limits, too_many_bytes, too_slow
 from obs.query.nodes import Span
 from obs.query.watchdog import Watch, Watchdog
-from obs.query.writing import SQL_FUNCTIONS
 from obs.storage.connection import explained, open_reader
 
 _LIMITS = {
@@ -129,7 +129,7 @@ def _authorizer(tables: frozenset[str]) -> Any:
         allowed = (
             action == sqlite3.SQLITE_SELECT
             or (action == sqlite3.SQLITE_READ and first in tables)
-            or (action == sqlite3.SQLITE_FUNCTION and second in SQL_FUNCTIONS)
+            or (action == sqlite3.SQLITE_FUNCTION and second in sqlfunctions.PERMITTED)
             or (
                 action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None
             )  # a full-text index asks

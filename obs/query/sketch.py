@@ -35,7 +35,7 @@ class Sketch:
             self._zeros += 1
             return
         side = self._above if value > 0 else self._below
-        bucket = math.ceil(math.log(abs(value)) / _LOG_GAMMA)
+        bucket = _bucket(value)
         side[bucket] = side.get(bucket, 0) + 1
 
     def percentile(self, fraction: float) -> float | None:
@@ -48,8 +48,23 @@ class Sketch:
             for bucket in _from_least(side, sign):
                 passed += side[bucket]
                 if passed > rank:
-                    return sign * 2 * _GAMMA**bucket / (_GAMMA + 1)
+                    return _middle(sign, bucket)
         raise AssertionError("every value is in a bucket")
+
+
+def stand_in(value: float) -> float:
+    """What a sketch answers where the value at the rank is `value`, which is finite."""
+    if -_ZERO < value < _ZERO:
+        return _middle(0, 0)
+    return _middle(1 if value > 0 else -1, _bucket(value))
+
+
+def _bucket(value: float) -> int:
+    return math.ceil(math.log(abs(value)) / _LOG_GAMMA)
+
+
+def _middle(sign: int, bucket: int) -> float:
+    return sign * 2 * _GAMMA**bucket / (_GAMMA + 1)
 
 
 def _from_least(side: Mapping[int, int], sign: int) -> list[int]:

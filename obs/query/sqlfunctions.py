@@ -1,6 +1,7 @@
 """The functions that SQLite lacks, in Python. None can run long on one row: texts are at most 1 MB."""
 
 import math
+import re
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -8,9 +9,21 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from obs.query.patterns import ilike, like, regular_expression
-from obs.query.percentiles import Number, percentile
-from obs.query.sketch import Sketch
+from obs.query.percentiles import Number, merged_neighbours, merged_percentile, percentile
+from obs.query.sketch import Sketch, stand_in
 from obs.query.timeline import offset_ms
+from obs.storage.packed import unpack
+
+PERMITTED = frozenset(
+    re.findall(
+        r"\w+",
+        "abs avg char coalesce count instr match max min nullif strftime sum obs_approximate_percentile obs_bucket "
+        "obs_ceil obs_contains obs_first obs_floor obs_ilike obs_last obs_length obs_like obs_local obs_lower "
+        "obs_matches obs_merged_approximate_percentile obs_merged_percentile obs_percentile obs_remainder obs_round "
+        "obs_starts_with obs_stddev obs_upper",
+    )
+)
+"""Every function that a compiled statement may call."""
 
 
 class _ApproximatePercentile:
@@ -27,6 +40,44 @@ class _ApproximatePercentile:
 
     def finalize(self) -> float | None:
         return self.sketch.percentile(self.fraction)
+
+
+class _Merged:
+    """Of values as they are and of blobs of sorted ones, in any order. See obs.storage.packed."""
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self.sorted: list[Sequence[int]] = []
+        self.fraction = 0.0
+
+    def step(self, value: int | bytes | None, fraction: float) -> None:
+        if isinstance(value, bytes):
+            self.sorted.append(unpack(value))
+        elif value is not None:
+            self.values.append(value)
+        self.fraction = fraction
+
+    def all_sorted(self) -> list[Sequence[int]]:
+        return [*self.sorted, sorted(self.values)] if self.values else self.sorted
+
+
+class _MergedPercentile(_Merged):
+    """The exact percentile."""
+
+    def finalize(self) -> Number | None:
+        return merged_percentile(self.all_sorted(), self.fraction)
+
+
+class _MergedApproximatePercentile(_Merged):
+    """What a sketch of all the values would say."""
+
+    def finalize(self) -> Number | None:
+        values = self.all_sorted()
+        count = sum(map(len, values))
+        if not count:
+            return None
+        low, _ = merged_neighbours(values, math.floor(self.fraction * (count - 1)))
+        return stand_in(low)
 
 
 class _StandardDeviation:
@@ -175,6 +226,8 @@ def register(
     aggregates: list[tuple[str, int, Any]] = [
         ("obs_percentile", 2, Percentile),
         ("obs_approximate_percentile", 2, _ApproximatePercentile),
+        ("obs_merged_percentile", 2, _MergedPercentile),
+        ("obs_merged_approximate_percentile", 2, _MergedApproximatePercentile),
         ("obs_stddev", 1, _StandardDeviation),
         ("obs_first", 2, _First),
         ("obs_last", 2, _Last),

@@ -7,10 +7,10 @@ from obs.query.compile import compile_plan
 from obs.query.functions import NUMERIC
 from obs.query.limits import Limits, too_many_rows
 from obs.query.plan import Plan
+from obs.query.reading import Reading
 from obs.query.session import Session
 from obs.query.shape import Row, write_row, writers
 from obs.query.timeline import Range
-from obs.query.writing import Reading
 
 
 def around(plan: Plan, reading: Reading, limits: Limits, session: Session) -> tuple[list[str], list[Row], int]:

@@ -1,5 +1,6 @@
 """Opening an instance: the folder, the control file and, on the very first start, the first organization."""
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import migrations.control
 import migrations.tenant
+from obs.errors import ServiceError
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
 from obs.storage.file import DatabaseFile
+from obs.storage.folders import make_folder
 from obs.storage.migrate import migrate
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
@@ -17,6 +20,7 @@ from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
 from obs.times import DAY_MS
 
+_log = logging.getLogger(__name__)
 FIRST_ORG = "default"
 SIGN_IN_LINK_MS = DAY_MS
 
@@ -46,10 +50,12 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     `clock` gives milliseconds since the epoch. Raises ServiceError for a control file that cannot be used, ConfigError
     for a setting that cannot.
     """
+    make_folder(folder, 0o700)
     tenants = folder / "tenants"
-    tenants.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
+    control_path.touch(mode=0o600)  # the folder may be one that others may read
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
         control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting
@@ -133,7 +139,10 @@ def new_sign_in_token(tenancy: Tenancy, org: str) -> str:
 
 def close(tenancy: Tenancy) -> None:
     """Write down what is only in memory and close all files."""
-    tenancy.keyring.flush_last_used()
+    try:
+        tenancy.keyring.flush_last_used()
+    except ServiceError as error:
+        _log.warning("the last use of keys is not written down: %s", error.message)
     tenancy.keyring.close()
     tenancy.databases.close()
     tenancy.control.close()

@@ -9,14 +9,15 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.source import SOURCES
-from obs.query.compile import Compiled, compile_plan
+from obs.query.compile import compile_plan
+from obs.query.compile_rows import Compiled
 from obs.query.language import Language
 from obs.query.limits import Limits
 from obs.query.plan import Plan
+from obs.query.reading import Reading
 from obs.query.session import open_session
 from obs.query.timeline import resolve
 from obs.query.watchdog import Watchdog, counts_bytes
-from obs.query.writing import Reading
 from obs.tenancy import auth
 
 Ask = Callable[..., dict[str, Any]]

@@ -106,7 +106,7 @@ def _page(new_key: str | None = None, problem: str = "") -> str:
         default_scopes=keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
         limits=_limits(looking, limits),
-        file_bytes=looking.databases.path(looking.org).stat().st_size,
+        file_bytes=looking.databases.size(looking.org),
         new_key=new_key,
         problem=problem,
     )

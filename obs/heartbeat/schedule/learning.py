@@ -107,12 +107,9 @@ def _decide(fit: Fit, usual: float) -> Fit:
     """The fit with what follows from its standings."""
     last = fit.last or 0.0
     lowest = fit.standings[0].bits
-    bounds: dict[tuple[float, ...], float] = {}
     moments, slots = [], []
     for standing in fit.standings:
-        if standing.residuals not in bounds:
-            bounds[standing.residuals] = upper_bound(standing.residuals)
-        bound = bounds[standing.residuals]
+        bound = upper_bound(standing.residuals, standing.hypothesis.spacing)
         slot = next_slot(standing.hypothesis, last, _early(standing.residuals, bound), standing.skip)
         weight = 2.0 ** (lowest - standing.bits)
         moments.append((slot + bound + SLACK_SECONDS, weight))
@@ -171,6 +168,7 @@ def _as_expected(standing: Standing, last: float, came: float) -> float | None:
     if hypothesis.lattice is None:
         residual = came - last - hypothesis.period
         return residual if abs(residual) < hypothesis.period / 2 else None
-    expected = next_slot(hypothesis, last, _early(standing.residuals, upper_bound(standing.residuals)), 0)
+    bound = upper_bound(standing.residuals, hypothesis.spacing)
+    expected = next_slot(hypothesis, last, _early(standing.residuals, bound), 0)
     _, _, residual = filled_slot(hypothesis, came)
     return residual if abs(came - residual - expected) < 1.0 else None

@@ -1,0 +1,68 @@
+"""Counting the runs of hours that are over together, beside the requests and in small writes. OQL reads the result."""
+
+import secrets
+import sqlite3
+import time
+from functools import partial
+from itertools import islice
+
+from obs.heartbeat.store import rollups
+from obs.heartbeat.store.rollups import Counted, Unit
+from obs.storage.batches import delete_in_batches
+from obs.storage.databases import Databases
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
+
+SETTLED_MS = 15 * MINUTE_MS
+"""An hour is rolled up this long after its end: until then many of its runs may still end."""
+_AT_ONCE = 64
+_ROWS_A_WRITE = 1_500
+"""Some 10 ms of writing."""
+_SECONDS = 5.0
+"""How long one call works, so that one organization's years do not keep others waiting."""
+
+
+def roll_up(databases: Databases, org: str, now_ms: int, retention_days: int) -> int:
+    """Roll up hours of `org` that are over and not rolled up, the latest first, for a while; how many could be.
+
+    Days follow once all their hours are. Hours before the retention are left alone. Raises ServiceError (503).
+    """
+    oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
+    end = time.monotonic() + _SECONDS
+    with databases.read(org) as db:
+        hours = rollups.hours_to_roll_up(db, oldest, (now_ms - SETTLED_MS) // HOUR_MS)
+    done = _all(databases, org, Unit.HOUR, hours, end)
+    with databases.read(org) as db:
+        days = rollups.days_to_roll_up(db)
+    _all(databases, org, Unit.DAY, days, end)
+    if (hours or days) and time.monotonic() < end:
+        delete_in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit))
+    return done
+
+
+def _all(databases: Databases, org: str, unit: Unit, numbers: list[int], end: float) -> int:
+    """Roll up hours or days until the moment `end` of time.monotonic(); how many could be."""
+    done, remaining = 0, iter(numbers)
+    while (batch := list(islice(remaining, _AT_ONCE))) and time.monotonic() < end:
+        done += _roll_up(databases, org, unit, batch)
+    return done
+
+
+def _roll_up(databases: Databases, org: str, unit: Unit, numbers: list[int]) -> int:
+    attempt = secrets.randbits(62)
+    databases.write(org, lambda db: rollups.note_attempt(db, unit, numbers, attempt))
+    done = 0
+    ready: list[Counted] = []
+    for number in numbers:
+        with databases.read(org) as db:
+            read = rollups.read(db, unit, number)
+        for part in read.parts(_ROWS_A_WRITE) if read is not None else ():
+            ready.append(part)
+            if sum(each.rows() for each in ready) >= _ROWS_A_WRITE:
+                done += databases.write(org, partial(_keep, ready, attempt))
+                ready = []
+    return done + (databases.write(org, partial(_keep, ready, attempt)) if ready else 0)
+
+
+def _keep(parts: list[Counted], attempt: int, db: sqlite3.Connection) -> int:
+    """Write what was read; how many hours or days are whole with it."""
+    return sum(rollups.keep(db, part, attempt) and part.is_last for part in parts)

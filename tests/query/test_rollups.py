@@ -1,0 +1,296 @@
+"""What comes out of rollups is what the runs say, whatever happens to runs meanwhile."""
+
+import itertools
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from obs import background
+from obs.heartbeat import rollups
+from obs.heartbeat.store import rollups as store
+from obs.tenancy import auth
+from obs.times import DAY_MS, HOUR_MS, format_ms
+from tests.conftest import START, Clock
+
+Ask = Callable[..., dict[str, Any]]
+Write = Callable[[Callable[[sqlite3.Connection], Any]], Any]
+
+ALL = "count(*), count(duration_ms), sum(duration_ms), avg(duration_ms), min(duration_ms), max(duration_ms)"
+# No rollup knows the number of a run: with {only} = "id > 0" the rows have to say, with "TRUE" the rollups may.
+STATEMENTS = [
+    f"SELECT {ALL}, any(duration_ms) FROM runs WHERE {{only}}",
+    f"SELECT {ALL} FROM runs WHERE {{only}} EVERY 1h",
+    f"SELECT {ALL} FROM runs WHERE {{only}} AND status != 'success' EVERY 1d FILL 0",
+    f"SELECT {ALL} FROM runs WHERE {{only}} AND job = 'b' EVERY 6h",
+    f"SELECT {ALL} FROM runs WHERE {{only}} AND job LIKE '%' BY job",
+    f"SELECT {ALL} FROM runs WHERE {{only}} BY job, status ORDER BY count DESC LIMIT 5",
+    "SELECT count(*), max(duration_ms) FROM runs WHERE {only} BY job EVERY 1d",
+    "SELECT p95(duration_ms), median(duration_ms), approx_p50(duration_ms), approx_p99(duration_ms), count(*)"
+    " FROM runs WHERE {only} EVERY 2h",
+    "SELECT p95(duration_ms), percentile(duration_ms, 99.9) FILTER (WHERE status = 'failed') FROM runs"
+    " WHERE {only} BY status",
+    "SELECT p50(duration_ms) FROM runs WHERE {only} BY job",
+    "SELECT 100.0 * count(*) FILTER (WHERE status IN ('failed', 'lost')) / count(*) AS bad,"
+    " sum(duration_ms) FILTER (WHERE job != 'a') FROM runs WHERE {only} EVERY 3h",
+    "SELECT count(*), avg(duration_ms) FROM runs WHERE {only} BY hour(time)",
+    "SELECT count(*) FROM runs WHERE {only} AND weekday(time) < 6 BY weekday(time), status",
+    "SELECT date(time) AS day, job, count(*) FROM runs WHERE {only} BY day, job",
+    "SELECT count(*), sum(duration_ms) FROM runs WHERE {only} EVERY 1d TIMEZONE 'Europe/Berlin'",
+    "SELECT count(*) FROM runs WHERE {only} BY job EVERY 1d TIMEZONE 'Asia/Kolkata'",
+    "SELECT sum(duration_ms) AS s, count(*) FROM runs WHERE {only} BY job EVERY 1d TOP 1",
+    "SELECT count(*), job FROM runs WHERE {only} BY job HAVING count(*) > 1 AND job != 'c'",
+    "SELECT count(*), avg(duration_ms) FROM runs WHERE {only} BY job COMPARE WITH 1d AGO",
+    "SELECT rate(count(*), 1m), rate(sum(duration_ms), 1h) FROM runs WHERE {only} EVERY 1h COMPARE WITH 1d AGO",
+    "SELECT CASE WHEN status = 'success' THEN job ELSE 'bad' END AS what, count(*) FROM runs WHERE {only} BY what",
+]
+WINDOWS = [
+    "LAST 5d",
+    "LAST 31h",
+    "SINCE NOW - 3d UNTIL NOW - 90m",
+    "SINCE '2026-06-19T00:10:00Z' UNTIL '2026-06-21T09:59:59.999Z'",
+    "SINCE '2026-06-19' UNTIL '2026-06-22'",
+]
+SCOPES = ("heartbeat:write", "query:read", "admin")
+_names = itertools.count()
+
+_times = st.integers(-4 * 24 * 60, 0) | st.sampled_from([-60, -61, -59, -120, -24 * 60])  # minutes from now
+_durations = st.none() | st.sampled_from([0, 1, 999, 60_000, 2_678_400_000]) | st.integers(0, 10**7)
+_jobs = st.sampled_from("abc")
+_runs = st.integers(0, 5)
+_beats = st.one_of(
+    st.tuples(st.just("record"), _jobs, _times, _durations, st.sampled_from(["success", "failed"])),
+    st.tuples(st.just("start"), _jobs, _runs, _times),
+    st.tuples(st.just("end"), _jobs, _runs, _times, _durations),
+)
+_raw = st.sampled_from(
+    [
+        "UPDATE runs SET duration_ms = -5 WHERE id % 2 = 0",
+        "UPDATE runs SET duration_ms = NULL, status = 3 WHERE id = (SELECT max(id) FROM runs)",
+        "UPDATE runs SET started_at = started_at - 7200000 WHERE id = (SELECT min(id) FROM runs)",
+        "UPDATE OR IGNORE runs SET job_id = (SELECT min(id) FROM jobs) WHERE id % 3 = 0",
+        "DELETE FROM runs WHERE id % 3 = 1",
+        "UPDATE runs SET duration_ms = 4294967296 WHERE id % 2 = 1",
+        "UPDATE jobs SET name = name || 'x' WHERE id = (SELECT max(id) FROM jobs)",
+        f"UPDATE runs SET duration_ms = {2**39} WHERE id = (SELECT max(id) FROM runs)",
+    ]
+)
+_others = st.one_of(
+    st.tuples(st.just("advance"), st.integers(1, 200)),
+    st.tuples(st.just("task"), st.sampled_from(["purge", "sweep"])),
+    st.tuples(st.just("delete"), _jobs),
+    st.tuples(st.just("sql"), _raw),
+)
+_stories = st.lists(
+    st.tuples(st.lists(_beats, max_size=12), st.lists(_others, max_size=2), st.booleans()), min_size=1, max_size=4
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(story=_stories, statements=st.sets(st.sampled_from(STATEMENTS), min_size=4, max_size=4), data=st.data())
+def test_rollups_say_what_the_rows_say(
+    long_app: Flask, clock: Clock, new_client: Any, story: Any, statements: set[str], data: st.DataObject
+) -> None:
+    clock.now_ms = START
+    name = f"org{next(_names)}"
+    client = new_client(name, *SCOPES, app=long_app)
+    tenancy: auth.Tenancy = long_app.extensions[auth.EXTENSION]
+    for beats, others, rolls in story:
+        for beat in beats:
+            _send(client, clock, beat)
+        for kind, *what in others:
+            if kind == "advance":
+                clock.advance(minutes=what[0])
+            elif kind == "task":
+                background.of(long_app).tasks[what[0]].run()
+            elif kind == "delete":
+                assert client.delete(f"/api/v1/jobs/{what[0]}").status_code in (204, 404)
+            else:
+                tenancy.databases.write(name, lambda db, sql=what[0]: db.execute(sql))
+        if rolls:
+            rollups.roll_up(tenancy.databases, name, clock(), 4)
+        window = data.draw(st.sampled_from(WINDOWS))
+        for statement in sorted(statements):
+            answers = [
+                client.post("/api/v1/dsl", json={"query": f"{statement.format(only=only)} {window}"}).json
+                for only in ("TRUE", "id > 0")
+            ]
+            assert answers[0] == answers[1], statement
+            assert "rows" in answers[0]
+
+
+def _send(client: Any, clock: Clock, beat: Any) -> None:
+    match beat:
+        case ("record", job, minutes, duration, status):
+            path, said = f"{job}/end", {"duration_ms": duration, "status": status}
+        case ("start", job, run, minutes):
+            path, said = f"{job}/start", {"run_id": run}
+        case ("end", job, run, minutes, duration):
+            path, said = f"{job}/end", {"run_id": run, "duration_ms": duration}
+    said["time"] = format_ms(clock() + minutes * 60_000)
+    response = client.post(
+        f"/api/v1/heartbeat/{path}", query_string={name: value for name, value in said.items() if value is not None}
+    )
+    assert response.status_code == 200, response.json
+
+
+@pytest.fixture
+def long_app(make_app: Any) -> Flask:
+    app: Flask = make_app(QUERY_RATE_PER_MINUTE=10**9, HEARTBEAT_RATE_PER_MINUTE=10**9, RUN_RETENTION_DAYS=4)
+    return app
+
+
+@pytest.fixture
+def history(write: Write) -> None:
+    """Three days of two jobs, a run of each every ten minutes; every seventh failed."""
+    runs = [
+        (job, 2 if number % 7 == 0 else 1, START - 3 * DAY_MS + number * 600_000, 1_000 * job + number)
+        for number in range(3 * 144)
+        for job in (1, 2)
+    ]
+
+    def fill(db: sqlite3.Connection) -> None:
+        db.executemany(
+            "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, 0, ?, 0)",
+            [(1, "backup", START), (2, "mail", START)],
+        )
+        db.executemany(
+            "INSERT INTO runs (job_id, status, started_at, duration_ms, heartbeat_at) VALUES (?, ?, ?, ?, 0)", runs
+        )
+
+    write(fill)
+
+
+def _roll_up(app: Flask) -> None:
+    background.of(app).tasks["rollups"].run()
+
+
+def _explained(ask: Ask, statement: str) -> list[str]:
+    return [row[1] for row in ask(f"EXPLAIN {statement}")["rows"] if row[0] == "rollup"]
+
+
+@pytest.mark.usefixtures("history")
+def test_explain_says_what_comes_out_of_rollups(app: Flask, ask: Ask, clock: Clock) -> None:
+    statement = "SELECT count(*) FROM runs EVERY 1h LAST 2d"
+    assert _explained(ask, statement) == []
+    _roll_up(app)
+    clock.advance(minutes=30)
+    told = [
+        "47 x 1h by status, between 2026-06-19T11:00:00.000Z and 2026-06-21T10:00:00.000Z",
+        "the rows of 2026-06-19T10:30:00.000Z/2026-06-19T11:00:00.000Z, "
+        "2026-06-21T10:00:00.000Z/2026-06-21T10:30:00.000Z",
+    ]
+    # The last hour is not settled when the clock stands at its end.
+    told[0] = told[0].replace("47 x", "46 x").replace("21T10", "21T09")
+    told[1] = told[1].replace("2026-06-21T10:00:00.000Z/", "2026-06-21T09:00:00.000Z/")
+    assert _explained(ask, statement) == told
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT count(*) FROM runs EVERY 1h", ["1h by status"]),
+        ("SELECT p95(duration_ms), count(*) FROM runs WHERE status = 'failed' EVERY 1d", ["1h by status"]),
+        ("SELECT avg(duration_ms) FROM runs BY job", ["1d by job and status", "1h by job and status"]),
+        ("SELECT avg(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", ["1h by job and status"]),
+        ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by status"]),
+        ("SELECT count(*) FROM runs BY job EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by job and status"]),
+        ("SELECT count(*) FROM runs BY hour(time), job", ["1h by job and status"]),
+        ("SELECT count(*) FROM runs BY weekday(time), job", ["1d by job and status", "1h by job and status"]),
+        # what rollups cannot say exactly
+        ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", []),
+        ("SELECT count(*) FROM runs EVERY 30m", []),
+        ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Europe/Berlin'", []),
+        ("SELECT p95(duration_ms) FROM runs BY job", []),
+        ("SELECT stddev(duration_ms) FROM runs", []),
+        ("SELECT sum(duration_ms / 7) FROM runs", []),
+        ("SELECT count(DISTINCT duration_ms) FROM runs", []),
+        ("SELECT first(duration_ms) FROM runs", []),
+        ("SELECT count(*) FROM runs WHERE exit_code = 1", []),
+        ("SELECT count(*) FROM runs WHERE time > '2026-06-20'", []),
+        ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", []),
+        ("SELECT count(*) FROM runs BY host", []),
+        ("SELECT job, duration_ms FROM runs", []),
+    ],
+)
+def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: str, expected: list[str]) -> None:
+    _roll_up(app)
+    told = [text for text in _explained(ask, f"{statement} LAST 60h") if not text.startswith("the rows")]
+    assert [text.partition(" x ")[2].partition(",")[0] for text in told] == expected
+
+
+@pytest.mark.usefixtures("history")
+def test_a_late_change_is_read_from_the_rows_until_the_hour_is_rolled_up_again(
+    app: Flask, ask: Ask, client: Any, clock: Clock
+) -> None:
+    statement = "SELECT count(*), max(duration_ms) FROM runs WHERE job = 'mail' EVERY 1h LAST 4h"
+    _roll_up(app)
+    before = ask(statement)["rows"]
+    client.post("/api/v1/heartbeat/mail/end?time=2026-06-21T07:20:00Z&duration_ms=99000")
+    (left,) = [text for text in _explained(ask, statement) if text.startswith("the rows")]
+    assert "2026-06-21T07:00:00.000Z/2026-06-21T08:00:00.000Z" in left
+    after = ask(statement)["rows"]
+    assert after[1] == [before[1][0], before[1][1] + 1, 99_000]
+    assert after[:1] + after[2:] == before[:1] + before[2:]
+    _roll_up(app)
+    (left,) = [text for text in _explained(ask, statement) if text.startswith("the rows")]
+    assert "T07" not in left
+    assert ask(statement)["rows"] == after
+
+
+@pytest.mark.usefixtures("history")
+def test_a_change_between_reading_and_writing_leaves_the_hour_to_the_rows(
+    app: Flask, client: Any, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = "SELECT count(*) FROM runs EVERY 1h LAST 3h"
+    before = ask(statement)["rows"]
+    read = store.read
+
+    def reads(db: sqlite3.Connection, unit: store.Unit, number: int) -> Any:
+        found = read(db, unit, number)
+        if (unit, number) == (store.Unit.HOUR, START // HOUR_MS - 2):
+            client.post("/api/v1/heartbeat/mail/end?time=2026-06-21T08:20:00Z&duration_ms=1000")
+        return found
+
+    monkeypatch.setattr(store, "read", reads)
+    _roll_up(app)
+    assert [row[1] for row in ask(statement)["rows"]] == [before[0][1], before[1][1] + 1, before[2][1]]
+    assert any("T08:00:00.000Z/" in text for text in _explained(ask, statement))
+
+
+@pytest.mark.usefixtures("history")
+def test_two_that_roll_up_at_once_do_not_spoil_each_other(app: Flask, client: Any, ask: Ask, write: Write) -> None:
+    """The first reads, a run changes, the second reads and is about to write when the first does."""
+    hour = START // HOUR_MS - 2
+    write(lambda db: store.note_attempt(db, store.Unit.HOUR, [hour], 1))
+    stale = write(lambda db: store.read(db, store.Unit.HOUR, hour))
+    client.post("/api/v1/heartbeat/mail/end?time=2026-06-21T08:20:00Z&duration_ms=1000")
+    write(lambda db: store.note_attempt(db, store.Unit.HOUR, [hour], 2))
+    fresh = write(lambda db: store.read(db, store.Unit.HOUR, hour))
+    assert not write(lambda db: store.keep(db, stale, 1))
+    assert write(lambda db: store.keep(db, fresh, 2))
+    statement = "SELECT count(*) FROM runs BETWEEN '2026-06-21T08:00:00Z' AND '2026-06-21T09:00:00Z'"
+    assert _explained(ask, statement)
+    assert ask(statement)["rows"] == [[13]]
+
+
+@pytest.mark.usefixtures("history")
+def test_what_is_deleted_leaves_the_rollups(app: Flask, new_client: Any, ask: Ask, write: Write, clock: Clock) -> None:
+    _roll_up(app)
+    assert new_client("acme", *SCOPES).delete("/api/v1/jobs/mail").status_code == 204
+    statement = "SELECT count(*) FROM runs BY job LAST 60h"
+    assert ask(statement)["rows"] == [["backup", 360]]
+    _roll_up(app)
+    assert _explained(ask, statement)
+    assert ask(statement)["rows"] == [["backup", 360]]
+    clock.advance(days=200)
+    background.of(app).tasks["purge"].run()
+    _roll_up(app)
+    tables = ("rolled_up_hours", "rolled_up_days", "runs_by_hour", "runs_by_job_and_hour", "runs_by_job_and_day")
+    for table in (*tables, "durations_by_hour"):
+        assert write(lambda db, table=table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) == 0, table
