@@ -92,6 +92,7 @@ def init_app(app: Flask) -> None:
     app.register_blueprint(_all_pages())
     app.register_blueprint(docs.blp)
     app.context_processor(lambda: {"viewer": find_viewer(), "pages": _NAVIGATION})
+    app.after_request(_add_policy)
 
 
 def error_page(error: ServiceError) -> Response:
@@ -103,7 +104,6 @@ def _all_pages() -> Blueprint:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
     pages.after_request(compression.page)
-    pages.after_request(_add_policy)
     for blueprint in _PAGES:
         pages.register_blueprint(blueprint)
     return pages
