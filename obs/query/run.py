@@ -165,4 +165,5 @@ def _grouped(plan: Plan, readings: Sequence[Reading], limits: Limits, session: S
         return [row for _, row in written], scanned
     places = [outputs.index(output) for output in plan.outputs]
     chosen = in_order(written, plan, places)
-    return [[times.format_ms(reading.starts[number]), *row] for number, row in chosen], scanned
+    starts = times.format_many_ms(reading.starts)
+    return [[starts[number], *row] for number, row in chosen], scanned
