@@ -113,9 +113,7 @@ def _tidy_account(
     return _settled(skips, range(1, len(bits)), list(bits), fit, residuals)
 
 
-def _settled(
-    skips: list[int], filled_at: Sequence[int], each: list[float], fit: int, kept: Sequence[float]
-) -> Account:
+def _settled(skips: list[int], filled_at: Sequence[int], each: list[float], fit: int, kept: Sequence[float]) -> Account:
     """The account with the cost of the silent slots added to the heartbeats that came after them."""
     habit = False
     if any(skips):

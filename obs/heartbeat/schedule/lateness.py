@@ -50,6 +50,7 @@ def student_t_quantile(upper_tail: float, df: float) -> float:
         ) + 1 / y
     return math.sqrt(df * y)
 
+
 def upper_bound(residuals: Sequence[float], spacing: float = math.inf) -> float:
     """Seconds that the next residual exceeds with probability 0.0002, from the last 80; without the fixed
     slack.
