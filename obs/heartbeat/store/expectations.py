@@ -25,19 +25,22 @@ class Changed(NamedTuple):
     revision: int
     anew: bool
     pin: str | None
-    fit: Fit | None
     paused_at: int | None
     paused_until: int | None
+    fit: Fit | None
 
 
 def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
     """Jobs with heartbeats that nothing was learned from yet, the longest waiting first, then those to learn anew."""
+    # Limited before the join: sorting must not carry the fits of all jobs.
     rows = db.execute(
-        "SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS anew, pin,"
-        " fits.fit, paused_at, paused_until"
-        " FROM jobs LEFT JOIN fits ON fits.job_id = jobs.id AND fits.version = ?"
+        "SELECT found.*, fits.fit FROM ("
+        " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS anew, pin,"
+        " paused_at, paused_until FROM jobs"
         " WHERE last_event_id IS NOT learned_event_id OR revision <> learned_revision"
-        " ORDER BY anew, learned_event_id LIMIT ?",
+        " ORDER BY anew, learned_event_id LIMIT ?2"
+        ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
+        " ORDER BY anew, learned_event_id",
         (VERSION, limit),
     )
     return [
@@ -48,9 +51,9 @@ def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
             revision=row[3],
             anew=bool(row[4]),
             pin=row[5],
-            fit=None if row[6] is None else Fit.from_json(_unpacked(row[6])),
-            paused_at=row[7],
-            paused_until=row[8],
+            paused_at=row[6],
+            paused_until=row[7],
+            fit=None if row[8] is None else Fit.from_json(_unpacked(row[8])),
         )
         for row in rows
     ]
