@@ -196,7 +196,7 @@ def _laid_over(marks: Iterable[Mark], start: int | None, end: int | None) -> lis
         )
     if points:
         # A thin line is hard to point at: an unseen wide one tells what it is.
-        lines: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        lines: tuple[tuple[Spec, Spec], ...] = (
             ({"strokeWidth": 2, "strokeDash": [5, 3]}, {}),
             ({"strokeWidth": 14, "opacity": 0.01}, {"tooltip": what}),
         )

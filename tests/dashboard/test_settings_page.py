@@ -26,7 +26,7 @@ def test_limits_are_shown_with_what_is_used_of_them(reader: Visitor, client: Key
     assert found["Queries in a minute"] == ["120", "3 in the last minute", "2 %"]
     assert found["Rows of an answer"] == ["10,000", "each query by itself"]
     assert found["Runs are kept"] == ["90 days", "4 runs, the oldest 9 d ago", "10 %"]
-    assert found["Annotations are kept"] == ["90 days", "1 annotations"]
+    assert found["Annotations are kept"] == ["90 days", "1 annotation"]
     assert found["Jobs"] == ["no limit", "2 jobs"]
     assert re.fullmatch(r"\d+(\.\d)? KB", found["Storage"][1])
 

@@ -37,9 +37,18 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="session")
+def chart_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart library's file, which takes seconds to make: once for all tests."""
+    return vega.bundle(tmp_path_factory.mktemp("library"))
+
+
 @pytest.fixture
-def window(browser: Browser) -> Iterator[BrowserContext]:
+def window(browser: Browser, app: Flask, chart_library: Path) -> Iterator[BrowserContext]:
     """A fresh window; the test fails when a page asks another host, breaks its policy or raises."""
+    cache = Path(app.instance_path) / "cache"
+    cache.mkdir()
+    shutil.copy(chart_library, cache)
     context = browser.new_context(viewport={"width": 1440, "height": 900}, timezone_id="Europe/Berlin", locale="en-GB")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(30_000)
@@ -57,18 +66,9 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
     assert faults == []
 
 
-@pytest.fixture(scope="session")
-def chart_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chart library's file, which takes seconds to make: once for all tests."""
-    return vega.bundle(tmp_path_factory.mktemp("library"))
-
-
 @pytest.fixture
-def page(window: BrowserContext, app: Flask, address: str, new_client: NewClient, chart_library: Path) -> Page:
+def page(window: BrowserContext, address: str, new_client: NewClient) -> Page:
     """The start page of ``acme``, for an admin."""
-    cache = Path(app.instance_path) / "cache"
-    cache.mkdir()
-    shutil.copy(chart_library, cache)
     return sign_in(window.new_page(), address, str(new_client("acme", "admin").key))
 
 
