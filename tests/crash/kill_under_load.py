@@ -27,7 +27,7 @@ ORGS = ("crash", "second", "third")
 
 def make_organizations(service: Service) -> dict[str, str]:
     """The organizations of the load, each with its key."""
-    return {ORGS[0]: service.key, **{org: service.new_organization(org) for org in ORGS[1:]}}
+    return {ORGS[0]: service.key, **service.add_organizations(ORGS[1:])}
 
 
 def kill_and_look(

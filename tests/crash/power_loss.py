@@ -93,6 +93,8 @@ class World:
                 load.wait(self.chance.uniform(0.3, 1.7) * seconds)
                 if self.chance.random() < 0.5 or self._lives == 1:
                     newcomer.join()
+                if self.chance.random() < 0.3:
+                    self.service.stop()  # closing moves the logs into the files and deletes them
                 self.service.kill()
         else:
             newcomer.join()

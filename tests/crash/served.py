@@ -9,11 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from obs import config
+from obs.tenancy import instance, store
 
 START_SECONDS = 60
 OBS = (sys.executable, "-m", "obs")
@@ -111,13 +114,31 @@ class Service:
         )
         return done.stdout.strip()
 
+    def add_organizations(self, orgs: Iterable[str]) -> dict[str, str]:
+        """Make organizations, each with a key that may do all, from this process; returns the keys."""
+        settings = config.load(self.instance, {})
+        tenancy = instance.open_instance(self.instance, settings, lambda: time.time_ns() // 1_000_000)
+        keys = {}
+        for org in orgs:
+            assert instance.add_organization(tenancy, org)
+            added = tenancy.control.write(lambda db, org=org: store.add_key(db, org, "crash test", ("admin",), None, 0))
+            assert added is not None
+            keys[org] = added[1]
+        instance.close(tenancy)
+        for key in keys.values():
+            self._wait_for(key)
+        return keys
+
     def new_organization(self, org: str) -> str:
-        """Make an organization with a key that may do all; returns the key."""
+        """Make an organization with a key that may do all, with the commands; returns the key."""
         self.command("org", "create", org)
         key = self.command("key", "create", org, "--label", "crash test", "--scope", "admin")
+        self._wait_for(key)
+        return key
+
+    def _wait_for(self, key: str) -> None:
         while self.process is not None and self.get("/api/v1/jobs", key)[0] == 401:
             assert self.process.poll() is None, self.logged()[-3000:]  # it looks for new keys four times a second
-        return key
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}

@@ -11,27 +11,10 @@ from kill_under_load import make_organizations
 from senders import Ledger, Load
 from served import Service, new_service, running_service
 
-from obs import config
-from obs.tenancy import instance, store
-
-
-def _add_organizations(service: Service, count: int) -> list[str]:
-    """Make organizations of which each has a key; returns the keys."""
-    tenancy = instance.open_instance(service.instance, config.load(service.instance, {}), lambda: 1_750_000_000_000)
-    keys = []
-    for number in range(count):
-        org = f"org-{number}"
-        assert instance.add_organization(tenancy, org)
-        added = tenancy.control.write(lambda db, org=org: store.add_key(db, org, "x", ("admin",), None, 0))
-        assert added is not None
-        keys.append(added[1])
-    instance.close(tenancy)
-    return keys
-
 
 def test_300_organizations_with_256_descriptors(tmp_path: Path) -> None:
     service = new_service(tmp_path)
-    keys = _add_organizations(service, 300)
+    keys = list(service.add_organizations(f"org-{number}" for number in range(300)).values())
     service.descriptors = 256
     service.start()
     try:

@@ -16,7 +16,7 @@ from served import new_service, running_service
 def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:
     world = World(tmp_path, random.Random(5))
     try:
-        for _ in range(3):
+        for _ in range(2):
             assert world.live(0.7, 8) == []
             assert world.restarted() == []
     finally:
@@ -28,7 +28,7 @@ def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:
 def test_the_first_start_survives_power_loss(tmp_path: Path) -> None:
     """A key that the first start has printed works after the power was cut right then."""
     world = World(tmp_path, random.Random(6))
-    assert world.first_start(12) == []
+    assert world.first_start(4) == []
 
 
 def test_a_deleted_organization_does_not_come_back(tmp_path: Path) -> None:

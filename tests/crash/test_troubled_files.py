@@ -23,7 +23,7 @@ class Troubled:
     def __init__(self, folder: Path) -> None:
         (folder / "disk").mkdir()
         self.service = new_service(folder / "disk")
-        self.keys = {org: self.service.new_organization(org) for org in (*TROUBLES, "locked")}
+        self.keys = self.service.add_organizations((*TROUBLES, "locked"))
         self.good = self.path("crash").read_bytes()
         for org in TROUBLES:
             self._spoil(org)
