@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ from obs.heartbeat import messages, rollups
 from obs.heartbeat import purge as heartbeats_purge
 from obs.heartbeat.routes import heartbeats
 from obs.heartbeat.store import maintenance, troubles
-from obs.heartbeat.sweep import Watch, excuse_downtime, sweep
+from obs.heartbeat.sweep import LEARNING_SECONDS, Watch, excuse_downtime, sweep
 from obs.storage.batches import delete_in_batches
 from obs.tenancy import auth
 from obs.tenancy.auth import Tenancy
@@ -124,8 +125,10 @@ class Work:
             self.excuse_downtime()
         self._clock_offset = offset
         now_ms = self._tenancy.clock()
+        anew_until = time.monotonic() + LEARNING_SECONDS
         self._for_each(
-            lambda org: self._sweep(org, now_ms), self._watch.take(self._tenancy.keyring.organizations(), now_ms)
+            lambda org: self._sweep(org, now_ms, anew_until),
+            self._watch.take(self._tenancy.keyring.organizations(), now_ms),
         )
 
     def index_messages(self) -> None:
@@ -149,8 +152,10 @@ class Work:
             )
         )
 
-    def _sweep(self, org: str, now_ms: int) -> None:
-        self._watch.swept(org, sweep(self._tenancy.databases, org, now_ms, self._zones, Incidents(), self._up_since_ms))
+    def _sweep(self, org: str, now_ms: int, anew_until: float) -> None:
+        databases, incidents = self._tenancy.databases, Incidents()
+        moment = sweep(databases, org, now_ms, self._zones, incidents, self._up_since_ms, anew_until)
+        self._watch.swept(org, moment)
 
     def _for_each(self, work: Callable[[str], object], orgs: Iterable[str] | None = None) -> None:
         for_each_organization(self._tenancy, work, self._tenancy.keyring.organizations() if orgs is None else orgs)

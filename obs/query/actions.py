@@ -106,6 +106,14 @@ def number(_text: str, place: int, found: Any) -> Literal | Duration:
     return Literal(span, value)
 
 
+def alone(statement: str, place: int, found: Any) -> Name | Literal | Duration:
+    """A name, a text or a number."""
+    written: str = found[0]
+    if written.startswith("'"):
+        return text(statement, place, found)
+    return number(statement, place, found) if written[0].isdigit() else name(statement, place, found)
+
+
 def duration(_text: str, place: int, found: Any) -> Duration:
     """A duration. Raises OqlError (oql_bad_duration)."""
     written: str = found[0]
