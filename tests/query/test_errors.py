@@ -92,7 +92,7 @@ def test_a_statement_that_is_too_long(ask: Ask) -> None:
 
 
 def test_fifty_levels_of_parentheses_are_allowed(ask: Ask) -> None:
-    assert ask("SELECT count(*) FROM runs WHERE " + "(" * 50 + "status = 'x'" + ")" * 50 + " LAST 1d")["rows"] == [[0]]
+    assert ask("SELECT count(*) FROM runs WHERE " + "(" * 50 + "job = 'x'" + ")" * 50 + " LAST 1d")["rows"] == [[0]]
 
 
 @pytest.mark.parametrize("step", ["(id = 1 AND ", "(id = 1 OR ", "NOT (", "(1 = 1) = (", "(TRUE AND FALSE OR "])
