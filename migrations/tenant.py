@@ -263,3 +263,22 @@ def rolled_up_runs(db: Database) -> None:
             DELETE FROM rolled_up_days WHERE day = old.hour / 24;
         END
     """)
+
+
+@migrations()
+def revisions_of_jobs(db: Database) -> None:
+    """What else than a heartbeat makes a job's expectation one to be worked out anew: each such change is a revision.
+
+    Ids of events are given anew once the last event is deleted, so a job whose last event goes remembers 0, which is
+    no event's id; what was learned from that event still is.
+    """
+    db.execute("ALTER TABLE jobs ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE jobs ADD COLUMN learned_revision INTEGER NOT NULL DEFAULT 0")
+    db.execute("""
+        CREATE TRIGGER last_events_delete AFTER DELETE ON events BEGIN
+            UPDATE jobs SET last_event_id = 0,
+                learned_event_id = CASE WHEN learned_event_id = last_event_id THEN 0 END,
+                revision = revision + (learned_event_id IS NOT last_event_id)
+            WHERE id = old.job_id AND last_event_id = old.id;
+        END
+    """)

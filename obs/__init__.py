@@ -7,11 +7,12 @@ from typing import Any
 
 from flask import Flask
 
-from obs import api, background, config, dashboard, errors, monitoring
+from obs import api, background, compression, config, dashboard, errors, monitoring
 from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations.source import ANNOTATIONS
-from obs.heartbeat.routes import JobNameConverter, changes, heartbeats, jobs
+from obs.heartbeat.intake import Intake
+from obs.heartbeat.routes import JobNameConverter, changes, heartbeats, jobs, lane
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
 from obs.heartbeat.sweep import Watch
 from obs.query import cli as query_cli
@@ -40,10 +41,11 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=1 << 20)
     tenancy = instance.open_instance(folder, settings, clock)
     app.extensions[auth.EXTENSION] = tenancy
-    app.wsgi_app = tenancy.ingest.wrap(app.wsgi_app)  # type: ignore[method-assign]
 
     errors.register(app, dashboard.error_page)
-    app.extensions[heartbeats.EXTENSION] = Watch()
+    intake = app.extensions[heartbeats.EXTENSION] = Intake(tenancy, Watch(), int(app.config["RUN_RETENTION_DAYS"]))
+    app.wsgi_app = lane.wrap(intake, app.wsgi_app)  # type: ignore[assignment,method-assign]
+    app.wsgi_app = tenancy.ingest.wrap(app.wsgi_app)  # type: ignore[method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
     api.init_app(
         app,
@@ -58,6 +60,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         ],
     )
     monitoring.init_app(app)
+    compression.init_app(app)
     dashboard.init_app(app)
     background.init_app(app)
     for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, *query_cli.commands(SOURCES)):

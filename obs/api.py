@@ -17,18 +17,21 @@ from webargs.flaskparser import FlaskParser
 from obs import times
 from obs.errors import ServiceError, invalid_field
 
+ENDPOINT = "obs.endpoint"
+"""Where the WSGI environment holds the endpoint of a request that was answered before it came to Flask."""
 
-def read_json_object() -> dict[str, Any]:
-    """The JSON object in the request's body, ``{}`` when there is no body.
+
+def json_object(body: bytes, content_type: str) -> dict[str, Any]:
+    """The JSON object in the body of a request, ``{}`` when there is no body.
 
     Raises ServiceError: 415 for a body of another type, 400 for a body that is not a JSON object.
     """
-    body = request.get_data(cache=True)
-    if not request.is_json:
+    mimetype = content_type.partition(";")[0].strip().lower()
+    if mimetype != "application/json" and not (mimetype.startswith("application/") and mimetype.endswith("+json")):
         if body:
             raise ServiceError(
                 "unsupported_media_type",
-                f"The body is {request.mimetype or 'of no declared type'}; this path takes application/json.",
+                f"The body is {mimetype or 'of no declared type'}; this path takes application/json.",
                 hint="Send the header Content-Type: application/json.",
             )
         return {}
@@ -50,7 +53,7 @@ class _Parser(FlaskParser):
     """webargs reads a body that is not declared as JSON as no body at all; this one refuses it."""
 
     def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
-        return read_json_object()
+        return json_object(request.get_data(cache=True), request.content_type or "")
 
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
         for name, values in req.args.lists():
@@ -92,7 +95,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     app.config.update(
         API_TITLE="obs",
         API_VERSION=version("obs"),
-        OPENAPI_VERSION="3.0.3",
+        OPENAPI_VERSION="3.1.0",
         OPENAPI_URL_PREFIX="/api",
         OPENAPI_JSON_PATH="openapi.json",
         API_SPEC_OPTIONS={
@@ -106,8 +109,14 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     app.url_map.merge_slashes = False
     documented = _Api(app)
     documented.register_field(Time, "string", "date-time")
+    for converter in app.url_map.converters.values():
+        if hasattr(converter, "openapi"):
+            documented.register_converter(converter, lambda held: held.openapi)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
+    for name, schema in documented.spec.components.schemas.items():
+        if name.endswith("Changes"):  # which change something; marshmallow has no word for it
+            schema["minProperties"] = 1
 
 
 class Schema(ma.Schema):
@@ -137,6 +146,17 @@ class Text(ma.fields.String):
         if not is_storable(text):
             raise ma.ValidationError("Not valid Unicode.")
         return text
+
+
+class WholeNumber(ma.fields.Integer):
+    """A whole number of JSON, where 5.0 is as whole as 5; neither text nor a truth value."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.make_error("invalid", input=value)
+        return int(super()._deserialize(value, attr, data, **kwargs))
 
 
 class Time(ma.fields.Field[int]):

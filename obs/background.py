@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ from obs.heartbeat import messages, rollups
 from obs.heartbeat import purge as heartbeats_purge
 from obs.heartbeat.routes import heartbeats
 from obs.heartbeat.store import maintenance, troubles
-from obs.heartbeat.sweep import Watch, excuse_downtime, sweep
+from obs.heartbeat.sweep import LEARNING_SECONDS, Watch, excuse_downtime, sweep
 from obs.storage.batches import delete_in_batches
 from obs.tenancy import auth
 from obs.tenancy.auth import Tenancy
@@ -94,7 +95,7 @@ class Work:
 
     def __init__(self, app: Flask) -> None:
         self._tenancy: Tenancy = app.extensions[auth.EXTENSION]
-        self._watch: Watch = app.extensions[heartbeats.EXTENSION]
+        self._watch: Watch = app.extensions[heartbeats.EXTENSION].watch
         self._monotonic: Callable[[], float] = app.config["MONOTONIC"]
         self._retention_days = int(app.config["RUN_RETENTION_DAYS"])
         self._zones = time_zones(str(app.config["TIME_ZONES"]))
@@ -124,8 +125,10 @@ class Work:
             self.excuse_downtime()
         self._clock_offset = offset
         now_ms = self._tenancy.clock()
+        anew_until = time.monotonic() + LEARNING_SECONDS
         self._for_each(
-            lambda org: self._sweep(org, now_ms), self._watch.take(self._tenancy.keyring.organizations(), now_ms)
+            lambda org: self._sweep(org, now_ms, anew_until),
+            self._watch.take(self._tenancy.keyring.organizations(), now_ms),
         )
 
     def index_messages(self) -> None:
@@ -149,8 +152,10 @@ class Work:
             )
         )
 
-    def _sweep(self, org: str, now_ms: int) -> None:
-        self._watch.swept(org, sweep(self._tenancy.databases, org, now_ms, self._zones, Incidents(), self._up_since_ms))
+    def _sweep(self, org: str, now_ms: int, anew_until: float) -> None:
+        databases, incidents = self._tenancy.databases, Incidents()
+        moment = sweep(databases, org, now_ms, self._zones, incidents, self._up_since_ms, anew_until)
+        self._watch.swept(org, moment)
 
     def _for_each(self, work: Callable[[str], object], orgs: Iterable[str] | None = None) -> None:
         for_each_organization(self._tenancy, work, self._tenancy.keyring.organizations() if orgs is None else orgs)
@@ -158,6 +163,23 @@ class Work:
     def _offset(self) -> float:
         """Wall clock less monotonic clock, in seconds: it changes when the wall clock is set."""
         return self._tenancy.clock() / 1000 - self._monotonic()
+
+
+class _Scheduler(BackgroundScheduler):  # type: ignore[misc]
+    """APScheduler plans by the wall clock: when that is set back, tasks would rest until it has caught up."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._looked_at = datetime.now(UTC)
+
+    def _process_jobs(self) -> Any:
+        """Called at least once a second, by the monotonic clock, because the sweep is due that often."""
+        now = datetime.now(UTC)
+        if now < self._looked_at:
+            for job in self.get_jobs():
+                job.modify(next_run_time=now)
+        self._looked_at = now
+        return super()._process_jobs()
 
 
 class Background:
@@ -176,7 +198,7 @@ class Background:
             if self._scheduler is not None:
                 return
             self.work.excuse_downtime()
-            self._scheduler = BackgroundScheduler(
+            self._scheduler = _Scheduler(
                 timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
             )
             for task in self.tasks.values():
@@ -207,17 +229,19 @@ class Background:
                 self._lock.acquire(blocking=False)
             except Timeout:
                 return  # another process of this instance does the work
-        task.run()
+        try:
+            task.run()
+        except ServiceError as error:  # of the control file
+            _log.warning("%s: %s", task.name, error.message)
 
 
 def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
-    """Do `work` for each of `orgs`; trouble with one organization's file is logged and stops no other's."""
+    """Do `work` for each of `orgs`; trouble with one organization's file, which that has logged, stops no other's."""
     for org in orgs:
         try:
             work(org)
         except ServiceError as error:
-            if org in tenancy.keyring.organizations():
-                _log.warning("organization %s: %s", org, error.message)
+            tenancy.databases.troubles.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; whatever is wrong with one file, the others are served
             _log.exception("organization %s", org)
 

@@ -36,6 +36,7 @@ SETTINGS = (
     Setting("HOST", "127.0.0.1", "Address to listen on."),
     Setting("PORT", 8080, "Port to listen on.", least=1, most=65_535),
     Setting("THREADS", 64, "Requests worked on at the same time.", least=1, most=1_024),
+    Setting("BODY_SECONDS", 10, "Seconds that the body of a request may take to arrive.", least=1),
     Setting("BASE_URL", "", "Address by which clients reach the service; empty: http://HOST:PORT."),
     Setting(
         "INGEST_URL_TEMPLATE",
@@ -46,6 +47,7 @@ SETTINGS = (
     Setting("QUERY_MAX_BYTES_SCANNED", 1 << 30, "Bytes that one query may read.", least=1),
     Setting("QUERY_MAX_SECONDS", 5, "Seconds that one query may take.", least=1),
     Setting("QUERY_RATE_PER_MINUTE", 120, "Queries of one organization in a minute.", least=1),
+    Setting("QUERY_WORKERS", 3, "Processes that run queries; 0: they run beside the heartbeats.", most=64),
     Setting("QUERY_MAX_LENGTH", 10_000, "Characters of one OQL statement.", least=1),
     Setting("RUN_RETENTION_DAYS", 90, "Days for which runs and heartbeats are kept.", least=1),
     Setting(

@@ -9,14 +9,18 @@ Everything under ``/api/`` that is not 2xx is answered as JSON::
 test; ``hint`` is there where something can be done. Other paths are pages for people and get their own page.
 """
 
+import json
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from flask import Flask, Response, current_app, jsonify, request
+from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
+
+_log = logging.getLogger(__name__)
 
 
 class ErrorWord(NamedTuple):
@@ -42,6 +46,7 @@ ERROR_WORDS: Mapping[str, ErrorWord] = {
     "oql_bad_time": ErrorWord(400, "A time is not one, or the window ends before it starts."),
     "oql_bad_timezone": ErrorWord(400, "TIMEZONE names no known time zone."),
     "oql_too_long": ErrorWord(400, "The statement is too long or nested too deeply."),
+    "incomplete_body": ErrorWord(400, "The body broke off before its end."),
     "unauthorized": ErrorWord(401, "X-API-Key is missing, or is not a valid key."),
     "missing_scope": ErrorWord(403, "The key is valid and lacks the scope that this call needs."),
     "wrong_organization": ErrorWord(403, "The key belongs to another organization than the ingest address."),
@@ -52,6 +57,7 @@ ERROR_WORDS: Mapping[str, ErrorWord] = {
     "window_not_found": ErrorWord(404, "There is no maintenance window of that id."),
     "key_not_found": ErrorWord(404, "There is no key of that id."),
     "method_not_allowed": ErrorWord(405, "The path exists and does not take this method."),
+    "body_timeout": ErrorWord(408, "The body of the request did not come in time."),
     "conflict": ErrorWord(409, "What was asked for clashes with what is there."),
     "precondition_failed": ErrorWord(412, "If-Match names another version than the current one."),
     "body_too_large": ErrorWord(413, "The request body is larger than 1 MB."),
@@ -61,6 +67,8 @@ ERROR_WORDS: Mapping[str, ErrorWord] = {
     "query_limit_exceeded": ErrorWord(422, "The query breaks a limit on rows, bytes or time."),
     "rate_limited": ErrorWord(429, "Too many requests in the last minute."),
     "internal_error": ErrorWord(500, "A fault of the service; the request id is in its log too."),
+    "too_many_bodies": ErrorWord(503, "Too many requests wait for bodies that do not come."),
+    "query_busy": ErrorWord(503, "Other queries take all the processes there are for them; try again."),
     "storage_busy": ErrorWord(503, "The organization's file is busy; try again."),
     "storage_full": ErrorWord(503, "The disk is full; nothing was recorded."),
     "storage_unavailable": ErrorWord(503, "The organization's file cannot be used."),
@@ -104,6 +112,10 @@ class ServiceError(Exception):
         self.extra = dict(extra or {})
         super().__init__(self.message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: queries run in other processes."""
+        return _rebuild, (self.error, self.message, self.hint, self.errors, self.headers, self.extra)
+
     def body(self) -> dict[str, Any]:
         """The JSON object that is sent."""
         body: dict[str, Any] = {
@@ -120,6 +132,10 @@ class ServiceError(Exception):
         return body
 
 
+def _rebuild(error: str, message: str, hint: Any, errors: Any, headers: Any, extra: Any) -> ServiceError:
+    return ServiceError(error, message, hint=hint, errors=errors, headers=headers, extra=extra)
+
+
 def invalid_field(place: str, field: str, message: str, *, hint: str | None = None) -> ServiceError:
     """A 422 that names one field; ``place`` is ``json``, ``query``, ``path`` or ``headers``."""
     return ServiceError("invalid_field", f"{field}: {message}", errors={place: {field: [message]}}, hint=hint)
@@ -130,10 +146,8 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
 
     def answer(error: ServiceError) -> Response:
         if request.path.startswith("/api/"):
-            response = jsonify(error.body())
-            response.status_code = error.status
-        else:
-            response = page(error)
+            return Response(as_json(error), error.status, error.headers, content_type="application/json")
+        response = page(error)
         response.headers.extend(error.headers)
         return response
 
@@ -146,20 +160,28 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
         return answer(from_http_exception(error))
 
     def unexpected(error: Exception) -> ResponseReturnValue:
-        request_id = uuid.uuid4().hex
-        current_app.logger.error("request %s failed: %s %s", request_id, request.method, request.path, exc_info=error)
-        return answer(
-            ServiceError(
-                "internal_error",
-                f"A fault of the service, not of the request. Request id: {request_id}",
-                headers={"X-Request-Id": request_id},
-                extra={"request_id": request_id},
-            )
-        )
+        return answer(from_fault(error, request.method, request.path))
 
     app.register_error_handler(ServiceError, service_error)
     app.register_error_handler(HTTPException, http_exception)
     app.register_error_handler(Exception, unexpected)
+
+
+def as_json(error: ServiceError) -> str:
+    """What is sent of `error` under ``/api/``."""
+    return json.dumps(error.body(), separators=(",", ":"))
+
+
+def from_fault(error: Exception, method: str, path: str) -> ServiceError:
+    """The 500 for a fault of ours, which goes to the log with the id that the client is told."""
+    request_id = uuid.uuid4().hex
+    _log.error("request %s failed: %s %s", request_id, method, path, exc_info=error)
+    return ServiceError(
+        "internal_error",
+        f"A fault of the service, not of the request. Request id: {request_id}",
+        headers={"X-Request-Id": request_id},
+        extra={"request_id": request_id},
+    )
 
 
 def from_http_exception(error: HTTPException) -> ServiceError:

@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from obs import background
+from obs.api import ENDPOINT
 from obs.errors import ServiceError
 from obs.tenancy import auth, store
 from obs.tenancy.auth import Tenancy
@@ -31,6 +32,21 @@ class _Instance(Collector):
         yield GaugeMetricFamily(
             "obs_open_files", "Organizations' files that are open.", self._tenancy.databases.open_files()
         )
+        yield GaugeMetricFamily(
+            "obs_unusable_files",
+            "Organizations' files that are missing, damaged or of a newer version.",
+            _unusable(self._tenancy),
+        )
+
+
+def _unusable(tenancy: Tenancy) -> int:
+    """How many organizations' files cannot be used; the log tells which."""
+    return len(tenancy.databases.troubles.unusable() & set(tenancy.keyring.organizations()))
+
+
+def _endpoint_in_flask(answered: Any) -> str:
+    rule = getattr(answered, "url_rule", None)
+    return "unknown" if rule is None else str(rule.endpoint)
 
 
 def init_app(app: Flask) -> None:
@@ -54,9 +70,7 @@ def init_app(app: Flask) -> None:
         def note(line: str, *rest: Any) -> Any:
             nonlocal endpoint, status
             status = line[:3]
-            answered = environ.get("werkzeug.request")
-            if answered is not None and answered.url_rule is not None:
-                endpoint = answered.url_rule.endpoint
+            endpoint = environ.get(ENDPOINT) or _endpoint_in_flask(environ.get("werkzeug.request"))
             return start_response(line, *rest)
 
         try:
@@ -68,8 +82,11 @@ def init_app(app: Flask) -> None:
         """The process is up."""
         return {"status": "ok"}
 
-    def readyz() -> tuple[dict[str, str], int]:
-        """The control file opens and the scheduler is alive: 200, else 503 and what is wrong."""
+    def readyz() -> tuple[dict[str, str | int], int]:
+        """The control file opens and the scheduler is alive: 200, else 503 and what is wrong.
+
+        An organization whose file cannot be used is counted; the others are served.
+        """
         problems = {}
         try:
             with auth.tenancy().control.read() as db:
@@ -78,7 +95,10 @@ def init_app(app: Flask) -> None:
             problems["control"] = error.message
         if not background.is_alive(current_app):
             problems["scheduler"] = "not running"
-        return ({"status": "unready", **problems}, 503) if problems else ({"status": "ready"}, 200)
+        if problems:
+            return {"status": "unready", **problems}, 503
+        unusable = _unusable(auth.tenancy())
+        return {"status": "ready", **({"unusable_organizations": unusable} if unusable else {})}, 200
 
     def metrics() -> Response:
         return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

@@ -17,13 +17,20 @@ import click
 from flask import Flask
 from granian import Granian
 from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
-from obs import background, config, create_app
+from obs import background, bodies, config, create_app
+from obs.query import routes as query_routes
+from obs.storage.databases import allow_many_descriptors, files_that_fit
+from obs.storage.file import DESCRIPTORS_A_FILE
 from obs.tenancy import auth, instance, store
 from obs.tenancy.auth import Tenancy
 
 _STOP_SECONDS = 4
+_HEADER_MS = 10_000  # for a request's headers, and for the next request of a connection
+_MOST_HEADER_BYTES = 128 * 1024  # a statement of OQL may stand in an address; each connection may hold as much
+_OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
 
 
 def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
@@ -42,12 +49,21 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
         http=HTTPModes.http1,
         websockets=False,
         backlog=2048,
+        # granian calls this back-pressure and counts connections: the idle ones too.
+        backpressure=_most_connections(),
+        http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
         workers_kill_timeout=_STOP_SECONDS,
         respawn_failed_workers=True,
         log_level=LogLevels.error,
     )
     server.on_startup(partial(_prepare, folder, settings))
     server.serve(target_loader=partial(_load, folder, overrides), wrap_loader=False)
+
+
+def _most_connections() -> int:
+    """How many connections may be open at once: as many as leave descriptors for the organizations' files."""
+    descriptors = allow_many_descriptors()
+    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_A_FILE - _OTHER_DESCRIPTORS)
 
 
 def _free_address(host: str, port: int) -> str:
@@ -71,7 +87,7 @@ def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
     try:
         with tenancy.control.read() as db:
             organizations = [organization.slug for organization in store.organizations(db)]
-        background.for_each_organization(tenancy, tenancy.databases.create, organizations)
+        background.for_each_organization(tenancy, tenancy.databases.update, organizations)
         _welcome(tenancy, folder, instance.base_url(settings))
     finally:
         instance.close(tenancy)
@@ -96,16 +112,22 @@ def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Ite
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     app = create_app({"INSTANCE": folder, **overrides})
     background.of(app).start()
+    workers = app.extensions[query_routes.WORKERS]
+    if workers is not None:
+        workers.prepare()
     multiprocessing.util.Finalize(None, _close, args=(app,), exitpriority=1)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_stop_with, args=(parent.sentinel,), name="parent-watch", daemon=True).start()
-    return app.wsgi_app
+    return bodies.Bodies(app.wsgi_app, int(app.config["THREADS"]), int(app.config["BODY_SECONDS"]))
 
 
 def _close(app: Flask) -> None:
     """When all requests are answered: end the background work and write down what is only in memory."""
     background.of(app).stop()
+    workers = app.extensions[query_routes.WORKERS]
+    if workers is not None:
+        workers.close()
     instance.close(app.extensions[auth.EXTENSION])
 
 

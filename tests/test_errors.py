@@ -107,7 +107,8 @@ def test_every_route_tells_of_a_file_that_is_missing(
             assert int(answer.headers["Retry-After"]) > 0
     answer = client.post(PING)
     assert_shape(answer, 503, "storage_unavailable")
-    assert "acme.db is missing" in caplog.text
+    assert "acme.db: The organization's file is missing." in caplog.text
+    assert len(caplog.records) <= 2, "a trouble is said once, and not at every request"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from obs.errors import ERROR_WORDS
 
 ROOT = Path(__file__).parent.parent
 AREAS = {"annotations", "heartbeat", "query", "alerts"}
-BASE = {"errors", "times", "sources", "config", "api"}
+BASE = {"errors", "times", "sources", "config", "api", "compression"}
 MODULES = sorted(
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
     for path in [*ROOT.glob("obs/**/*.py"), *ROOT.glob("migrations/*.py")]

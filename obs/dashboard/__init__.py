@@ -1,7 +1,5 @@
 """The pages for people. Reads the other areas through their stores, and changes things through them."""
 
-import logging
-import os
 import secrets
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +9,7 @@ from flask import Blueprint, Flask, Response, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 
+from obs import compression
 from obs.dashboard import docs, markup, overview, vega, wording
 from obs.dashboard.routes import (
     alerts,
@@ -27,10 +26,10 @@ from obs.dashboard.routes import (
 from obs.dashboard.sessions import PageSessions
 from obs.dashboard.viewer import admin, find_viewer, viewer
 from obs.errors import ServiceError
+from obs.storage.folders import write_once
 
 __all__ = ["error_page", "init_app"]
 
-_log = logging.getLogger(__name__)
 _csrf = CSRFProtect()
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -60,12 +59,15 @@ _NAVIGATION = (
 
 def init_app(app: Flask) -> None:
     """Register the pages, their signed session and a policy that lets a page load nothing from elsewhere."""
-    app.secret_key = _secret_key(Path(app.instance_path) / "secret_key")
+    # Made once, so that a restart signs nobody out.
+    app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
+    is_https = str(app.config["BASE_URL"]).startswith("https://")
     app.config.update(
-        SESSION_COOKIE_NAME="obs_session",
+        # Browsers take a cookie of this prefix from this very host only, not from another one of its domain.
+        SESSION_COOKIE_NAME="__Host-obs_session" if is_https else "obs_session",
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_COOKIE_SECURE=str(app.config["BASE_URL"]).startswith("https://"),
+        SESSION_COOKIE_SECURE=is_https,
         PERMANENT_SESSION_LIFETIME=timedelta(days=14),
         # The API is called with keys and knows no cookie; the pages check their own forms.
         WTF_CSRF_CHECK_DEFAULT=False,
@@ -84,7 +86,7 @@ def init_app(app: Flask) -> None:
         precise=markup.to_the_second,
         schedule=overview.schedule,
     )
-    app.jinja_env.globals.update(shape=markup.shape, vega_version=vega.VERSION)
+    app.jinja_env.globals.update(vega_version=vega.VERSION)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
@@ -95,12 +97,13 @@ def init_app(app: Flask) -> None:
 
 def error_page(error: ServiceError) -> Response:
     """The page for an error outside the API."""
-    return Response(render_template("error.html", error=error), error.status, mimetype="text/html")
+    return _add_policy(Response(render_template("error.html", error=error), error.status, mimetype="text/html"))
 
 
 def _all_pages() -> Blueprint:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
+    pages.after_request(compression.page)
     for blueprint in _PAGES:
         pages.register_blueprint(blueprint)
     return pages
@@ -135,24 +138,14 @@ def _refuse_form(_: CSRFError) -> Response:
 
 
 def _add_policy(response: Response) -> Response:
+    headers = response.headers
+    headers["X-Content-Type-Options"] = "nosniff"
     if response.mimetype == "text/html":
-        response.headers.setdefault("Content-Security-Policy", _POLICY)
-        response.headers.setdefault("Cache-Control", "no-store")
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "same-origin"
+        headers.setdefault("Content-Security-Policy", _POLICY)
+        headers["X-Frame-Options"] = "DENY"
+        headers["Referrer-Policy"] = "same-origin"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+    if "Cache-Control" not in headers:
+        # Caches know that Authorization makes an answer private; of X-API-Key and cookies they do not.
+        headers["Cache-Control"] = "private, no-cache" if "ETag" in headers else "no-store"
     return response
-
-
-def _secret_key(path: Path) -> str:
-    """The key that signs sessions: made once, so that a restart signs nobody out, and readable by us alone."""
-    if not path.exists():
-        made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        made.touch(mode=0o600)
-        made.write_text(secrets.token_urlsafe(48))
-        try:
-            os.link(made, path)  # unlike a rename, this keeps the key of a process that was faster
-        except FileExistsError:
-            _log.info("another process made %s first", path)
-        finally:
-            made.unlink()
-    return path.read_text()

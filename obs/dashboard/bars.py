@@ -1,19 +1,19 @@
 """The last runs of a job as small bars: height is duration, colour and foot are the outcome. Pure.
 
-A bar is a stroke of one path for each outcome, because five hundred jobs of thirty bars each must stay a small page.
+The runs of one outcome are one path of steps on a grid of a column a run, which the style sheet stretches and cuts into
+bars, because five hundred jobs of thirty bars each must stay a small page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 SHOWN = 30
-_STEP, _TOP, _FOOT = 6, 2, 24
-_WIDTH = SHOWN * _STEP
-_MOST_GAPS = 3
+_BASE, _FOOT = 9, 11
+_DRAWN_AS_BAD = ("failed", "lost")
+_DRAWN_GAPS = 3  # of those between two runs; their number is told in words
 
 
 class Bar(NamedTuple):
@@ -25,23 +25,25 @@ class Bar(NamedTuple):
 
 
 @lru_cache(maxsize=2048)  # most jobs look as they did at the last refresh
-def draw(runs: tuple[Bar, ...], interval_ms: int | None) -> Markup:
-    """Runs, oldest first, with a gap where a run was due and did not come."""
-    marks = _with_gaps(runs, interval_ms)[-SHOWN:]
+def draw(runs: tuple[Bar, ...], missed: tuple[int, ...] = ()) -> Markup:
+    """Runs, oldest first. `missed` holds for each run how many were due before it and did not come; where it is one
+    longer than `runs`, the last number is of those due since.
+    """
+    marks = _with_gaps(runs, missed)[-SHOWN:]
     longest_ms = max((run.duration_ms or 0 for run in runs), default=0)
-    paths: dict[str, list[str]] = {}
-    for place, run in enumerate(marks, start=SHOWN - len(marks)):
-        x = place * _STEP + 3
+    first = SHOWN - len(marks)
+    tops: dict[str, dict[int, int]] = {}
+    for place, run in enumerate(marks, start=first):
         if run is None:
-            paths.setdefault("gap", []).append(f"M{x} {_FOOT}v-3")
+            tops.setdefault("gap", {})[place] = _BASE - 1
             continue
-        paths.setdefault(run.status, []).append(f"M{x} {_FOOT}V{_top(run.duration_ms, longest_ms)}")
-        if run.status in ("failed", "lost"):
-            paths.setdefault("foot", []).append(f"M{x} 26v3")
-    drawn = "".join(f'<path class="bar-{status}" d="{"".join(steps)}"/>' for status, steps in paths.items())
-    words = describe(runs, marks.count(None))
+        tops.setdefault(run.status, {})[place] = _top(run.duration_ms, longest_ms)
+    drawn = (
+        f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in _DRAWN_AS_BAD else _BASE)}"/>'
+        for status, places in tops.items()
+    )
     # Nothing in here comes from a client: statuses are a fixed set, the rest are numbers.
-    return Markup(f'<svg class="bars" viewBox="0 0 {_WIDTH} 30" role="img" aria-label="{words}">{drawn}</svg>')  # noqa: S704
+    return Markup(f'<svg role="img" aria-label="{describe(runs, sum(missed))}">{"".join(drawn)}</svg>')  # noqa: S704
 
 
 def describe(runs: Sequence[Bar], missed: int) -> str:
@@ -55,24 +57,38 @@ def describe(runs: Sequence[Bar], missed: int) -> str:
     return f"Last {len(runs)} runs: {told}" + (f"; {missed} did not come" if missed else "")
 
 
+def _steps(tops: dict[int, int], base: int) -> str:
+    """A path over `base` that rises to each top at its place, which are in order; neighbours of one height are one."""
+    steps: list[str] = []
+    end, height = -1, base
+    for place, top in tops.items():
+        if place != end:
+            steps.append((f"V{base}" if steps else "") + f"M{place} {base}")
+            height = base
+        if top == height:
+            steps[-1] = _longer(steps[-1])
+        else:
+            steps.append(f"V{top}h1")
+            height = top
+        end = place + 1
+    return "".join(steps) + f"V{base}"
+
+
+def _longer(step: str) -> str:
+    before, _, width = step.rpartition("h")
+    return f"{before}h{int(width) + 1}"
+
+
 def _top(duration_ms: int | None, longest_ms: int) -> int:
     """Where a bar ends. A run without a duration is half as high as the longest."""
     share = 0.5 if duration_ms is None or not longest_ms else duration_ms / longest_ms
-    return _FOOT - max(4, round(share * (_FOOT - _TOP)))
+    return _BASE - max(2, round(share * _BASE))
 
 
-def _with_gaps(runs: Sequence[Bar], interval_ms: int | None) -> list[Bar | None]:
-    """None stands for a run that did not come.
-
-    A pause that the job has often is part of its schedule (a weekend), so only pauses longer than nine of ten count.
-    """
-    if interval_ms is None or len(runs) < 3:
-        return list(runs)
-    pauses = [later.started_at - earlier.started_at for earlier, later in pairwise(runs)]
-    usual_ms = max(interval_ms, sorted(pauses)[int(len(pauses) * 0.85)])
-    marks: list[Bar | None] = [runs[0]]
-    for run, pause_ms in zip(runs[1:], pauses, strict=True):
-        if pause_ms > 1.6 * usual_ms:
-            marks += [None] * min(_MOST_GAPS, round(pause_ms / interval_ms) - 1)
-        marks.append(run)
-    return marks
+def _with_gaps(runs: Sequence[Bar], missed: Iterable[int]) -> list[Bar | None]:
+    """None stands for a run that did not come."""
+    marks: list[Bar | None] = []
+    ahead = list(missed) or [0] * len(runs)
+    for gaps, run in zip(ahead, runs, strict=False):
+        marks += [*[None] * min(_DRAWN_GAPS, gaps), run]
+    return marks + [None] * min(_DRAWN_GAPS, sum(ahead[len(runs) :]))

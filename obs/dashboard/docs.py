@@ -5,7 +5,10 @@ from pathlib import Path
 import flask_swagger_ui
 from flask import Blueprint, Response, render_template, send_from_directory
 
+from obs import compression
+
 blp = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
+blp.after_request(compression.page)
 _DIST = Path(flask_swagger_ui.__file__).parent / "dist"
 # Swagger UI draws icons from data: addresses and sets style attributes.
 _POLICY = (

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from obs.dashboard import wording
+from markupsafe import Markup
+
+from obs.dashboard import bars, missed, wording
 from obs.dashboard.bars import Bar
 from obs.heartbeat.schemas import STATES
 from obs.heartbeat.store.jobs import Job
@@ -28,23 +30,33 @@ class Row:
         """The start of its last run; its last heartbeat where it has none."""
         return self.runs[-1].started_at if self.runs else self.job.last_heartbeat_at
 
+    def drawn(self, now_ms: int) -> Markup:
+        """Its last runs as bars, with gaps where one was due and did not come."""
+        due = missed.due(self.job)
+        if due is None or not self.runs:
+            return bars.draw(self.runs)
+        counts = missed.before_each(tuple(run.started_at for run in self.runs), due)
+        if self.job.overdue:
+            counts += (missed.since(self.last_run_at, now_ms, due),)
+        return bars.draw(self.runs, counts)
+
     @property
     def version(self) -> str:
         """Changes whenever the row would look different, but for the passing of time."""
         return f"{zlib.crc32(repr(self.job).encode(), self.runs_version):x}"
 
 
-def schedule(job: Job) -> str:
-    """When it runs, in a few words; empty while that is not known."""
+def schedule(job: Job) -> tuple[str, str]:
+    """When it runs, in a few words, and the time zone of that; both empty while that is not known."""
     if job.pin is not None:
         if "cron" in job.pin:
-            return f"{job.pin['cron']}, {job.pin['timezone']}"
+            return job.pin["cron"], job.pin["timezone"]
         seconds = job.pin.get("interval_seconds")
-        return "never overdue" if seconds is None else wording.interval(seconds * 1000)
+        return ("never overdue" if seconds is None else wording.interval(seconds * 1000)), ""
     # A schedule at fixed times names their zone; one that counts from the run before is said as an interval.
-    if job.learned is not None and job.learned["summary"].endswith(job.learned["zone"]):
-        return str(job.learned["summary"])
-    return "" if job.expected_interval_ms is None else f"about {wording.interval(job.expected_interval_ms)}"
+    if job.learned is not None and job.learned["summary"].endswith(f", {job.learned['zone']}"):
+        return wording.brief(job.learned["summary"].removesuffix(f", {job.learned['zone']}")), job.learned["zone"]
+    return ("" if job.expected_interval_ms is None else f"about {wording.interval(job.expected_interval_ms)}"), ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 import json
 import sqlite3
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from obs.dashboard.bars import Bar
 from obs.dashboard.charts import Point
 from obs.heartbeat.runs import STATUSES
-from obs.times import DAY_MS
 
 
 class Recent(NamedTuple):
@@ -56,16 +56,29 @@ def points(db: sqlite3.Connection, job_id: int, start: int, end: int, most: int)
     return [Point(row[0], STATUSES[row[1]], row[2], row[3]) for row in rows]
 
 
-def outcomes_by_day(db: sqlite3.Connection, job_id: int, start: int) -> dict[int, dict[str, int]]:
-    """How many runs of each status started on each day (its number since the epoch, UTC) from `start` on."""
+def outcomes_by_day(
+    db: sqlite3.Connection, job_id: int, days: Mapping[int, tuple[int, int]]
+) -> dict[int, dict[str, int]]:
+    """How many runs of each status started on each of `days`, which are from a moment up to, not including, another."""
     rows = db.execute(
-        "SELECT started_at / ?, status, count(*) FROM runs WHERE job_id = ? AND started_at >= ? GROUP BY 1, 2",
-        (DAY_MS, job_id, start),
+        "SELECT json_extract(day.value, '$[0]'), status, count(*) FROM json_each(?) AS day CROSS JOIN runs"
+        " ON job_id = ? AND started_at >= json_extract(day.value, '$[1]')"
+        " AND started_at < json_extract(day.value, '$[2]') GROUP BY 1, 2",
+        (json.dumps([[day, *moments] for day, moments in days.items()]), job_id),
     )
-    days: dict[int, dict[str, int]] = {}
+    outcomes: dict[int, dict[str, int]] = {}
     for day, status, count in rows:
-        days.setdefault(day, {})[STATUSES[status]] = count
-    return days
+        outcomes.setdefault(day, {})[STATUSES[status]] = count
+    return outcomes
+
+
+def held(db: sqlite3.Connection) -> tuple[int, int, int | None, int]:
+    """How many jobs and runs there are, the start of the oldest run, and how many annotations there are."""
+    row: tuple[int, int, int | None, int] = db.execute(
+        "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs),"
+        " (SELECT count(*) FROM annotations)"
+    ).fetchone()
+    return row
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:

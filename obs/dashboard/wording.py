@@ -1,10 +1,12 @@
 """Durations, intervals and moments as a person says them. Pure; all numbers are milliseconds."""
 
+import re
 from itertools import pairwise
 
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 _UNITS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
+_MANY_TIMES = re.compile(r"(.*) at (\d\d:\d\d), (?:\d\d:\d\d, )+\d\d:\d\d and (\d\d:\d\d)", re.ASCII)
 _WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "every hour", DAY_MS: "every day", WEEK_MS: "every week"}
 
 
@@ -33,6 +35,14 @@ def interval(length_ms: int) -> str:
         if count >= 2 and abs(length_ms - count * unit_ms) <= 0.02 * length_ms:
             return f"every {count} {'days' if name == 'd' else name}"
     return f"every {duration(length_ms)}"
+
+
+def brief(summary: str) -> str:
+    """What was learned, with many times of day told by their number: ``Every day 12 times, 00:20 to 22:20``."""
+    found = _MANY_TIMES.fullmatch(summary)
+    if found is None:
+        return summary
+    return f"{found[1]} {summary.count(':')} times, {found[2]} to {found[3]}"
 
 
 def relative(moment_ms: int, now_ms: int) -> str:

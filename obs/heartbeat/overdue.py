@@ -20,8 +20,8 @@ class Expectation:
 
     `overdue_from` is the moment after which silence means overdue, `lateness_ms` how long after the expected moment a
     heartbeat may still come. An open run is overrunning `overrun_after_ms` after its start, and lost `lost_after_ms`
-    after it. `fit` is what was learned, whether or not a person has said something else, and `learned` says it in
-    words.
+    after it. `too_often` is None where there was nothing to judge by. `fit` is what was learned, whether or not a
+    person has said something else, and `learned` says it in words.
     """
 
     expected_interval_ms: int | None
@@ -30,7 +30,7 @@ class Expectation:
     lateness_ms: int | None
     overrun_after_ms: int | None
     lost_after_ms: int
-    too_often: bool
+    too_often: bool | None
     fit: Fit
     learned: Description
 
@@ -64,7 +64,7 @@ def expect(
         _ms(lateness),
         overrun_after_ms,
         _lost_after(durations_ms, overrun_after_ms),
-        pin is None and previous is not None and schedule.too_often(seconds, previous),
+        _too_often(seconds, pin, previous),
         fit,
         schedule.describe(fit),
     )
@@ -90,6 +90,12 @@ def _lost_after(durations_ms: Sequence[int], overrun_after_ms: int | None) -> in
     if overrun_after_ms is None:
         return LONGEST_RUN_MS
     return min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
+
+
+def _too_often(seconds: Sequence[float], pin: Pin | None, previous: Fit | None) -> bool | None:
+    if pin is not None:
+        return False
+    return None if previous is None else schedule.too_often(seconds, previous)
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -4,11 +4,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from flask import Request
+from urllib.parse import parse_qsl
 
 from obs import times
-from obs.api import is_storable, read_json_object
+from obs.api import is_storable, json_object
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Attribution
@@ -17,6 +16,7 @@ from obs.times import DAY_MS, MINUTE_MS
 LONGEST_NAME = 200
 LONGEST_RUN_ID = 64
 LONGEST_HEADER = 200
+MOST_EXIT_CODE = 255
 MOST_MESSAGE_BYTES = 10 * 1024
 MOST_DURATION_MS = 31 * DAY_MS
 FUTURE_MS = 10 * MINUTE_MS
@@ -29,6 +29,8 @@ _STATUSES = {
     "failed": Status.FAILED,
     "error": Status.FAILED,
 }
+OUTCOMES = tuple(_STATUSES)
+"""What an end may say as its status."""
 _COMMON = frozenset({"run_id", "message", "time"})
 _FIELDS = {
     Kind.START: _COMMON,
@@ -39,19 +41,18 @@ _FIELDS = {
 _DIGITS = re.compile(r"[0-9]{1,15}")
 
 
-def from_path(request: Request, kind: Kind, name: str, now_ms: int, oldest_ms: int) -> tuple[str, Heartbeat]:
+def from_path(
+    environ: Mapping[str, Any], body: bytes, kind: Kind, name: str, now_ms: int, oldest_ms: int
+) -> tuple[str, Heartbeat]:
     """Form A: the job's name in the path, fields in the query string, the message as the body. Raises ServiceError."""
-    if "\ufffd" in name and not _is_utf8(request.environ["PATH_INFO"]):
+    if "\ufffd" in name and not _is_utf8(environ["PATH_INFO"]):
         raise invalid_field("path", "job_name", "Not valid UTF-8.")
     job = _job_name(name, "path", "job_name")
-    fields: dict[str, Any] = {}
-    if request.query_string:
-        for field, values in request.args.lists():
-            if len(values) > 1:
-                raise invalid_field("query", field, "Given more than once.")
-            fields[field] = values[0]
+    query = environ.get("QUERY_STRING")
+    fields = _query_fields(query) if query else {}
     message = _message("query", fields.pop("message", None))
-    body = _message_body(request)
+    if len(body) > MOST_MESSAGE_BYTES:
+        raise too_large(len(body))
     if body:
         if message is not None:
             raise invalid_field("query", "message", "Given in the body as well.")
@@ -61,9 +62,11 @@ def from_path(request: Request, kind: Kind, name: str, now_ms: int, oldest_ms: i
     return job, _heartbeat(kind, fields, message, "query", _whole_number_in_text, now_ms, oldest_ms)
 
 
-def from_body(kind: Kind, now_ms: int, oldest_ms: int) -> tuple[str, Heartbeat]:
+def from_body(
+    environ: Mapping[str, Any], body: bytes, kind: Kind, now_ms: int, oldest_ms: int
+) -> tuple[str, Heartbeat]:
     """Form B: everything in a JSON object. Raises ServiceError."""
-    fields = read_json_object()
+    fields = json_object(body, environ.get("CONTENT_TYPE") or "")
     if "name" not in fields:
         raise invalid_field("json", "name", "Missing data for required field.")
     job = _job_name(fields.pop("name"), "json", "name")
@@ -108,7 +111,7 @@ def _heartbeat(
         if status is None:
             raise invalid_field(place, "status", f"Must be one of: {', '.join(_STATUSES)}.")
     if (value := get("exit_code")) is not None:
-        exit_code = number(place, "exit_code", value, 255)
+        exit_code = number(place, "exit_code", value, MOST_EXIT_CODE)
     if (value := get("duration_ms")) is not None:
         duration_ms = number(place, "duration_ms", value, MOST_DURATION_MS)
     return Heartbeat(
@@ -145,24 +148,22 @@ def name_problem(name: Any) -> str | None:
     return "Must not begin or end with white space." if name != name.strip() else None
 
 
+def _query_fields(wsgi_text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    text = wsgi_text.encode("latin-1").decode("utf-8", "replace")
+    for field, value in parse_qsl(text, keep_blank_values=True, errors="werkzeug.url_quote"):
+        if field in fields:
+            raise invalid_field("query", field, "Given more than once.")
+        fields[field] = value
+    return fields
+
+
 def _is_utf8(wsgi_text: str) -> bool:
     try:
         wsgi_text.encode("latin-1").decode()
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _message_body(request: Request) -> bytes:
-    environ = request.environ
-    if not environ.get("CONTENT_LENGTH") and "HTTP_TRANSFER_ENCODING" not in environ:
-        return b""  # most heartbeats: there is nothing to read
-    if (request.content_length or 0) > MOST_MESSAGE_BYTES:
-        raise _too_large(request.content_length or 0)
-    body = request.get_data(cache=False)
-    if len(body) > MOST_MESSAGE_BYTES:
-        raise _too_large(len(body))
-    return body
 
 
 def _message(place: str, value: Any) -> str | None:
@@ -172,11 +173,12 @@ def _message(place: str, value: Any) -> str | None:
         raise invalid_field(place, "message", "Not a valid string.")
     stored = value.encode("utf-8", "replace")
     if len(stored) > MOST_MESSAGE_BYTES:
-        raise _too_large(len(stored))
+        raise too_large(len(stored))
     return value if value.isascii() else stored.decode()
 
 
-def _too_large(size: int) -> ServiceError:
+def too_large(size: int) -> ServiceError:
+    """The 413 for a message of `size` bytes."""
     return ServiceError(
         "log_too_large",
         f"The message has {size} bytes; {MOST_MESSAGE_BYTES} are allowed. Nothing was recorded.",
@@ -220,6 +222,8 @@ def _time(place: str, value: Any, now_ms: int, oldest_ms: int) -> int:
 
 
 def _whole_number(place: str, field: str, value: Any, most: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON knows one kind of number: 5.0 is as whole as 5
     if isinstance(value, bool) or not isinstance(value, int):
         raise invalid_field(place, field, "Not a whole number.")
     if not 0 <= value <= most:

@@ -4,10 +4,25 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import Schema, Text, Time
+from obs.api import Schema, Text, Time, WholeNumber
+from obs.heartbeat.reading import (
+    LONGEST_NAME,
+    LONGEST_RUN_ID,
+    MOST_DURATION_MS,
+    MOST_EXIT_CODE,
+    MOST_MESSAGE_BYTES,
+    OUTCOMES,
+)
 from obs.heartbeat.runs import KINDS, STATUSES
 
 STATES = ("failed", "lost", "overdue", "overrunning", "late", "running", "ok", "new", "paused")
+JOB_NAME: dict[str, Any] = {
+    "minLength": 1,
+    "maxLength": LONGEST_NAME,
+    # No control characters, and white space neither first nor last.
+    "pattern": r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+}
+_MESSAGE_HELP = "At most 10 KB: 10,240 bytes of UTF-8."
 _ATTRIBUTION_HELP = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
 
 
@@ -25,21 +40,58 @@ class RecordedSchema(Schema):
     time = Time()
 
 
-class HeartbeatSchema(Schema):
-    """A heartbeat in the body form. ``end`` also takes status, exit_code and duration_ms."""
+class JobName(ma.fields.Str):
+    """A job's name, as the document describes it; `reading.name_problem` checks it."""
 
-    name = ma.fields.Str(required=True, metadata={"description": "The job.", "example": "nightly-backup"})
-    run_id = ma.fields.Str(metadata={"description": "The client's own id of the run.", "example": "2026-06-21-a"})
-    message = ma.fields.Str(metadata={"description": "At most 10 KB; required for log.", "example": "halfway"})
-    time = Time(metadata={"description": "When it happened, if not now."})
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(metadata={**JOB_NAME, "description": "The job.", "example": "nightly-backup"}, **kwargs)
+
+
+class HeartbeatSchema(Schema):
+    """A heartbeat in the body form; null is the same as not sent. ``end`` also takes status, exit_code, duration_ms."""
+
+    name = JobName(required=True)
+    run_id = ma.fields.Str(
+        allow_none=True,
+        validate=ma.validate.Length(1, LONGEST_RUN_ID),
+        metadata={"description": "The client's own id of the run.", "example": "2026-06-21-a"},
+    )
+    message = ma.fields.Str(
+        allow_none=True,
+        validate=ma.validate.Length(max=MOST_MESSAGE_BYTES),
+        metadata={"description": _MESSAGE_HELP, "example": "halfway"},
+    )
+    time = Time(allow_none=True, metadata={"description": "When it happened, if not now."})
+
+
+class LogSchema(HeartbeatSchema):
+    """A message in the body form."""
+
+    message = ma.fields.Str(
+        required=True,
+        validate=ma.validate.Length(max=MOST_MESSAGE_BYTES),
+        metadata={"description": _MESSAGE_HELP, "example": "halfway"},
+    )
 
 
 class EndSchema(HeartbeatSchema):
     """The end of a run in the body form."""
 
-    status = ma.fields.Str(metadata={"description": "ok or success; fail, failed or error.", "example": "success"})
-    exit_code = ma.fields.Int(metadata={"description": "0 to 255", "example": 0})
-    duration_ms = ma.fields.Int(metadata={"description": "Milliseconds, up to 31 days.", "example": 61500})
+    status = ma.fields.Str(
+        allow_none=True,
+        validate=ma.validate.OneOf(OUTCOMES),
+        metadata={"description": "How the run went.", "example": "success"},
+    )
+    exit_code = ma.fields.Int(
+        allow_none=True,
+        validate=ma.validate.Range(0, MOST_EXIT_CODE),
+        metadata={"description": "Without a status, other than 0 is a failure.", "example": 0},
+    )
+    duration_ms = ma.fields.Int(
+        allow_none=True,
+        validate=ma.validate.Range(0, MOST_DURATION_MS),
+        metadata={"description": "Milliseconds, up to 31 days.", "example": 61500},
+    )
 
 
 class LearnedSchema(Schema):
@@ -59,9 +111,8 @@ class PinSchema(Schema):
 
     cron = Text(1, 200, metadata={"example": "0 2 * * 1-5"})
     timezone = Text(1, 64, metadata={"description": "Of the cron line; UTC when left out.", "example": "Europe/Berlin"})
-    interval_seconds = ma.fields.Int(strict=True, validate=ma.validate.Range(1, 366 * 86400))
-    grace_seconds = ma.fields.Int(
-        strict=True,
+    interval_seconds = WholeNumber(validate=ma.validate.Range(1, 366 * 86400))
+    grace_seconds = WholeNumber(
         validate=ma.validate.Range(0, 366 * 86400),
         metadata={"description": "How late a heartbeat may be; 60 when left out.", "example": 300},
     )
@@ -71,11 +122,13 @@ class PinSchema(Schema):
 class JobChangesSchema(Schema):
     """What may be changed of a job."""
 
-    name = ma.fields.Str(metadata={"description": "A new name; the history is kept.", "example": "nightly-backup"})
+    name = ma.fields.Str(
+        metadata={**JOB_NAME, "description": "A new name; the history is kept.", "example": "nightly-backup"}
+    )
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "Null gives it back to the learner."})
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause it, or resume it."})
     paused_until = Time(metadata={"description": "Pause it until then."})
-    failure_tolerance = ma.fields.Int(strict=True, validate=ma.validate.Range(1, 1000))
+    failure_tolerance = WholeNumber(validate=ma.validate.Range(1, 1000))
 
 
 class WindowSchema(Schema):

@@ -20,7 +20,7 @@ STATE_SQL = (
     f"WHEN {OVERRUNNING_SQL} THEN 'overrunning' "
     f"WHEN jobs.next_expected <= :now AND {_LEARNED} THEN 'late' "
     f"WHEN EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}) THEN 'running' "
-    "WHEN jobs.overdue_from IS NULL THEN 'new' "
+    "WHEN jobs.overdue_from IS NULL AND jobs.pin IS NULL THEN 'new' "
     "ELSE 'ok' END"
 )
 """The state of a job: paused, or the loudest that holds."""

@@ -1,5 +1,6 @@
 """The sweep: learning from what came, flagging what did not. Runs beside the requests, a look a second."""
 
+import math
 import sqlite3
 import threading
 import time
@@ -14,7 +15,8 @@ from obs.heartbeat.store.expectations import Changed
 from obs.storage.databases import Databases
 
 _JOBS_A_BATCH = 50
-_LEARNING_SECONDS = 0.25
+LEARNING_SECONDS = 0.25
+"""How long a sweep learns from the heartbeats of one organization, and how long anew from all."""
 
 
 class Watch:
@@ -61,13 +63,20 @@ class Incidents(Protocol):
 
 
 def sweep(
-    databases: Databases, org: str, now_ms: int, zones: Sequence[str], incidents: Incidents, up_since_ms: int = 0
+    databases: Databases,
+    org: str,
+    now_ms: int,
+    zones: Sequence[str],
+    incidents: Incidents,
+    up_since_ms: int = 0,
+    anew_until: float = math.inf,
 ) -> int | None:
     """Learn from the new heartbeats of `org`, flag what is overdue, overrunning or lost by now, and keep incidents.
 
     Nothing becomes overdue before the service has been up, since `up_since_ms`, for as long as the job may be late.
-    Returns the moment (milliseconds since the epoch) at which there will be something to do again without a new
-    heartbeat, None for never. Raises ServiceError (503).
+    Jobs without new heartbeats are learned anew until `anew_until` (of `time.monotonic`), one at least. Returns the
+    moment (milliseconds since the epoch) at which there will be something to do again without a new heartbeat, None for
+    never. Raises ServiceError (503).
     """
 
     def flag(db: sqlite3.Connection) -> int | None:
@@ -77,7 +86,7 @@ def sweep(
         incidents.reconcile(db, now_ms)
         return expectations.next_moment(db, now_ms)
 
-    finished = _learn(databases, org, zones, up_since_ms)
+    finished = _learn(databases, org, zones, up_since_ms, anew_until)
     with databases.read(org) as db:
         moment = expectations.next_moment(db, now_ms)
         due = (moment is not None and moment <= now_ms) or incidents.differ(db, now_ms)
@@ -99,20 +108,24 @@ def excuse_downtime(databases: Databases, org: str, up_since_ms: int) -> None:
     databases.write(org, unit)
 
 
-def _learn(databases: Databases, org: str, zones: Sequence[str], up_since_ms: int) -> bool:
+def _learn(databases: Databases, org: str, zones: Sequence[str], up_since_ms: int, anew_until: float) -> bool:
     """Learn from what has come, for a while, so that a flood does not starve requests; False when there is more."""
-    end = time.monotonic() + _LEARNING_SECONDS
+    end = time.monotonic() + LEARNING_SECONDS
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
             windows = maintenance.windows(db) if changed else []
             silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows)]
-            learned = [(job, _expect(db, job, zones, silences)) for job in changed]
+            learned: list[tuple[Changed, Expectation]] = []
+            for job in changed:
+                if learned and time.monotonic() > (min(end, anew_until) if job.anew else end):
+                    break
+                learned.append((job, _expect(db, job, zones, silences)))
         if learned:
             databases.write(org, partial(_keep, learned))
-        if len(changed) < _JOBS_A_BATCH:
+        if len(learned) == len(changed) < _JOBS_A_BATCH:
             return True
-        if time.monotonic() > end:
+        if len(learned) < len(changed) or time.monotonic() > end:
             return False
 
 

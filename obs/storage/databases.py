@@ -12,8 +12,10 @@ from typing import TypeVar
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
-from obs.storage.file import DESCRIPTORS_A_FILE, DatabaseFile
+from obs.storage.file import DESCRIPTORS_A_FILE, DatabaseFile, missing
+from obs.storage.folders import sync_folder
 from obs.storage.migrate import migrate
+from obs.storage.troubles import Troubles
 
 T = TypeVar("T")
 _MOST_FILES = 256
@@ -48,34 +50,50 @@ class Databases:
         self._most_waiting = most_waiting
         self._most_files = most_files
         self._mutex = threading.Lock()
+        self._room = threading.Condition(self._mutex)
         self._files: OrderedDict[str, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
+        self.troubles = Troubles(self.path)
 
     def path(self, org: str) -> Path:
         """Where the file of `org` is."""
         return self._folder / f"{org}.db"
 
+    def size(self, org: str) -> int:
+        """Bytes of the file of `org`, without its write-ahead log. Raises ServiceError (503)."""
+        try:
+            return self.path(org).stat().st_size
+        except FileNotFoundError as error:
+            raise missing() from error
+
     def create(self, org: str) -> None:
         """Make the file of `org`, or bring it up to date. Raises ServiceError (503)."""
         migrate(self.path(org), self._migrations, self._busy_seconds)
 
+    def update(self, org: str) -> None:
+        """Bring the file of `org` up to date; one that is missing is not made anew. Raises ServiceError (503)."""
+        if not self.path(org).exists():
+            raise missing()
+        self.create(org)
+
     def delete(self, org: str) -> None:
-        """Remove the file of `org` with its write-ahead log. Raises OSError."""
+        """Remove the file of `org` with its write-ahead log, for good when this returns. Raises OSError."""
         self.forget(org)
         path = self.path(org)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
+        sync_folder(self._folder)  # or another organization of the name might find it again after a power loss
 
     def write(self, org: str, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` on the file of `org`; when this returns, what it wrote is on disk. See GroupCommit.write."""
-        with self._use(org) as file:
+        with self._use(org, "write") as file:
             return file.write(unit)
 
     @contextmanager
     def read(self, org: str) -> Iterator[sqlite3.Connection]:
         """A read-only connection to the file of `org`. Raises ServiceError (503)."""
-        with self._use(org) as file, file.read() as connection:
+        with self._use(org, "read") as file, file.read() as connection:
             yield connection
 
     def open_files(self) -> int:
@@ -84,6 +102,7 @@ class Databases:
 
     def forget(self, org: str) -> None:
         """Let go of the file of `org`, because the organization is gone or is another one of the same name."""
+        self.troubles.forget(org)
         with self._mutex:
             file = self._files.pop(org, None)
             idle = file is not None and file not in self._users
@@ -94,18 +113,24 @@ class Databases:
         """Refuse new work and close what is idle; a file in use is closed by its last user."""
         with self._mutex:
             self._closing = True
+            self._room.notify_all()
             idle = [org for org, file in self._files.items() if file not in self._users]
             files = [self._files.pop(org) for org in idle]
         for file in files:
             file.close()
 
     @contextmanager
-    def _use(self, org: str) -> Iterator[DatabaseFile]:
+    def _use(self, org: str, doing: str) -> Iterator[DatabaseFile]:
+        unused = None
         with self._mutex:
+            if org not in self._files and not self._room.wait_for(lambda: self._has_room(org), self._busy_seconds):
+                message = f"{self._most_files} organizations' files are in use, and no more fit."
+                raise ServiceError("storage_busy", message, headers={"Retry-After": "1"})
             if self._closing:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
             file = self._files.get(org)
             if file is None:
+                unused = self._idle() if len(self._files) >= self._most_files else None
                 file = self._files[org] = DatabaseFile(
                     self.path(org),
                     self._migrations,
@@ -115,11 +140,26 @@ class Databases:
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1
+        if unused is not None:
+            unused.close()
         try:
             yield file
+            self.troubles.worked(org, doing)
+        except ServiceError as error:
+            self.troubles.failed(org, doing, error)
+            raise
         finally:
-            for unused in self._leave(org, file):
-                unused.close()
+            for left in self._leave(org, file):
+                left.close()
+
+    def _has_room(self, org: str) -> bool:
+        """Whether a file may be opened, or need not be; under the mutex."""
+        return len(self._users) < self._most_files or org in self._files or self._closing
+
+    def _idle(self) -> DatabaseFile | None:
+        """Take the file out that nobody has used for longest, to be closed; under the mutex."""
+        idle = next((org for org, file in self._files.items() if file not in self._users), None)
+        return None if idle is None else self._files.pop(idle)
 
     def _leave(self, org: str, file: DatabaseFile) -> list[DatabaseFile]:
         """Count a user out; returns the files to close."""
@@ -132,9 +172,5 @@ class Databases:
                     unused.append(file)
                 elif self._closing:
                     unused.append(self._files.pop(org))
-            while len(self._files) > self._most_files:
-                idle = next((name for name, other in self._files.items() if other not in self._users), None)
-                if idle is None:
-                    break
-                unused.append(self._files.pop(idle))
+                self._room.notify()
         return unused

@@ -1,6 +1,5 @@
 """One SQLite file in use: a writer and a few readers, opened when first needed."""
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from typing import TypeVar
 
 from sqlite_utils import Migrations
 
+from obs.errors import ServiceError
 from obs.storage.connection import explained, open_reader, open_writer, unavailable
 from obs.storage.migrate import migrate
 from obs.storage.writer import GroupCommit
@@ -18,7 +18,12 @@ T = TypeVar("T")
 IDLE_READERS = 2
 DESCRIPTORS_A_FILE = 2 * (1 + IDLE_READERS) + 1
 """A connection holds the file and its write-ahead log; the shared memory file is held once."""
-_log = logging.getLogger(__name__)
+_MOST_SECONDS_FOR_OTHERS_TO_OPEN = 0.25
+
+
+def missing() -> ServiceError:
+    """The 503 for a file that should be there."""
+    return unavailable("The organization's file is missing.")
 
 
 class DatabaseFile:
@@ -30,6 +35,7 @@ class DatabaseFile:
         self._busy_seconds = busy_seconds
         self._most_waiting = most_waiting
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._writer: GroupCommit | None = None
         self._readers: list[sqlite3.Connection] = []
 
@@ -67,13 +73,17 @@ class DatabaseFile:
             self._readers.pop().close()
 
     def _open(self) -> GroupCommit:
-        with self._lock:
+        # Opening may wait for another program's lock: one thread does that, and not all of them one after the other.
+        if not self._opening.acquire(timeout=_MOST_SECONDS_FOR_OTHERS_TO_OPEN):
+            raise ServiceError("storage_busy", "The organization's file is being opened.", headers={"Retry-After": "1"})
+        try:
             if self._writer is None:
                 if not self.path.exists():
-                    _log.error("the file %s is missing", self.path)
-                    raise unavailable("The organization's file is missing.")
+                    raise missing()
                 migrate(self.path, self._migrations, self._busy_seconds)
                 with explained():
                     connection = open_writer(self.path, self._busy_seconds)
-                self._writer = GroupCommit(connection, self._most_waiting)
+                self._writer = GroupCommit(connection, self._most_waiting, self._busy_seconds)
             return self._writer
+        finally:
+            self._opening.release()

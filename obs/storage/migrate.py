@@ -10,6 +10,7 @@ from sqlite_utils import Database, Migrations
 
 from obs.errors import ServiceError
 from obs.storage.connection import explained, open_writer, unavailable
+from obs.storage.folders import sync_folder
 
 
 class NewerFileError(ServiceError):
@@ -27,8 +28,8 @@ class NewerFileError(ServiceError):
 def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
     """Apply to `path` the steps of `migrations` that it lacks; makes the file if it is missing.
 
-    Each step is one transaction together with its record. Raises NewerFileError, or ServiceError (503) for a file
-    that is locked, damaged or cannot be opened.
+    Each step is one transaction together with its record. When this returns, the file and its name are on disk. Raises
+    NewerFileError, or ServiceError (503) for a file that is locked, damaged or cannot be opened.
     """
     with explained():
         if path.exists() and _is_current(path, migrations, busy_seconds):
@@ -39,6 +40,7 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
                 migrations.apply(Database(connection, execute_plugins=False))
             finally:
                 connection.close()
+            sync_folder(path.parent)
 
 
 @contextmanager

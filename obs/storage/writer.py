@@ -10,6 +10,7 @@ The scheme is the leader/follower commit queue of LevelDB and RocksDB ("JoinBatc
 
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -20,6 +21,8 @@ from obs.storage.connection import explain_failure
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
+_MOST_BEHIND_A_LOCK = 8
+_LOCK_SLICE_SECONDS = 0.25
 
 
 class _Waiting:
@@ -39,10 +42,17 @@ class _Waiting:
 class GroupCommit:
     """The only writer of one SQLite file in this process."""
 
-    def __init__(self, connection: sqlite3.Connection, most_waiting: int) -> None:
-        """`connection` comes from `open_writer` and belongs to this object from now on."""
+    def __init__(self, connection: sqlite3.Connection, most_waiting: int, busy_seconds: float) -> None:
+        """`connection` comes from `open_writer` and belongs to this object from now on.
+
+        A file that another program has locked is waited for `busy_seconds`. Few wait that long: those that are more
+        are refused, so that their threads are free for other files.
+        """
         self._connection = connection
-        self._most_waiting = most_waiting
+        self._busy_seconds = busy_seconds
+        self._usually_waiting = self._most_waiting = most_waiting
+        slice_ms = round(min(busy_seconds, _LOCK_SLICE_SECONDS) * 1000)
+        connection.execute(f"PRAGMA busy_timeout = {slice_ms}")
         self._mutex = threading.Lock()
         self._queue: deque[_Waiting] = deque()
         self._led = False
@@ -77,8 +87,7 @@ class GroupCommit:
         self._connection.close()
 
     def _lead(self, leader: _Waiting) -> None:
-        with self._mutex:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
+        batch: list[_Waiting] = []
         try:
             self._commit(batch)
         finally:
@@ -93,12 +102,17 @@ class GroupCommit:
                     waiting.wake.release()
 
     def _commit(self, batch: list[_Waiting]) -> None:
+        """Fill `batch` from the queue once the file can be written, and commit it."""
         connection = self._connection
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._begin()
+            finally:
+                with self._mutex:
+                    batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
             if not self._run_together(batch):
                 connection.execute("ROLLBACK")
-                connection.execute("BEGIN IMMEDIATE")
+                self._begin()
                 for waiting in batch:
                     self._run_apart(waiting)
             connection.execute("COMMIT")
@@ -110,6 +124,33 @@ class GroupCommit:
                 connection.execute("ROLLBACK")
             if not isinstance(error, Exception):
                 raise
+
+    def _begin(self) -> None:
+        """Begin a transaction, which may wait for another program; refuse those who are too many to wait meanwhile."""
+        end = None
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                end = end or now + self._busy_seconds - _LOCK_SLICE_SECONDS
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= end:
+                    self._most_waiting = self._usually_waiting
+                    raise
+                self._refuse_most()
+            else:
+                self._most_waiting = self._usually_waiting
+                return
+
+    def _refuse_most(self) -> None:
+        with self._mutex:
+            self._most_waiting = min(_MOST_BEHIND_A_LOCK, self._usually_waiting)
+            refused = [self._queue.pop() for _ in range(len(self._queue) - self._most_waiting)]
+        for waiting in refused:
+            waiting.error = ServiceError(
+                "storage_busy", "Another program has locked the organization's file.", headers={"Retry-After": "1"}
+            )
+            waiting.wake.release()
 
     def _run_together(self, batch: list[_Waiting]) -> bool:
         """Run all units without savepoints, which most batches do not need; False when one failed."""

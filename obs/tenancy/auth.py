@@ -2,7 +2,7 @@
 
 import functools
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -70,7 +70,7 @@ def requires(scope: str) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         @functools.wraps(view)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            g.caller = _authenticate(scope)
+            g.caller = authenticate(tenancy(), request.environ, scope)
             return view(*args, **kwargs)
 
         # What flask-smorest's Blueprint.doc would note; the scope is shown in the description of the operation.
@@ -87,10 +87,12 @@ def requires(scope: str) -> Callable[[View], View]:
     return decorate
 
 
-def _authenticate(scope: str) -> Caller:
-    context = tenancy()
+def authenticate(context: Tenancy, environ: Mapping[str, Any], scope: str) -> Caller:
+    """Who sent the request of that WSGI environment.
+
+    Raises ServiceError: 401 without a valid key, 403 where it is of another organization or lacks `scope`.
+    """
     now_ms = context.clock()
-    environ = request.environ
     key = environ.get("HTTP_X_API_KEY")
     if not key:
         raise ServiceError(

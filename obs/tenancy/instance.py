@@ -1,5 +1,6 @@
 """Opening an instance: the folder, the control file and, on the very first start, the first organization."""
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import migrations.control
 import migrations.tenant
+from obs.errors import ServiceError
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
 from obs.storage.file import DatabaseFile
+from obs.storage.folders import make_folder
 from obs.storage.migrate import migrate
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
@@ -17,6 +20,7 @@ from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
 from obs.times import DAY_MS
 
+_log = logging.getLogger(__name__)
 FIRST_ORG = "default"
 SIGN_IN_LINK_MS = DAY_MS
 
@@ -46,10 +50,12 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     `clock` gives milliseconds since the epoch. Raises ServiceError for a control file that cannot be used, ConfigError
     for a setting that cannot.
     """
+    make_folder(folder, 0o700)
     tenants = folder / "tenants"
-    tenants.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
+    control_path.touch(mode=0o600)  # the folder may be one that others may read
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
         control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting
@@ -85,7 +91,7 @@ def make_first_organization(tenancy: Tenancy) -> FirstStart | None:
         tenancy.databases.create(FIRST_ORG)
         added = store.add_key(db, FIRST_ORG, "first key", ("admin",), None, now_ms)
         assert added is not None
-        store.add_sign_in_link(db, FIRST_ORG, token, now_ms + SIGN_IN_LINK_MS)
+        store.add_sign_in_link(db, FIRST_ORG, token, now_ms + SIGN_IN_LINK_MS, now_ms)
         return FirstStart(FIRST_ORG, added[1], token)
 
     return tenancy.control.write(unit)
@@ -126,14 +132,17 @@ def delete_organization(tenancy: Tenancy, org: str) -> bool:
 def new_sign_in_token(tenancy: Tenancy, org: str) -> str:
     """A token with which a person may sign in once, within SIGN_IN_LINK_MS, as an admin of `org`."""
     token = secrets.token_urlsafe(24)
-    expires_at = tenancy.clock() + SIGN_IN_LINK_MS
-    tenancy.control.write(lambda db: store.add_sign_in_link(db, org, token, expires_at))
+    now_ms = tenancy.clock()
+    tenancy.control.write(lambda db: store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms))
     return token
 
 
 def close(tenancy: Tenancy) -> None:
     """Write down what is only in memory and close all files."""
-    tenancy.keyring.flush_last_used()
+    try:
+        tenancy.keyring.flush_last_used()
+    except ServiceError as error:
+        _log.warning("the last use of keys is not written down: %s", error.message)
     tenancy.keyring.close()
     tenancy.databases.close()
     tenancy.control.close()

@@ -1,17 +1,20 @@
 """Who a key belongs to, from memory: a request never waits for the control file."""
 
+import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from obs.errors import ServiceError
 from obs.storage.connection import explained, open_reader
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys, store
 from obs.tenancy.store import Credential
 
 _LOOK_EVERY_SECONDS = 0.25
+_log = logging.getLogger(__name__)
 
 
 class KeyRing:
@@ -37,6 +40,7 @@ class KeyRing:
         self._by_id: dict[int, Credential] = {}
         self._organizations: dict[str, int] = {}
         self._last_used: dict[int, int] = {}
+        self._trouble: str | None = None
 
     def find(self, key: str, now_ms: int) -> Credential | None:
         """What `key` stands for; None if it is unknown, revoked or expired."""
@@ -102,10 +106,22 @@ class KeyRing:
             with explained():
                 if self._probe is None:
                     self._probe = open_reader(self._control.path, busy_seconds=5)
+                    self._data_version = -1  # each connection counts for itself
                 data_version = self._probe.execute("PRAGMA data_version").fetchone()[0]
             if data_version != self._data_version:
                 self._read()
                 self._data_version = data_version
+            self._trouble = None
+        except ServiceError as error:
+            # Heartbeats of keys that are known are taken all the same; /readyz tells.
+            if self._version < 0:
+                raise
+            if self._trouble != error.message:
+                _log.error("%s cannot be read, the keys known so far go on: %s", self._control.path, error.message)
+            self._trouble = error.message
+            if self._probe is not None:
+                self._probe.close()
+                self._probe = None
         finally:
             self._lock.release()
 

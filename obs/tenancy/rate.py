@@ -19,6 +19,11 @@ class PerMinute:
         self._what = what
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
+    def used(self, org: str, most: int) -> int:
+        """How many requests of `org` were counted in the last minute, of which `most` are allowed."""
+        _, remaining = self._limiter.get_window_stats(RateLimitItemPerMinute(most), self._what, org)
+        return most - max(0, remaining)
+
     def take(self, org: str, most: int) -> None:
         """Count one request of `org`, of which `most` are allowed in a minute; within a request.
 
@@ -27,6 +32,10 @@ class PerMinute:
         item = RateLimitItemPerMinute(most)
         allowed = self._limiter.hit(item, self._what, org)
         reset, remaining = self._limiter.get_window_stats(item, self._what, org)
+        if reset - time.time() > item.get_expiry() + 1:  # the clock was set back: all would be refused until then
+            self._limiter.storage.reset()
+            allowed = self._limiter.hit(item, self._what, org)
+            reset, remaining = self._limiter.get_window_stats(item, self._what, org)
         seconds = max(1, math.ceil(reset - time.time()))
         headers = {
             "RateLimit-Limit": str(most),

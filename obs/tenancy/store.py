@@ -123,8 +123,12 @@ def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
     )
 
 
-def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: int) -> None:
-    """Keep a one-time token (only its SHA-256) with which a person may sign in as an admin of `org`."""
+def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: int, now_ms: int) -> None:
+    """Keep a one-time token (only its SHA-256) with which a person may sign in as an admin of `org`.
+
+    Those that have expired unused are deleted.
+    """
+    db.execute("DELETE FROM sign_in_links WHERE expires_at <= ?", (now_ms,))
     db.execute(
         "INSERT INTO sign_in_links (sha256, organization_id, expires_at) "
         "SELECT ?, id, ? FROM organizations WHERE slug = ?",

@@ -1,10 +1,14 @@
 """Durations, intervals and bars as a person reads them."""
 
+from datetime import date
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
 import pytest
 
-from obs.dashboard import bars, calendar, wording
+from obs.dashboard import bars, calendar, missed, wording
 from obs.dashboard.bars import Bar
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
 
 
 @pytest.mark.parametrize(
@@ -59,37 +63,97 @@ def test_sizes(count: int, words: str) -> None:
 
 def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
     runs = (Bar(0, "success", 1000), Bar(DAY_MS, "failed", 2000), Bar(2 * DAY_MS, "lost", None))
-    drawn = str(bars.draw(runs, DAY_MS))
-    assert 'class="bar-success" d="M165 24V13"' in drawn
-    assert 'class="bar-failed" d="M171 24V2"' in drawn
-    assert 'class="bar-foot" d="M171 26v3M177 26v3"' in drawn
+    drawn = str(bars.draw(runs))
+    assert 'class="bar-success" d="M27 9V5h1V9"' in drawn
+    assert 'class="bar-failed" d="M28 11V0h1V11"' in drawn
+    assert 'class="bar-lost" d="M29 11V5h1V11"' in drawn
     assert "Last 3 runs: 1 success, 1 failed, 1 lost" in drawn
 
 
-def test_a_weekend_is_no_gap() -> None:
-    weekdays = tuple(Bar(day * DAY_MS, "success", 1000) for day in range(30) if day % 7 < 5)
-    assert "did not come" not in str(bars.draw(weekdays, DAY_MS))
+def test_runs_of_one_length_are_one_step_and_gaps_are_drawn_before_the_run_that_came() -> None:
+    runs = tuple(Bar(day * DAY_MS, "success", 1000) for day in range(4))
+    drawn = str(bars.draw(runs, (0, 0, 1, 0, 2)))
+    assert 'class="bar-success" d="M23 9V0h2V9M26 9V0h2V9"' in drawn
+    assert 'class="bar-gap" d="M25 9V8h1V9M28 9V8h2V9"' in drawn
+    assert "Last 4 runs: 4 success; 3 did not come" in drawn
+
+
+WEEKDAYS = missed.Due("0 2 * * 1-5", "UTC", DAY_MS)
+
+
+def at_two(*days: int) -> tuple[int, ...]:
+    """Moments a little after 02:00 on days since a Monday."""
+    return tuple((20_003 + day) * DAY_MS + 2 * HOUR_MS + 5 * SECOND_MS for day in days)
+
+
+@pytest.mark.parametrize(
+    ("starts", "due", "counts"),
+    [
+        (at_two(0, 1, 2, 3, 4, 7, 8), WEEKDAYS, (0, 0, 0, 0, 0, 0, 0)),
+        (at_two(0, 1, 3, 4, 8), WEEKDAYS, (0, 0, 1, 0, 1)),
+        (at_two(0, 4), WEEKDAYS, (0, 3)),
+        (at_two(0, 1, 2, 5), missed.Due("", "UTC", DAY_MS), (0, 0, 0, 2)),
+        ((), WEEKDAYS, ()),
+        (at_two(0), WEEKDAYS, (0,)),
+        # It ran once a week before it ran each weekday: nothing was missed then.
+        (at_two(-63, -56, -49, -42, -35, -28, -21, -14, -7, 0), WEEKDAYS, (0,) * 10),
+    ],
+)
+def test_what_did_not_come_is_counted_by_what_was_due(
+    starts: tuple[int, ...], due: missed.Due, counts: tuple[int, ...]
+) -> None:
+    assert missed.before_each(starts, due) == counts
+
+
+def test_what_is_due_since_the_last_run_is_counted_too() -> None:
+    (friday,) = at_two(4)
+    assert missed.since(friday, friday + 4 * DAY_MS, WEEKDAYS) == 2
+    assert missed.since(friday, friday + 3 * DAY_MS, missed.Due("", "UTC", HOUR_MS)) == 72
+    assert missed.since(friday, friday + MINUTE_MS, missed.Due("", "UTC", HOUR_MS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("summary", "words"),
+    [
+        ("Every day at 00:12, 06:12, 12:12 and 18:12", "Every day 4 times, 00:12 to 18:12"),
+        ("Weekdays at 08:30 and 12:30", "Weekdays at 08:30 and 12:30"),
+        ("Every hour at :07", "Every hour at :07"),
+    ],
+)
+def test_many_times_of_a_day_are_told_by_their_number(summary: str, words: str) -> None:
+    assert wording.brief(summary) == words
+
+
+UTC = ZoneInfo("UTC")
+FRIDAY = date(2024, 10, 4).toordinal()
 
 
 def test_a_day_of_the_calendar_shows_its_loudest_outcome() -> None:
-    drawn = str(calendar.draw({20_000: {"success": 3, "failed": 1}}, {}, 19_990 * DAY_MS, 20_001 * DAY_MS))
+    drawn = str(calendar.draw({FRIDAY: {"success": 3, "failed": 1}}, {}, FRIDAY - 10, FRIDAY + 1))
     assert "<title>Fri 04 Oct 2024: 1 failed, 3 success</title>" in drawn
     assert "runs on 1, failed or lost runs on 1" in drawn
 
 
 def test_the_calendar_tells_a_day_whose_runs_did_not_come_from_one_without_any_due() -> None:
-    now_ms = 20_000 * DAY_MS + 12 * HOUR_MS  # a Friday
-    due = calendar.due_by_day("0 2 * * 1-5", "Europe/Berlin", now_ms - 14 * DAY_MS, now_ms)
-    assert due == {day: 1 for day in range(19_987, 20_001) if day % 7 not in (2, 3)}
-    came = {day: {"success": 1} for day in due if day != 19_998}
-    drawn = str(calendar.draw(came, due, 19_990 * DAY_MS, now_ms))
+    now_ms = 20_000 * DAY_MS + 12 * HOUR_MS  # the same Friday
+    due = calendar.due_by_day("0 2 * * 1-5", "Europe/Berlin", now_ms - 14 * DAY_MS, now_ms, UTC)
+    assert due == {day: 1 for day in range(FRIDAY - 13, FRIDAY + 1) if date.fromordinal(day).weekday() < 5}
+    came = {day: {"success": 1} for day in due if day != FRIDAY - 2}
+    drawn = str(calendar.draw(came, due, FRIDAY - 10, FRIDAY))
     assert "<title>Wed 02 Oct 2024: no runs; 1 due</title>" in drawn
     assert drawn.count("day-missed") == 1
     assert "none although due on 1" in drawn
 
 
 def test_a_run_at_midnight_that_comes_a_moment_later_is_not_missed() -> None:
-    now_ms = 20_000 * DAY_MS + 12 * HOUR_MS
-    due = dict.fromkeys(range(19990, 20000), 1)
+    due = dict.fromkeys(range(FRIDAY - 10, FRIDAY), 1)
     came = {day + 1: {"success": 1} for day in due}
-    assert "day-missed" not in str(calendar.draw(came, due, 19_990 * DAY_MS, now_ms))
+    assert "day-missed" not in str(calendar.draw(came, due, FRIDAY - 10, FRIDAY))
+
+
+def test_the_days_of_a_zone_follow_its_clock_changes() -> None:
+    now_ms = parse_iso("2026-10-26T12:00:00Z")
+    days = list(calendar.days(now_ms, ZoneInfo("Europe/Berlin")).values())
+    assert len(days) == calendar.DAYS
+    assert [earlier[1] == later[0] for earlier, later in pairwise(days)] == [True] * (calendar.DAYS - 1)
+    assert days[-2] == (parse_iso("2026-10-24T22:00:00Z"), parse_iso("2026-10-25T23:00:00Z"))  # 25 hours

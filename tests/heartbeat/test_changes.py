@@ -61,6 +61,19 @@ def test_a_pinned_job_is_overdue_after_its_grace(by_path: Sender, admin: KeyClie
     assert _read(admin)["status"] == "overdue"
 
 
+def test_a_job_that_is_never_overdue_is_not_new_for_ever(
+    by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep
+) -> None:
+    by_path("ping")
+    sweep()
+    assert _read(admin)["status"] == "new"
+    admin.patch(JOB, json={"pin": {"never": True}})
+    sweep()
+    clock.advance(days=400)
+    sweep()
+    assert (_read(admin)["status"], _read(admin)["overdue"]) == ("ok", False)
+
+
 def test_unpinning_gives_the_job_back_to_the_learner(by_path: Sender, admin: KeyClient, sweep: Sweep) -> None:
     by_path("ping")
     admin.patch(JOB, json={"pin": {"interval_seconds": 600}})

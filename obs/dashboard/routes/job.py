@@ -1,17 +1,19 @@
 """One job: what was learned of it and how its runs went; and one run with its timeline."""
 
+from zoneinfo import ZoneInfo
+
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.alerts import store as alert_store
-from obs.dashboard import calendar, charts, marks, store
+from obs.dashboard import calendar, charts, marks, store, zones
 from obs.dashboard.viewer import viewer
 from obs.errors import ServiceError
 from obs.heartbeat.store import jobs as job_store
 from obs.times import DAY_MS, HOUR_MS
 
 blp = Blueprint("job", __name__, url_prefix="/job")
-_RUNS_SHOWN = 50
+_RUNS_SHOWN = 25
 _LOOSE_SHOWN = 20
 _TROUBLES_SHOWN = 10
 _POINTS = 600
@@ -25,6 +27,10 @@ def page() -> ResponseReturnValue:
     span = request.args.get("range", "")
     span = span if span in _RANGES else "30d"
     start = looking.now_ms - _RANGES[span] * DAY_MS
+    of_viewer = zones.of_viewer()
+    zone = of_viewer or ZoneInfo("UTC")
+    days = calendar.days(looking.now_ms, zone)
+    today = max(days)
     with looking.read() as db:
         job, job_id = job_store.job(db, name, looking.now_ms), job_store.job_id(db, name)
         if job is None or job_id is None:
@@ -32,10 +38,10 @@ def page() -> ResponseReturnValue:
         runs = job_store.runs_of(db, job_id, before=_before(), limit=_RUNS_SHOWN + 1)
         loose = job_store.loose_events(db, job_id, _LOOSE_SHOWN)
         points = store.points(db, job_id, start, looking.now_ms, _POINTS)
-        laid_over = marks.between(db, start, looking.now_ms, looking.now_ms)
+        laid_over = marks.for_job(db, start, looking.now_ms, looking.now_ms, job.name)
         troubles = alert_store.incidents(db, limit=_TROUBLES_SHOWN, job_id=job_id)
-        days = store.outcomes_by_day(db, job_id, (looking.now_ms // DAY_MS - calendar.DAYS + 1) * DAY_MS)
-    first_ms = min(job.created_at, *(day * DAY_MS for day in days), looking.now_ms)
+        outcomes = store.outcomes_by_day(db, job_id, days)
+    first_day = min(calendar.day_of(job.created_at, zone), *outcomes, today)
     return render_template(
         "job/page.html",
         job=job,
@@ -46,7 +52,9 @@ def page() -> ResponseReturnValue:
         span=span,
         ranges=_RANGES,
         spec=charts.durations(points, laid_over, start, looking.now_ms) if points else None,
-        calendar=calendar.draw(days, _due(job, looking.now_ms), first_ms, looking.now_ms),
+        calendar=calendar.draw(outcomes, _due(job, looking.now_ms, zone), first_day, today),
+        zone=zone.key,
+        zone_is_known=of_viewer is not None,
     )
 
 
@@ -61,11 +69,11 @@ def run_page(number: int) -> ResponseReturnValue:
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else looking.now_ms
-        beside = marks.between(db, run.started_at, end, looking.now_ms)
+        beside = marks.for_job(db, run.started_at, end, looking.now_ms, run.job)
     return render_template(
         "job/run.html",
         run=run,
-        timeline=timeline,
+        events=timeline,
         before=before,
         after=after,
         beside=beside,
@@ -73,13 +81,13 @@ def run_page(number: int) -> ResponseReturnValue:
     )
 
 
-def _due(job: job_store.Job, now_ms: int) -> dict[int, int]:
+def _due(job: job_store.Job, now_ms: int, viewers_zone: ZoneInfo) -> dict[int, int]:
     """How many runs were due on each day of the calendar; nothing where no cron line says so, or too many do."""
     said = job.pin or job.learned or {}
     cron, zone = said.get("cron"), said.get("timezone") or said.get("zone")
     if not cron or not zone or (job.expected_interval_ms or 0) < HOUR_MS:
         return {}
-    return calendar.due_by_day(cron, zone, now_ms - calendar.DAYS * DAY_MS, now_ms)
+    return calendar.due_by_day(cron, zone, now_ms - calendar.DAYS * DAY_MS, now_ms, viewers_zone)
 
 
 def _before() -> tuple[int, int] | None:

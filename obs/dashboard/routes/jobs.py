@@ -1,5 +1,6 @@
 """The overview of all jobs, the start page."""
 
+import json
 from typing import Any
 
 from flask import Blueprint, Response, get_template_attribute, jsonify, render_template, request
@@ -17,6 +18,7 @@ from obs.tenancy.keys import DEFAULT_SCOPES
 
 blp = Blueprint("jobs", __name__)
 _MOST_JOBS = 100_000
+_MOST_BYTES = 22_000  # of rows; with their order and the counts an answer stays below 30 KB
 
 
 @blp.get("/")
@@ -26,27 +28,36 @@ def page() -> ResponseReturnValue:
     seen = _overview(looking)
     if not seen.total:
         return render_template("jobs/empty.html", ingest_url=tenancy().ingest.url(looking.org))
-    return render_template("jobs/page.html", seen=seen, columns=_COLUMNS, draw=bars.draw)
+    return render_template("jobs/page.html", seen=seen, columns=_COLUMNS)
 
 
 @blp.get("/jobs/changes")
 def changes() -> Response:
-    """What differs from the page that the browser holds: of its rows it sends id and version in X-Have."""
-    looking = viewer()
+    """What differs from the page that the browser holds: of its rows it sends id and version in X-Have.
+
+    Where that is much, the answer is a part of it and says that there is more.
+    """
+    looking, bytes_left = viewer(), _MOST_BYTES
     seen = _overview(looking)
     held = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
     now = {str(row.id): row for row in seen.rows}
     draw_row = get_template_attribute("jobs/table.html", "job_row")
-    answer: dict[str, Any] = {
-        "rows": {
-            number: draw_row(row, looking.now_ms, bars.draw)
-            for number, row in now.items()
-            if held.get(number) != row.version
-        }
-    }
-    if list(now) != list(held):
-        answer["order"] = list(now)
-    if answer["rows"] or "order" in answer:
+    rows: dict[str, str] = {}
+    differing = [number for number, row in now.items() if held.get(number) != row.version]
+    for number in differing:
+        rows[number] = draw_row(now[number], looking.now_ms)
+        bytes_left -= len(json.dumps(rows[number]))
+        if bytes_left < 0:
+            if len(rows) > 1:
+                del rows[number]
+            break
+    answer: dict[str, Any] = {"rows": rows}
+    order = [number for number in now if number in held or number in rows]
+    if order != list(held):
+        answer["order"] = order
+    if len(rows) < len(differing):
+        answer["more"] = True
+    elif rows or "order" in answer:
         answer["summary"] = get_template_attribute("jobs/table.html", "summary")(seen)
         answer["trouble"] = seen.in_trouble
     response = jsonify(answer)

@@ -1,5 +1,6 @@
 """The organization's settings: its ingest address with snippets, its keys, its limits, its file."""
 
+import shutil
 import sqlite3
 import tempfile
 from datetime import UTC, datetime
@@ -9,11 +10,13 @@ from flask import Blueprint, Response, current_app, flash, redirect, render_temp
 from flask.typing import ResponseReturnValue
 
 from obs import times
-from obs.dashboard import snippets
-from obs.dashboard.viewer import admin, viewer
+from obs.dashboard import snippets, usage
+from obs.dashboard import store as page_store
+from obs.dashboard.viewer import Viewer, admin, viewer
 from obs.errors import ServiceError
 from obs.query import store as query_store
 from obs.query.limits import Limits
+from obs.query.routes import RATES
 from obs.storage import backup
 from obs.tenancy import keys, store
 from obs.tenancy.auth import tenancy
@@ -77,6 +80,16 @@ def download() -> Response:
     return answer
 
 
+def _limits(looking: Viewer, limits: Limits) -> list[usage.Row]:
+    queries = current_app.extensions[RATES].used(looking.org, limits.rate_per_minute)
+    path = looking.databases.path(looking.org)
+    with looking.read() as db:
+        jobs, runs, oldest_run_at, annotations = page_store.held(db)
+    written = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
+    held = usage.Held(jobs, runs, oldest_run_at, annotations, written, shutil.disk_usage(path.parent).free)
+    return usage.rows(limits, queries, held, current_app.config["RUN_RETENTION_DAYS"], looking.now_ms)
+
+
 def _page(new_key: str | None = None, problem: str = "") -> str:
     looking = viewer()
     ingest_url = tenancy().ingest.url(looking.org)
@@ -92,9 +105,8 @@ def _page(new_key: str | None = None, problem: str = "") -> str:
         scopes=keys.SCOPES,
         default_scopes=keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
-        limits=limits,
-        retention_days=current_app.config["RUN_RETENTION_DAYS"],
-        file_bytes=looking.databases.path(looking.org).stat().st_size,
+        limits=_limits(looking, limits),
+        file_bytes=looking.databases.size(looking.org),
         new_key=new_key,
         problem=problem,
     )

@@ -38,26 +38,30 @@ function apply(answer) {
   }
   if (answer.summary && answer.summary !== summary) { /* unchanged counts are not read out again */
     summary = answer.summary;
-    document.getElementById("summary").innerHTML = answer.summary;
+    const place = document.getElementById("summary");
+    const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    place.innerHTML = answer.summary;
+    if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
     document.title = document.title.replace(/^(\(\d+\) )?/, answer.trouble ? `(${answer.trouble}) ` : "");
   }
 }
 
 async function refresh() {
-  if (document.hidden) return;
+  if (document.hidden) return false;
   const place = table || awaiting;
-  const have = table ? [...table.tBodies[0].rows].map((row) => `${row.id.slice(4)}:${row.dataset.version}`).join() : "";
+  const have = table ? [...table.tBodies[0].rows].map((row) => `${row.id.slice(4)}:${row.dataset.v}`).join() : "";
   const response = await fetch(place.dataset.changes, { headers: { "X-Have": have }, redirect: "manual" });
   if (response.type === "opaqueredirect") location.reload();
-  if (!response.ok) return;
+  if (!response.ok) return false;
   const answer = await response.json();
   if (table) apply(answer);
   else if (answer.order) location.replace(awaiting.dataset.page);
+  return Boolean(table && answer.more);
 }
 
 async function keepCurrent() {
   try {
-    await refresh();
+    while (await refresh());
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; /* the service is out of reach: try again */
   } finally {

@@ -15,11 +15,13 @@ function relative(moment, now) {
 }
 
 function sayTimes(root, now = new Date()) {
+  for (const place of root.querySelectorAll(".ago")) {
+    const text = relative(new Date(place.title.replace(" ", "T").replace(" UTC", "Z")), now);
+    if (place.textContent !== text) place.textContent = text;
+  }
   for (const place of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(place.dateTime);
-    if ("relative" in place.dataset) {
-      place.textContent = relative(moment, now);
-    } else if (!place.dataset.said) {
+    if (!place.dataset.said) {
       const precise = "precise" in place.dataset;
       const format = precise ? toTheSecond : moment.getFullYear() === now.getFullYear() ? sameYear : otherYear;
       place.textContent = format.format(moment);
@@ -28,6 +30,9 @@ function sayTimes(root, now = new Date()) {
   }
 }
 
+/* The server is told the zone, for what it counts by days. */
+document.cookie = `obs_zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}; path=/; max-age=31536000; SameSite=Lax`;
+
 sayTimes(document);
 setInterval(() => sayTimes(document), 5000);
 
@@ -35,16 +40,16 @@ setInterval(() => sayTimes(document), 5000);
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  const text = button.parentElement.querySelector("code").textContent;
+  const code = button.closest(".snippet").querySelector("code");
+  for (const other of document.querySelectorAll("[data-copy]")) other.firstChild.data = "Copy";
   try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    await navigator.clipboard.writeText(code.textContent);
+    button.firstChild.data = "Copied";
   } catch {
     /* Without https a page may not write to the clipboard: select the text, so that one key copies it. */
-    getSelection().selectAllChildren(button.parentElement.querySelector("code"));
-    button.textContent = "Selected";
+    getSelection().selectAllChildren(code);
+    button.firstChild.data = "Selected";
   }
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
 });
 
 /* Filters are applied as soon as they are chosen. */

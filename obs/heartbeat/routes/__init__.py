@@ -2,6 +2,8 @@
 
 from werkzeug.routing import BaseConverter
 
+from obs.heartbeat.schemas import JOB_NAME
+
 
 class JobNameConverter(BaseConverter):
     """A job's name in a path: anything, slashes and an empty text too; what is no name is refused with its reason."""
@@ -9,3 +11,4 @@ class JobNameConverter(BaseConverter):
     regex = "(?s:.*?)"
     part_isolating = False
     weight = 300
+    openapi = {"type": "string", **JOB_NAME}  # noqa: RUF012

@@ -1,7 +1,5 @@
-"""Taking heartbeats, in both path forms. The hot path: plain views, no schema is run."""
+"""Taking heartbeats, in both path forms: plain views, no schema is run. The usual ones do not come here: see `lane`."""
 
-import json
-from functools import partial
 from typing import Any, cast
 
 from flask import Response, current_app, request
@@ -9,11 +7,10 @@ from flask import Response, current_app, request
 from obs.api import Blueprint
 from obs.errors import ServiceError
 from obs.heartbeat import reading, schemas
-from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
-from obs.heartbeat.store.record import record
+from obs.heartbeat.intake import ANSWER_HEADERS, SCOPE, Intake
+from obs.heartbeat.runs import Kind
 from obs.heartbeat.sweep import Watch
-from obs.tenancy.auth import Caller, caller, requires
-from obs.times import DAY_MS, format_ms
+from obs.tenancy.auth import caller, requires
 
 EXTENSION = "obs.heartbeat"
 blp = Blueprint(
@@ -24,7 +21,12 @@ blp = Blueprint(
 )
 
 _HEADERS = [
-    {"in": "header", "name": name, "schema": {"type": "string", "maxLength": 200}, "description": help_text}
+    {
+        "in": "header",
+        "name": name,
+        "schema": {"type": "string", "maxLength": reading.LONGEST_HEADER},
+        "description": help_text,
+    }
     for name, help_text in (
         ("X-Platform-Host", "The host the job runs on."),
         ("X-Platform-Service", "The service the job belongs to."),
@@ -33,10 +35,16 @@ _HEADERS = [
     )
 ]
 _QUERY = {
-    "run_id": ({"type": "string", "maxLength": 64}, "The client's own id of the run."),
+    "run_id": (
+        {"type": "string", "minLength": 1, "maxLength": reading.LONGEST_RUN_ID},
+        "The client's own id of the run.",
+    ),
     "time": ({"type": "string", "format": "date-time"}, "When it happened, if not now."),
-    "status": ({"type": "string", "enum": ["ok", "success", "fail", "failed", "error"]}, "How the run went."),
-    "exit_code": ({"type": "integer", "minimum": 0, "maximum": 255}, "Without a status, other than 0 is a failure."),
+    "status": ({"type": "string", "enum": list(reading.OUTCOMES)}, "How the run went."),
+    "exit_code": (
+        {"type": "integer", "minimum": 0, "maximum": reading.MOST_EXIT_CODE},
+        "Without a status, other than 0 is a failure.",
+    ),
     "duration_ms": (
         {"type": "integer", "minimum": 0, "maximum": reading.MOST_DURATION_MS},
         "Milliseconds; without it, the time since the start.",
@@ -44,7 +52,15 @@ _QUERY = {
 }
 
 
-def _documented(kind: Kind, *, in_path: bool) -> Any:
+_BODIES = {
+    Kind.START: schemas.HeartbeatSchema,
+    Kind.LOG: schemas.LogSchema,
+    Kind.END: schemas.EndSchema,
+    Kind.PING: schemas.HeartbeatSchema,
+}
+
+
+def _documented(kind: Kind, *, in_path: bool, with_body: bool = True) -> Any:
     """What the OpenAPI document says of a heartbeat, which flask-smorest cannot read off a plain view."""
     end_only = () if kind is Kind.END else ("status", "exit_code", "duration_ms")
     doc: dict[str, Any] = {
@@ -79,16 +95,15 @@ def _documented(kind: Kind, *, in_path: bool) -> Any:
         },
     }
     if not in_path:
-        schema = schemas.EndSchema if kind is Kind.END else schemas.HeartbeatSchema
-        doc["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    else:
+        doc["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[kind]}}}
+    elif with_body:
         text = {"schema": {"type": "string", "maxLength": reading.MOST_MESSAGE_BYTES}, "example": "copied 412 files"}
         doc["requestBody"] = {"required": False, "content": {"text/plain": text}}
     return blp.doc(**doc)
 
 
 @blp.route("/<job_name:job_name>/start", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.START, in_path=True)
 def start_by_path(job_name: str) -> Response:
     """A run begins"""
@@ -96,7 +111,7 @@ def start_by_path(job_name: str) -> Response:
 
 
 @blp.route("/<job_name:job_name>/log", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.LOG, in_path=True)
 def log_by_path(job_name: str) -> Response:
     """A message of the run; the body is its text, at most 10 KB"""
@@ -104,7 +119,7 @@ def log_by_path(job_name: str) -> Response:
 
 
 @blp.route("/<job_name:job_name>/end", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.END, in_path=True)
 def end_by_path(job_name: str) -> Response:
     """A run is over"""
@@ -112,7 +127,7 @@ def end_by_path(job_name: str) -> Response:
 
 
 @blp.route("/<job_name:job_name>/ping", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.PING, in_path=True)
 def ping_by_path(job_name: str) -> Response:
     """It ran: a whole run in one call, or a sign of life of the open run"""
@@ -120,8 +135,8 @@ def ping_by_path(job_name: str) -> Response:
 
 
 @blp.route("/<job_name:job_name>/ping", methods=["GET"])
-@requires("heartbeat:write")
-@_documented(Kind.PING, in_path=True)
+@requires(SCOPE)
+@_documented(Kind.PING, in_path=True, with_body=False)
 def ping_by_get(job_name: str) -> Response:
     """The same as POST, for clients that can only GET"""
     if request.method == "HEAD":
@@ -132,7 +147,7 @@ def ping_by_get(job_name: str) -> Response:
 
 
 @blp.route("/start", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.START, in_path=False)
 def start_by_body() -> Response:
     """A run begins"""
@@ -140,7 +155,7 @@ def start_by_body() -> Response:
 
 
 @blp.route("/log", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.LOG, in_path=False)
 def log_by_body() -> Response:
     """A message of the run"""
@@ -148,7 +163,7 @@ def log_by_body() -> Response:
 
 
 @blp.route("/end", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.END, in_path=False)
 def end_by_body() -> Response:
     """A run is over"""
@@ -156,7 +171,7 @@ def end_by_body() -> Response:
 
 
 @blp.route("/ping", methods=["POST"])
-@requires("heartbeat:write")
+@requires(SCOPE)
 @_documented(Kind.PING, in_path=False)
 def ping_by_body() -> Response:
     """It ran: a whole run in one call, or a sign of life of the open run"""
@@ -164,43 +179,25 @@ def ping_by_body() -> Response:
 
 
 def _by_path(kind: Kind, job_name: str) -> Response:
-    sender, current = caller(), request._get_current_object()  # type: ignore[attr-defined]
-    name, heartbeat = reading.from_path(current, kind, job_name, sender.now_ms, _oldest_ms(sender.now_ms))
-    return _record(sender, name, heartbeat, current.environ)
+    if (request.content_length or 0) > reading.MOST_MESSAGE_BYTES:
+        raise reading.too_large(request.content_length or 0)
+    return _taken(kind, job_name)
 
 
 def _by_body(kind: Kind) -> Response:
-    sender = caller()
-    name, heartbeat = reading.from_body(kind, sender.now_ms, _oldest_ms(sender.now_ms))
-    return _record(sender, name, heartbeat, request.environ)
+    return _taken(kind, None)
 
 
-def _oldest_ms(now_ms: int) -> int:
-    return now_ms - int(current_app.config["RUN_RETENTION_DAYS"]) * DAY_MS
+def _taken(kind: Kind, job_name: str | None) -> Response:
+    answer = intake().take(caller(), request.environ, request.get_data(cache=False), kind, job_name)
+    return Response(answer, 200, ANSWER_HEADERS)
 
 
-def _record(sender: Caller, name: str, heartbeat: Heartbeat, environ: dict[str, Any]) -> Response:
-    recorded = sender.write(
-        partial(
-            record,
-            name=name,
-            heartbeat=heartbeat,
-            attribution=reading.attribution(environ),
-            idempotency_key=reading.idempotency_key(environ),
-            now_ms=sender.now_ms,
-        )
-    )
-    watch().note(sender.org)
-    answer = {
-        "job": name,
-        "event": KINDS[heartbeat.kind],
-        "run_id": recorded.run_id,
-        "run_status": None if recorded.run_status is None else STATUSES[recorded.run_status],
-        "time": format_ms(recorded.time),
-    }
-    return Response(json.dumps(answer), 200, {"Cache-Control": "no-store"}, content_type="application/json")
+def intake() -> Intake:
+    """What takes heartbeats in the running application."""
+    return cast("Intake", current_app.extensions[EXTENSION])
 
 
 def watch() -> Watch:
     """Where the sweep is told that a heartbeat has come."""
-    return cast("Watch", current_app.extensions[EXTENSION])
+    return intake().watch

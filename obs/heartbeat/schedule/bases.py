@@ -54,6 +54,11 @@ class Lattice:
     def all_hours(self) -> bool:
         return len(self.open) == 24
 
+    @property
+    def spacing(self) -> float:
+        """Seconds from a slot to the next where they lie closest."""
+        return min(later - slot for slot, later in pairwise([*self.slots, self.slots[0] + self.period]))
+
     def second(self, place: int) -> float:
         """The second of the day of the day's slot at this place."""
         return self.open[place // len(self.slots)] * self.period + self.slots[place % len(self.slots)]

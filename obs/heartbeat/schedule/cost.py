@@ -9,6 +9,8 @@ rate for them is cheaper and is used.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import sub
+from typing import cast
 
 from obs.heartbeat.schedule.heartbeats import median
 
@@ -63,6 +65,11 @@ def account(
 
     `ranks` are the places of the slots in the sequence of all slots, None for a heartbeat in no slot.
     """
+    if None not in ranks:
+        steps = list(map(sub, cast("Sequence[int]", ranks[1:]), cast("Sequence[int]", ranks)))
+        stray = any(cost >= OUTLIER_BITS and residual < 0 for residual, cost in zip(residuals, bits, strict=True))
+        if min(steps, default=1) > 0 and not stray:
+            return _tidy_account([step - 1 for step in steps], residuals, bits, allowance)
     kept: list[float] = []
     skips: list[int] = []
     each: list[float] = []
@@ -93,9 +100,26 @@ def account(
             previous, held = rank, cost
         if more > allowance:
             return None
-    present, missed, habit = _miss_bits(skips)
-    for skip, at in zip(skips, filled_at, strict=True):
-        each[at] += missed(skip) if skip else present
+    return _settled(skips, filled_at, each, fit, kept)
+
+
+def _tidy_account(
+    skips: list[int], residuals: Sequence[float], bits: Sequence[float], allowance: float
+) -> Account | None:
+    """The account where each heartbeat is the only run of its slot."""
+    if sum(map(int.bit_length, skips)) > allowance:
+        return None
+    fit = sum(cost < OUTLIER_BITS for cost in bits)
+    return _settled(skips, range(1, len(bits)), list(bits), fit, residuals)
+
+
+def _settled(skips: list[int], filled_at: Sequence[int], each: list[float], fit: int, kept: Sequence[float]) -> Account:
+    """The account with the cost of the silent slots added to the heartbeats that came after them."""
+    habit = False
+    if any(skips):
+        present, missed, habit = _miss_bits(skips)
+        for skip, at in zip(skips, filled_at, strict=True):
+            each[at] += missed(skip) if skip else present
     total = sum(each) + (_HABIT_BITS if habit else 0.0)
     return Account(total, fit, tuple(kept), tuple(skips), habit, tuple(each))
 

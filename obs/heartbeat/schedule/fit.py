@@ -8,7 +8,7 @@ from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 1  # of the method; a fit of another version is learned anew
+VERSION = 2  # of the method; a fit of another version is learned anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _BASE_BITS = 1.0
 _GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the run before
 _HOPELESS_BITS = 17.0  # 2^-17 is less than decision.NEGLIGIBLE
 _OFFICE_BITS = 1.5  # jobs that keep office hours often keep the working week as well
-_RARE_SKIP = 0.08
+_RARE_SKIP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Hypothesis:
     gate: Gate
     period: float
     prior_bits: float
+
+    @property
+    def spacing(self) -> float:
+        """Seconds from a slot to the next where they lie closest."""
+        return self.period if self.lattice is None else self.lattice.spacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +188,7 @@ def _weigh_draft(draft: _Draft, shares: dict[str, float], best: float, found: li
 
 
 def usual_skip(seen: Account) -> int:
-    """How many silent slots in a row are usual where misses are a habit: more come in under 8 of 100 runs."""
+    """How many silent slots in a row are usual where misses are a habit: more come in under one of ten runs."""
     if not seen.habit:
         return 0
     recent = sorted(seen.skips[-lateness.RECENT :])

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from threading import Lock
 
 from obs.heartbeat.schedule.change import best_of, since_change
@@ -28,6 +29,7 @@ _NEW_JOB = 12  # with fewer heartbeats a single one can still change what is bel
 _MATTERS = 1e-4  # a heartbeat that rules out a hypothesis of more weight makes room for others
 _LOOK_AGAIN = 4  # heartbeats after which a change is looked for again
 _EARLY_SECONDS = 60.0
+_MISSED = 2.0  # a run that is later than this many of the longest gaps seen is not late: it was missed
 _CACHED_FITS = 128
 
 
@@ -71,7 +73,7 @@ def learn(times: Iterable[float], zones: Sequence[str] = ZONES, previous: Fit | 
     # a gap says nothing of the first heartbeat, so that one fits whatever the gap
     fitted = best.account.fit + (best.hypothesis.lattice is None)
     plain = Fit(len(seen), enough, seen[0], seen[-1], standings, fitted=fitted, unchanged_for=looked)
-    return _decide(plain, usual_gap(seen))
+    return _decide(plain, seen)
 
 
 def deadline(times: Iterable[float], zones: Sequence[str] = ZONES) -> float | None:
@@ -103,19 +105,18 @@ def _early(residuals: Sequence[float], bound: float) -> float:
     return max(_EARLY_SECONDS, bound, -3 * min(residuals))
 
 
-def _decide(fit: Fit, usual: float) -> Fit:
-    """The fit with what follows from its standings."""
+def _decide(fit: Fit, seen: Sequence[float]) -> Fit:
+    """The fit of the heartbeats seen, with what follows from its standings."""
     last = fit.last or 0.0
+    usual = usual_gap(seen)
+    missed = _MISSED * max(later - earlier for earlier, later in pairwise(seen))
     lowest = fit.standings[0].bits
-    bounds: dict[tuple[float, ...], float] = {}
     moments, slots = [], []
     for standing in fit.standings:
-        if standing.residuals not in bounds:
-            bounds[standing.residuals] = upper_bound(standing.residuals)
-        bound = bounds[standing.residuals]
+        bound = upper_bound(standing.residuals, standing.hypothesis.spacing)
         slot = next_slot(standing.hypothesis, last, _early(standing.residuals, bound), standing.skip)
         weight = 2.0 ** (lowest - standing.bits)
-        moments.append((slot + bound + SLACK_SECONDS, weight))
+        moments.append((slot + min(bound, missed) + SLACK_SECONDS, weight))
         slots.append((slot, weight))
     expected = slots[0][0]
     lateness = max(0.0, moments[0][0] - expected)
@@ -162,7 +163,7 @@ def _continue(previous: Fit, seen: list[float]) -> Fit | None:
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
     )
-    return _decide(fit, usual_gap(seen))
+    return _decide(fit, seen)
 
 
 def _as_expected(standing: Standing, last: float, came: float) -> float | None:
@@ -171,6 +172,7 @@ def _as_expected(standing: Standing, last: float, came: float) -> float | None:
     if hypothesis.lattice is None:
         residual = came - last - hypothesis.period
         return residual if abs(residual) < hypothesis.period / 2 else None
-    expected = next_slot(hypothesis, last, _early(standing.residuals, upper_bound(standing.residuals)), 0)
+    bound = upper_bound(standing.residuals, hypothesis.spacing)
+    expected = next_slot(hypothesis, last, _early(standing.residuals, bound), 0)
     _, _, residual = filled_slot(hypothesis, came)
     return residual if abs(came - residual - expected) < 1.0 else None

@@ -85,14 +85,22 @@ def _expected(fit: Fit, expected_at: float, deadline_at: float, zone: str) -> st
     expected = local_time(zone, expected_at)
     # rounded up: at the minute that is named, the job is overdue
     overdue = local_time(zone, math.ceil(deadline_at / smallest) * smallest)
-    far = expected - local_time(zone, fit.last or expected_at) > timedelta(days=6)
-    day = "%a %d %b" if far else "%a"
-    when = overdue.strftime(clock if expected.date() == overdue.date() else f"{day} {clock}")
+    last = local_time(zone, fit.last or expected_at)
+    day = _day_format(expected - last)
+    until = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
+    when = overdue.strftime(until)
     text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {when}"
     if deadline_at - expected_at > 2 * (fit.lateness or 0.0):
         return f"{text} because it may be due only then"
     latest = max(fit.standings[0].residuals)
     return f"{text} because starts have been up to {span(latest)} late" if latest >= 1 else text
+
+
+def _day_format(ahead: timedelta) -> str:
+    """How to name a day so that it is told from others: by weekday within the week, by year beyond one."""
+    if ahead <= timedelta(days=6):
+        return "%a"
+    return "%a %d %b" if ahead <= timedelta(days=300) else "%a %d %b %Y"
 
 
 def _schedule(hypothesis: Hypothesis, residuals: tuple[float, ...]) -> str:

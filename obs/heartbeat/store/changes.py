@@ -20,13 +20,17 @@ def rename(db: sqlite3.Connection, job_id: int, name: str) -> None:
 def pin(db: sqlite3.Connection, job_id: int, said: dict[str, Any] | None) -> None:
     """Pin a schedule (as `obs.heartbeat.pins` takes it), or give it back to the learner with None."""
     stored = None if said is None else json.dumps(said)
-    db.execute("UPDATE jobs SET pin = ?, learned_event_id = NULL, overdue_since = NULL WHERE id = ?", (stored, job_id))
+    db.execute(
+        "UPDATE jobs SET pin = ?, learned_event_id = NULL, revision = revision + 1, overdue_since = NULL WHERE id = ?",
+        (stored, job_id),
+    )
 
 
 def pause(db: sqlite3.Connection, job_id: int, now_ms: int, until_ms: int | None) -> None:
     """Pause the job until then, or until it is resumed when None. Times are milliseconds since the epoch."""
     db.execute(
-        "UPDATE jobs SET paused_at = ?, paused_until = ?, learned_event_id = NULL, overdue_since = NULL WHERE id = ?",
+        "UPDATE jobs SET paused_at = ?, paused_until = ?, learned_event_id = NULL, revision = revision + 1,"
+        " overdue_since = NULL WHERE id = ?",
         (now_ms, until_ms, job_id),
     )
 
@@ -34,7 +38,8 @@ def pause(db: sqlite3.Connection, job_id: int, now_ms: int, until_ms: int | None
 def resume(db: sqlite3.Connection, job_id: int, now_ms: int) -> None:
     """Resume the job: a pause that ends now. What was due meanwhile has its whole lateness once more."""
     db.execute(
-        "UPDATE jobs SET paused_until = ?, learned_event_id = NULL WHERE id = ? AND paused_at IS NOT NULL",
+        "UPDATE jobs SET paused_until = ?, learned_event_id = NULL, revision = revision + 1"
+        " WHERE id = ? AND paused_at IS NOT NULL",
         (now_ms, job_id),
     )
 

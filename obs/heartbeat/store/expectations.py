@@ -14,26 +14,47 @@ HISTORY = 256
 
 
 class Changed(NamedTuple):
-    """A job with heartbeats that nothing was learned from yet; `pin` is JSON, `fit` what was learned before."""
+    """A job whose expectation is to be worked out; `pin` is JSON, `fit` what was learned before.
+
+    `anew` is for one without new heartbeats: what is expected of it holds meanwhile.
+    """
 
     job_id: int
     event_id: int
+    learned_event_id: int | None
+    revision: int
+    anew: bool
     pin: str | None
-    fit: Fit | None
     paused_at: int | None
     paused_until: int | None
+    fit: Fit | None
 
 
 def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
-    """Jobs with heartbeats that nothing was learned from yet, the longest waiting first."""
+    """Jobs with heartbeats that nothing was learned from yet, the longest waiting first, then those to learn anew."""
+    # Limited before the join: sorting must not carry the fits of all jobs.
     rows = db.execute(
-        "SELECT id, last_event_id, pin, fits.fit, paused_at, paused_until"
-        " FROM jobs LEFT JOIN fits ON fits.job_id = jobs.id AND fits.version = ?"
-        " WHERE last_event_id IS NOT learned_event_id ORDER BY learned_event_id LIMIT ?",
+        "SELECT found.*, fits.fit FROM ("
+        " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS anew, pin,"
+        " paused_at, paused_until FROM jobs"
+        " WHERE last_event_id IS NOT learned_event_id OR revision <> learned_revision"
+        " ORDER BY anew, learned_event_id LIMIT ?2"
+        ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
+        " ORDER BY anew, learned_event_id",
         (VERSION, limit),
     )
     return [
-        Changed(row[0], row[1], row[2], None if row[3] is None else Fit.from_json(_unpacked(row[3])), row[4], row[5])
+        Changed(
+            job_id=row[0],
+            event_id=row[1],
+            learned_event_id=row[2],
+            revision=row[3],
+            anew=bool(row[4]),
+            pin=row[5],
+            paused_at=row[6],
+            paused_until=row[7],
+            fit=None if row[8] is None else Fit.from_json(_unpacked(row[8])),
+        )
         for row in rows
     ]
 
@@ -48,12 +69,14 @@ def history(db: sqlite3.Connection, job_id: int) -> tuple[list[int], list[int]]:
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> None:
-    """Keep what was learned, unless a heartbeat has come since: then it will be learned anew."""
+    """Keep what was learned, unless a heartbeat or a change has come since: then it will be learned anew."""
     kept = db.execute(
-        "UPDATE jobs SET learned_event_id = last_event_id, expected_interval_ms = ?, next_expected = ?,"
-        " overdue_from = ?, lateness_ms = ?, overrun_after_ms = ?, lost_after_ms = ?,"
-        " too_often_since = CASE WHEN ? THEN coalesce(too_often_since, last_heartbeat_at) END"
-        " WHERE id = ? AND last_event_id = ?",
+        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision,"
+        " expected_interval_ms = ?1, next_expected = ?2,"
+        " overdue_from = ?3, lateness_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
+        " too_often_since = CASE WHEN ?7 IS NULL THEN too_often_since"
+        " WHEN ?7 THEN coalesce(too_often_since, last_heartbeat_at) END"
+        " WHERE id = ?8 AND last_event_id = ?9 AND learned_event_id IS ?10 AND revision = ?11",
         (
             expected.expected_interval_ms,
             expected.next_expected,
@@ -64,6 +87,8 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
             expected.too_often,
             changed.job_id,
             changed.event_id,
+            changed.learned_event_id,
+            changed.revision,
         ),
     )
     if kept.rowcount == 1 and expected.fit is not changed.fit:
@@ -123,10 +148,12 @@ def excuse(db: sqlite3.Connection, start: int, end: int) -> int:
 def learn_anew(db: sqlite3.Connection) -> int:
     """See to it that jobs without a fit of this version of the method are learned anew; how many they are.
 
-    One that is overdue waits for its next heartbeat, so that a new version does not end the spell.
+    What was expected of them holds until they are. One that is overdue waits for its next heartbeat, so that a new
+    version does not end the spell.
     """
     return db.execute(
-        "UPDATE jobs SET learned_event_id = NULL WHERE learned_event_id IS NOT NULL AND overdue_since IS NULL"
+        "UPDATE jobs SET revision = revision + 1"
+        " WHERE learned_event_id IS NOT NULL AND overdue_since IS NULL AND revision = learned_revision"
         " AND NOT EXISTS (SELECT 1 FROM fits WHERE fits.job_id = jobs.id AND fits.version = ?)",
         (VERSION,),
     ).rowcount

@@ -44,5 +44,5 @@ def delete(db: sqlite3.Connection, window_id: int) -> bool:
     """Delete a window, and have what is expected of all jobs worked out anew; False if there is none of that id."""
     if db.execute("DELETE FROM maintenance_windows WHERE id = ?", (window_id,)).rowcount == 0:
         return False
-    db.execute("UPDATE jobs SET learned_event_id = NULL")
+    db.execute("UPDATE jobs SET revision = revision + 1 WHERE overdue_since IS NULL")
     return True

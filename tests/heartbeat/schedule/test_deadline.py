@@ -153,6 +153,21 @@ def test_after_a_change_of_schedule_the_old_one_is_forgotten() -> None:
     assert learn(old + new).first == new[0]
 
 
+def test_a_few_days_of_being_later_and_later_are_no_new_schedule() -> None:
+    """As on a hosted scheduler that is busy: had the past been forgotten, the next run would be called overdue."""
+    usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical=240.0)
+    late = [usual[-1] + n * (DAY + 12.6 * MINUTE) + (0, 40, -30, 20, -50)[n - 1] for n in range(1, 6)]
+    assert learn(usual + late).first == usual[0]
+
+
+def test_a_run_later_than_twice_the_longest_gap_was_missed() -> None:
+    """Four or five weeks between the first Mondays of months are no reason to wait for years."""
+    times = cron("0 9 * * 1#1", since="2025-01-01 12:00", count=9)
+    limit = deadline(times)
+    assert limit is not None
+    assert limit < times[-1] + 5 * 7 * DAY + 2 * 5 * 7 * DAY + HOUR
+
+
 def test_a_job_made_weekly_is_not_overdue_every_day() -> None:
     old = cron("0 2 * * *", since="2025-01-10 00:00", count=60)
     new = cron("0 2 * * 3", since="2025-03-11 12:00", count=10)

@@ -1,0 +1,140 @@
+"""What is expected holds while much has to be learned anew, and no heartbeat is taken for one that was learned from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs import background
+from obs.tenancy import auth
+from obs.times import parse_iso
+from tests.conftest import Clock, KeyClient
+from tests.heartbeat.conftest import Sender
+
+Rows = Callable[..., list[dict[str, Any]]]
+Sweep = Callable[[], None]
+JOBS = [f"job{number}" for number in range(6)]
+
+
+def _read(client: KeyClient, job: str) -> dict[str, Any]:
+    answer = client.get(f"/api/v1/jobs/{job}")
+    assert answer.status_code == 200
+    return dict(answer.json or {})
+
+
+@pytest.fixture
+def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
+    """The service comes up again with another method of learning; gives its sweep."""
+
+    def up() -> Sweep:
+        tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+        tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
+        again = background.of(make_app())
+        again.work.excuse_downtime()
+        return again.tasks["sweep"].run
+
+    return up
+
+
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep has no time to learn anew, as if each job took all of it."""
+    monkeypatch.setattr(background, "LEARNING_SECONDS", -1.0)
+
+
+@pytest.fixture
+def hourly(by_path: Sender, clock: Clock, sweep: Sweep) -> None:
+    """Every job has pinged every hour."""
+    for _ in range(5):
+        clock.advance(hours=1)
+        for job in JOBS:
+            by_path("ping", job)
+        sweep()
+
+
+def _learned(rows: Rows) -> int:
+    return int(rows("SELECT count(*) AS n FROM fits WHERE version <> -1")[0]["n"])
+
+
+@pytest.mark.usefixtures("hourly", "no_time")
+def test_after_an_upgrade_one_job_after_the_other_is_learned_anew(
+    upgrade: Callable[[], Sweep], client: KeyClient, rows: Rows
+) -> None:
+    before = [_read(client, job) for job in JOBS]
+    sweep = upgrade()
+    for number in range(len(JOBS) + 1):
+        assert _learned(rows) == number
+        assert [_read(client, job) for job in JOBS] == before
+        sweep()
+    assert _learned(rows) == len(JOBS)
+
+
+@pytest.mark.usefixtures("hourly", "no_time")
+def test_what_is_still_to_be_learned_anew_becomes_overdue_at_its_moment(
+    upgrade: Callable[[], Sweep], client: KeyClient, clock: Clock, rows: Rows
+) -> None:
+    overdue_from = {_read(client, job)["overdue_from"] for job in JOBS}
+    sweep = upgrade()
+    clock.set(min(overdue_from))
+    clock.advance(ms=-1)
+    sweep()
+    assert {_read(client, job)["status"] for job in JOBS} == {"late"}
+    clock.set(max(overdue_from))
+    assert {_read(client, job)["status"] for job in JOBS} == {"overdue"}
+    sweep()
+    since = rows("SELECT overdue_since FROM jobs")
+    assert {row["overdue_since"] for row in since} == {parse_iso(moment) for moment in overdue_from}
+    assert 0 < _learned(rows) < len(JOBS)
+
+
+@pytest.mark.usefixtures("hourly", "no_time")
+def test_a_heartbeat_is_learned_from_before_the_others_are_learned_anew(
+    upgrade: Callable[[], Sweep], client: KeyClient, by_path: Sender, clock: Clock
+) -> None:
+    sweep = upgrade()
+    clock.advance(hours=1)
+    for job in JOBS[3:]:
+        by_path("ping", job)
+    sweep()
+    for job in JOBS[3:]:
+        assert parse_iso(_read(client, job)["next_expected"]) > clock()
+    assert parse_iso(_read(client, JOBS[2])["next_expected"]) <= clock()
+
+
+@pytest.mark.usefixtures("hourly", "no_time")
+def test_a_maintenance_window_that_is_deleted_leaves_no_gap(
+    new_client: Callable[..., KeyClient], client: KeyClient, clock: Clock
+) -> None:
+    """What became overdue at its moment is overdue, though nothing was worked out anew yet."""
+    overdue_from = _read(client, JOBS[5])["overdue_from"]
+    admin = new_client("acme", "admin")
+    window = {"start_time": "2027-01-01T00:00:00Z", "end_time": "2027-01-02T00:00:00Z"}
+    made = admin.post("/api/v1/maintenance", json=window).json
+    assert made is not None
+    assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 204
+    clock.set(overdue_from)
+    assert _read(client, JOBS[5])["status"] == "overdue"
+
+
+def test_a_heartbeat_with_the_number_of_one_that_was_purged_is_learned_from(
+    app: Flask, client: KeyClient, by_path: Sender, clock: Clock, sweep: Sweep, rows: Rows
+) -> None:
+    """SQLite gives numbers anew once the last rows are gone."""
+    for _ in range(4):
+        clock.advance(hours=1)
+        by_path("ping")
+        sweep()
+    (last,) = rows("SELECT max(id) AS id FROM events")
+    clock.advance(days=91)
+    sweep()
+    assert _read(client, "backup")["status"] == "overdue"
+    background.of(app).tasks["purge"].run()
+    assert rows("SELECT id FROM events") == []
+    assert _read(client, "backup")["status"] == "overdue"
+    for _ in range(last["id"] - 1):
+        by_path("ping", "other")
+    by_path("ping")
+    assert rows("SELECT id FROM events ORDER BY id DESC LIMIT 1") == [last]
+    sweep()
+    assert (_read(client, "backup")["overdue"], _read(client, "backup")["overdue_from"]) == (False, None)

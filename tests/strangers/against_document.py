@@ -1,0 +1,80 @@
+"""Send what schemathesis makes of the OpenAPI document to a service, and hold the answers against the document.
+
+python -m tests.strangers.against_document --examples 100000
+"""
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.test_serving import Server
+
+ROOT = Path(__file__).parent.parent.parent
+_QUERY_RATE = 1_000_000  # so that queries are answered, not refused for coming fast
+
+
+def serve(folder: Path) -> Server:
+    """A service on a new instance that refuses no query for coming too fast."""
+    folder.mkdir()
+    (folder / "config.toml").write_text(f"query_rate_per_minute = {_QUERY_RATE}\n")
+    return Server(folder).wait_until_ready()
+
+
+def run(server: Server, folder: Path, *options: str) -> tuple[int, str, int]:
+    """Run schemathesis on what `server` says of itself: exit code, report, and how many requests were sent."""
+    made = server.ask(
+        "POST",
+        "/api/v1/keys",
+        json.dumps({"label": "own", "scopes": ["admin"]}),
+        {"X-API-Key": server.key(), "Content-Type": "application/json"},
+    ).json()
+    counted = folder.with_name("sent")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),
+            *("--config-file", str(Path(__file__).with_name("schemathesis.toml"))),
+            *("run", f"http://127.0.0.1:{server.port}/api/openapi.json", "--no-color"),
+            *("--header", f"X-API-Key: {made['key']}", "--generation-database", "none", *options),
+        ],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "OBS_TEST_KEY_ID": str(made["id"]),
+            "OBS_TEST_COUNT": str(counted),
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout + done.stderr, counted.stat().st_size if counted.exists() else 0
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--examples", type=int, default=100_000, help="requests to send at least")
+    arguments.add_argument("--per-operation", type=int, default=200, help="how many a round makes of each operation")
+    arguments.add_argument("--first-seed", type=int, default=1)
+    options = arguments.parse_args()
+    sent = 0
+    for seed in itertools.count(options.first_seed):
+        with tempfile.TemporaryDirectory() as folder:
+            server = serve(Path(folder) / "instance")
+            code, report, count = run(
+                server, Path(folder) / "instance", "--seed", str(seed), "-n", str(options.per_operation)
+            )
+            ended, _ = server.stop()
+            if code or ended or "Traceback" in server.printed():
+                raise SystemExit(f"seed {seed}:\n{report}\n{server.printed()}")
+        sent += count
+        print(f"seed {seed}: {count} requests, {sent} in all", flush=True)
+        if sent >= options.examples:
+            return
+
+
+if __name__ == "__main__":
+    main()
