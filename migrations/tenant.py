@@ -243,16 +243,21 @@ def rolled_up_runs(db: Database) -> None:
             PRIMARY KEY (hour, status, part)
         ) STRICT
     """)
-    for event, hours in (
-        ("INSERT", "new.started_at / 3600000"),
-        ("DELETE", "old.started_at / 3600000"),
-        ("UPDATE OF job_id, status, started_at, duration_ms", "old.started_at / 3600000, new.started_at / 3600000"),
+    # Each heartbeat that touches a run asks this: one = after the other, IN would make a table of its own each time.
+    is_rolled_up = "EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour = {}.started_at / 3600000)"
+    new, old = is_rolled_up.format("new"), is_rolled_up.format("old")
+    for event, name, when, rows in (
+        ("INSERT", "insert", new, ("new",)),
+        ("DELETE", "delete", old, ("old",)),
+        (
+            "UPDATE OF job_id, status, started_at, duration_ms",
+            "update",
+            f"{new} OR (old.started_at <> new.started_at AND {old})",
+            ("old", "new"),
+        ),
     ):
-        db.execute(
-            f"CREATE TRIGGER runs_{event.split()[0].lower()} AFTER {event} ON runs "
-            f"WHEN EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour IN ({hours})) "
-            f"BEGIN DELETE FROM rolled_up_hours WHERE hour IN ({hours}); END"
-        )
+        forget = " ".join(f"DELETE FROM rolled_up_hours WHERE hour = {row}.started_at / 3600000;" for row in rows)
+        db.execute(f"CREATE TRIGGER runs_{name} AFTER {event} ON runs WHEN {when} BEGIN {forget} END")
     db.execute("""
         CREATE TRIGGER rolled_up_hours_delete AFTER DELETE ON rolled_up_hours BEGIN
             DELETE FROM rolled_up_days WHERE day = old.hour / 24;

@@ -165,6 +165,23 @@ class Work:
         return self._tenancy.clock() / 1000 - self._monotonic()
 
 
+class _Scheduler(BackgroundScheduler):  # type: ignore[misc]
+    """APScheduler plans by the wall clock: when that is set back, tasks would rest until it has caught up."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._looked_at = datetime.now(UTC)
+
+    def _process_jobs(self) -> Any:
+        """Called at least once a second, by the monotonic clock, because the sweep is due that often."""
+        now = datetime.now(UTC)
+        if now < self._looked_at:
+            for job in self.get_jobs():
+                job.modify(next_run_time=now)
+        self._looked_at = now
+        return super()._process_jobs()
+
+
 class Background:
     """The scheduler of one application. Only one process of an instance runs its tasks; a file lock sees to that."""
 
@@ -181,7 +198,7 @@ class Background:
             if self._scheduler is not None:
                 return
             self.work.excuse_downtime()
-            self._scheduler = BackgroundScheduler(
+            self._scheduler = _Scheduler(
                 timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
             )
             for task in self.tasks.values():

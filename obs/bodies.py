@@ -18,9 +18,9 @@ from typing import Any
 
 from obs.errors import ServiceError
 
-_TURN_SECONDS = (
-    0.25  # for a turn at reading, when too many read: a body that is there takes a fraction of a millisecond
-)
+_DAWDLING_SECONDS = 1  # a body that is there is read in a fraction of a millisecond
+_BURST_SECONDS = 2
+_TURN_SECONDS = 0.25
 _PAGE_READERS = 8
 _LOOK_SECONDS = 1
 _DESCRIPTORS = "/dev/fd"
@@ -41,6 +41,7 @@ class Bodies:
         self._patience_seconds = patience_seconds
         self._api_turns = threading.BoundedSemaphore(max(1, threads // 2))
         self._page_turns = threading.BoundedSemaphore(max(1, min(_PAGE_READERS, threads // 4)))
+        self._queue = threading.BoundedSemaphore(max(1, threads // 4))
         self._waiting: dict[object, tuple[float, str]] = {}
         threading.Thread(target=self._watch, name="slow-bodies", daemon=True).start()
 
@@ -55,7 +56,7 @@ class Bodies:
         `begun` is when the body was first waited for, by `time.monotonic`.
         """
         turns = self._api_turns if environ["PATH_INFO"].startswith("/api/") else self._page_turns
-        if not turns.acquire(timeout=_TURN_SECONDS):
+        if not self._take(turns):
             raise ServiceError(
                 "too_many_bodies",
                 "Too many requests wait for bodies that do not come. Nothing was recorded.",
@@ -74,6 +75,23 @@ class Bodies:
                 "body_timeout", f"The body did not come within {self._patience_seconds:g} s. Nothing was recorded."
             )
         return data
+
+    def _take(self, turns: threading.BoundedSemaphore) -> bool:
+        """Whether this thread got one of `turns`.
+
+        In a burst all may stand in line. When those whose turn it is dawdle, few may, and not for long.
+        """
+        if turns.acquire(blocking=False):
+            return True
+        dawdling_since = time.monotonic() - _DAWDLING_SECONDS
+        if not any(begun <= dawdling_since for begun, _ in list(self._waiting.values())):
+            return turns.acquire(timeout=_BURST_SECONDS)
+        if not self._queue.acquire(blocking=False):
+            return False
+        try:
+            return turns.acquire(timeout=_TURN_SECONDS)
+        finally:
+            self._queue.release()
 
     def _watch(self) -> None:
         while True:

@@ -13,12 +13,10 @@ _compress = Compress()
 
 def init_app(app: Flask) -> None:
     """Say how; what is compressed is for the blueprints to say, with `page` or `answer` after their requests."""
-    algorithms = ["zstd", "br", "gzip"]
     app.config.update(
         COMPRESS_REGISTER=False,
-        COMPRESS_ALGORITHM=algorithms,
-        COMPRESS_ALGORITHM_STREAMING=algorithms,
-        COMPRESS_STREAMING_ENDPOINT_CONDITIONAL=["dashboard.static", "dashboard.library.script", "docs.dist"],
+        COMPRESS_ALGORITHM=["zstd", "br", "gzip"],
+        COMPRESS_STREAMS=False,
         COMPRESS_LEVEL=4,
         COMPRESS_MIN_SIZE=1_400,  # less than that is one packet anyway
     )
@@ -32,5 +30,9 @@ def page(response: Response) -> Response:
 
 def answer(response: Response) -> Response:
     """Compress an answer of some size, if the client takes one."""
+    if response.is_streamed and (response.mimetype or "").startswith("text/"):
+        # Flask-Compress leaves a file that it streams open, so a style sheet or script is read before.
+        response.direct_passthrough = False
+        response.get_data()
     done: Response = _compress.after_request(response)
     return done

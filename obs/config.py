@@ -47,6 +47,7 @@ SETTINGS = (
     Setting("QUERY_MAX_BYTES_SCANNED", 1 << 30, "Bytes that one query may read.", least=1),
     Setting("QUERY_MAX_SECONDS", 5, "Seconds that one query may take.", least=1),
     Setting("QUERY_RATE_PER_MINUTE", 120, "Queries of one organization in a minute.", least=1),
+    Setting("QUERY_WORKERS", 3, "Processes that run queries; 0: they run beside the heartbeats.", most=64),
     Setting("QUERY_MAX_LENGTH", 10_000, "Characters of one OQL statement.", least=1),
     Setting("RUN_RETENTION_DAYS", 90, "Days for which runs and heartbeats are kept.", least=1),
     Setting(

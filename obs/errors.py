@@ -68,6 +68,7 @@ ERROR_WORDS: Mapping[str, ErrorWord] = {
     "rate_limited": ErrorWord(429, "Too many requests in the last minute."),
     "internal_error": ErrorWord(500, "A fault of the service; the request id is in its log too."),
     "too_many_bodies": ErrorWord(503, "Too many requests wait for bodies that do not come."),
+    "query_busy": ErrorWord(503, "Other queries take all the processes there are for them; try again."),
     "storage_busy": ErrorWord(503, "The organization's file is busy; try again."),
     "storage_full": ErrorWord(503, "The disk is full; nothing was recorded."),
     "storage_unavailable": ErrorWord(503, "The organization's file cannot be used."),
@@ -111,6 +112,10 @@ class ServiceError(Exception):
         self.extra = dict(extra or {})
         super().__init__(self.message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: queries run in other processes."""
+        return _rebuild, (self.error, self.message, self.hint, self.errors, self.headers, self.extra)
+
     def body(self) -> dict[str, Any]:
         """The JSON object that is sent."""
         body: dict[str, Any] = {
@@ -125,6 +130,10 @@ class ServiceError(Exception):
         if self.hint:
             body["hint"] = self.hint
         return body
+
+
+def _rebuild(error: str, message: str, hint: Any, errors: Any, headers: Any, extra: Any) -> ServiceError:
+    return ServiceError(error, message, hint=hint, errors=errors, headers=headers, extra=extra)
 
 
 def invalid_field(place: str, field: str, message: str, *, hint: str | None = None) -> ServiceError:

@@ -21,6 +21,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
 from obs import background, bodies, config, create_app
+from obs.query import routes as query_routes
 from obs.storage.databases import allow_many_descriptors, files_that_fit
 from obs.storage.file import DESCRIPTORS_A_FILE
 from obs.tenancy import auth, instance, store
@@ -111,6 +112,9 @@ def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Ite
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     app = create_app({"INSTANCE": folder, **overrides})
     background.of(app).start()
+    workers = app.extensions[query_routes.WORKERS]
+    if workers is not None:
+        workers.prepare()
     multiprocessing.util.Finalize(None, _close, args=(app,), exitpriority=1)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -121,6 +125,9 @@ def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Ite
 def _close(app: Flask) -> None:
     """When all requests are answered: end the background work and write down what is only in memory."""
     background.of(app).stop()
+    workers = app.extensions[query_routes.WORKERS]
+    if workers is not None:
+        workers.close()
     instance.close(app.extensions[auth.EXTENSION])
 
 

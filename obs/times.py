@@ -4,7 +4,9 @@ Inside the service a time is an ``int``: milliseconds since the Unix epoch, UTC.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -64,6 +66,24 @@ def parse_time(text: str, now_ms: int) -> int:
 def format_ms(milliseconds: int) -> str:
     """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``."""
     return (_NAIVE_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
+
+
+def format_many_ms(moments: Iterable[int]) -> list[str]:
+    """`format_ms` of each; quicker for many moments of the same days."""
+    days: dict[int, str] = {}
+    texts = []
+    for moment in moments:
+        day, rest = divmod(moment, DAY_MS)
+        if day not in days:
+            days[day] = format_ms(day * DAY_MS)[: len("2026-06-21T")]
+        texts.append(days[day] + _clock(rest))
+    return texts
+
+
+@lru_cache(2048)
+def _clock(milliseconds: int) -> str:
+    """What `format_ms` says of the time of the day."""
+    return format_ms(milliseconds)[len("1970-01-01T") :]
 
 
 def format_optional_ms(milliseconds: int | None) -> str | None:

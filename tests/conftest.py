@@ -75,6 +75,7 @@ def make_app(tmp_path: Path, clock: Clock, empty_files: Path) -> Iterator[Callab
                 "TESTING": True,
                 "INSTANCE": tmp_path / "instance",
                 "CLOCK": clock,
+                "QUERY_WORKERS": 0,
                 "MONOTONIC": lambda: clock() / 1000,
                 **settings,
             }

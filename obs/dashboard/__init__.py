@@ -61,11 +61,13 @@ def init_app(app: Flask) -> None:
     """Register the pages, their signed session and a policy that lets a page load nothing from elsewhere."""
     # Made once, so that a restart signs nobody out.
     app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
+    is_https = str(app.config["BASE_URL"]).startswith("https://")
     app.config.update(
-        SESSION_COOKIE_NAME="obs_session",
+        # Browsers take a cookie of this prefix from this very host only, not from another one of its domain.
+        SESSION_COOKIE_NAME="__Host-obs_session" if is_https else "obs_session",
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_COOKIE_SECURE=str(app.config["BASE_URL"]).startswith("https://"),
+        SESSION_COOKIE_SECURE=is_https,
         PERMANENT_SESSION_LIFETIME=timedelta(days=14),
         # The API is called with keys and knows no cookie; the pages check their own forms.
         WTF_CSRF_CHECK_DEFAULT=False,
@@ -90,6 +92,7 @@ def init_app(app: Flask) -> None:
     app.register_blueprint(_all_pages())
     app.register_blueprint(docs.blp)
     app.context_processor(lambda: {"viewer": find_viewer(), "pages": _NAVIGATION})
+    app.after_request(_add_policy)
 
 
 def error_page(error: ServiceError) -> Response:
@@ -101,7 +104,6 @@ def _all_pages() -> Blueprint:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
     pages.after_request(compression.page)
-    pages.after_request(_add_policy)
     for blueprint in _PAGES:
         pages.register_blueprint(blueprint)
     return pages
@@ -136,9 +138,14 @@ def _refuse_form(_: CSRFError) -> Response:
 
 
 def _add_policy(response: Response) -> Response:
+    headers = response.headers
+    headers["X-Content-Type-Options"] = "nosniff"
     if response.mimetype == "text/html":
-        response.headers.setdefault("Content-Security-Policy", _POLICY)
-        response.headers.setdefault("Cache-Control", "no-store")
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "same-origin"
+        headers.setdefault("Content-Security-Policy", _POLICY)
+        headers["X-Frame-Options"] = "DENY"
+        headers["Referrer-Policy"] = "same-origin"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+    if "Cache-Control" not in headers:
+        # Caches know that Authorization makes an answer private; of X-API-Key and cookies they do not.
+        headers["Cache-Control"] = "private, no-cache" if "ETag" in headers else "no-store"
     return response

@@ -14,7 +14,14 @@ _PREVIOUS = "_previous"
 Spec = dict[str, Any]
 _UNITS = ((DAY_MS, "days"), (HOUR_MS, "hours"), (MINUTE_MS, "minutes"), (SECOND_MS, "seconds"), (1, "milliseconds"))
 _OUTCOMES = ("success", "open", "failed", "lost")
-_TIME = {"field": "t", "type": "temporal", "title": None, "scale": {"nice": False}}
+_TICKS = {"year": "%Y", "month": "%b", "week": "%d %b", "date": "%d %b", "day": "%d %b", "hours": "%H:%M"}
+_TIME = {
+    "field": "t",
+    "type": "temporal",
+    "title": None,
+    "scale": {"nice": False},
+    "axis": {"format": {**_TICKS, "minutes": "%H:%M", "seconds": "%H:%M:%S"}, "labelOverlap": True, "grid": False},
+}
 _WHEN = {"field": "t", "type": "temporal", "format": "%a %d %b %Y %H:%M", "title": "Time"}
 
 
@@ -87,7 +94,7 @@ def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], marks: Sequenc
 
     A number and what it was in the window before (``<name>_previous``) are lines of one chart.
     """
-    numbers = [place for place in range(1, len(columns)) if _is_number(rows, place)]
+    numbers = [place for place in range(1, len(columns)) if is_number(rows, place)]
     groups = [place for place in range(1, len(columns)) if place not in numbers]
     names = [columns[place] for place in numbers]
     return [
@@ -110,11 +117,16 @@ def _lines(
     groups: Sequence[int],
     marks: Sequence[Mark],
 ) -> Spec:
-    title, several = columns[numbers[0]], len(numbers) > 1 or bool(groups)
+    name, several = columns[numbers[0]], len(numbers) > 1 or bool(groups)
+    unit_ms, title = 1, name
+    if name.endswith("_ms"):
+        longest_ms = max((row[place] for row in rows for place in numbers if row[place] is not None), default=0)
+        unit_ms, unit = _unit(longest_ms)
+        title = f"{name.removesuffix('_ms')}, {unit}"
     values = [
         {
             "t": row[0],
-            "y": row[place],
+            "y": None if row[place] is None else row[place] / unit_ms,
             "line": " · ".join([str(row[group]) for group in groups] + ([columns[place]] if len(numbers) > 1 else [])),
         }
         for row in rows
@@ -125,23 +137,30 @@ def _lines(
         "y": {"field": "y", "type": "quantitative", "title": title},
         "tooltip": [
             _WHEN,
-            {"field": "y", "type": "quantitative", "title": title},
+            {"field": "y", "type": "quantitative", "title": title, "format": ",.4~g"},
             *([{"field": "line", "title": "Line"}] if several else []),
         ],
     }
     if several:
         encoding["color"] = {"field": "line", "type": "nominal", "title": None, "legend": {"orient": "bottom"}}
     lines = {"data": {"values": values}, "mark": {"type": "line", "point": len(rows) < 200}, "encoding": encoding}
-    return _chart([*_laid_over(marks, None, None), lines], f"{title} over time")
+    return _chart([*_laid_over(marks, None, None), lines], f"{name} over time")
 
 
 def bar(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Spec:
     """A bar for each of the first MOST_BARS rows: a name and a number."""
-    values = [{"name": "none" if row[0] is None else str(row[0]), "y": row[1]} for row in rows[:MOST_BARS]]
+    unit_ms, title = 1, columns[1]
+    if title.endswith("_ms"):
+        unit_ms, unit = _unit(max((row[1] or 0 for row in rows), default=0))
+        title = f"{title.removesuffix('_ms')}, {unit}"
+    values = [
+        {"name": "none" if row[0] is None else str(row[0]), "y": None if row[1] is None else row[1] / unit_ms}
+        for row in rows[:MOST_BARS]
+    ]
     encoding = {
         "y": {"field": "name", "type": "nominal", "title": columns[0], "sort": None},
-        "x": {"field": "y", "type": "quantitative", "title": columns[1]},
-        "tooltip": [{"field": "name", "title": columns[0]}, {"field": "y", "title": columns[1]}],
+        "x": {"field": "y", "type": "quantitative", "title": title},
+        "tooltip": [{"field": "name", "title": columns[0]}, {"field": "y", "title": title, "format": ",.4~g"}],
     }
     spec = _chart([{"data": {"values": values}, "mark": "bar", "encoding": encoding}], "The answer by group")
     return {**spec, "height": {"step": 24}}
@@ -176,13 +195,19 @@ def _laid_over(marks: Iterable[Mark], start: int | None, end: int | None) -> lis
             }
         )
     if points:
-        layers.append(
+        # A thin line is hard to point at: an unseen wide one tells what it is.
+        lines: tuple[tuple[Spec, Spec], ...] = (
+            ({"strokeWidth": 2, "strokeDash": [5, 3]}, {}),
+            ({"strokeWidth": 14, "opacity": 0.01}, {"tooltip": what}),
+        )
+        layers += [
             {
                 "data": {"values": points},
-                "mark": {"type": "rule", "color": "--accent", "strokeWidth": 2, "strokeDash": [5, 3]},
-                "encoding": {"x": _TIME, "tooltip": what},
+                "mark": {"type": "rule", "color": "--accent", **look},
+                "encoding": {"x": _TIME, **said},
             }
-        )
+            for look, said in lines
+        ]
     return layers
 
 
@@ -190,7 +215,8 @@ def _unit(longest_ms: float) -> tuple[int, str]:
     return next(((unit_ms, name) for unit_ms, name in _UNITS if longest_ms >= 1.5 * unit_ms), (1, "milliseconds"))
 
 
-def _is_number(rows: Sequence[Sequence[Any]], place: int) -> bool:
+def is_number(rows: Sequence[Sequence[Any]], place: int) -> bool:
+    """Whether a column, by its place, holds numbers and nothing else but nulls."""
     cells = [row[place] for row in rows if row[place] is not None]
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 

@@ -29,7 +29,7 @@ def ago(moment_ms: int | None, now_ms: int) -> Markup:
 
 
 def cell(value: str | float | bool | None, column: str) -> Markup | str:
-    """A value of an answer; durations are said in words with the milliseconds on hover, times are said in the viewer's zone."""
+    """A value of an answer; durations are words with the milliseconds on hover, times are in the viewer's zone."""
     if value is None:
         return Markup('<span class="quiet">null</span>')
     if isinstance(value, bool):

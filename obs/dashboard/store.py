@@ -61,8 +61,9 @@ def outcomes_by_day(
 ) -> dict[int, dict[str, int]]:
     """How many runs of each status started on each of `days`, which are from a moment up to, not including, another."""
     rows = db.execute(
-        "SELECT day.value ->> 0, status, count(*) FROM json_each(?) AS day"
-        " CROSS JOIN runs ON job_id = ? AND started_at >= day.value ->> 1 AND started_at < day.value ->> 2 GROUP BY 1, 2",
+        "SELECT json_extract(day.value, '$[0]'), status, count(*) FROM json_each(?) AS day CROSS JOIN runs"
+        " ON job_id = ? AND started_at >= json_extract(day.value, '$[1]')"
+        " AND started_at < json_extract(day.value, '$[2]') GROUP BY 1, 2",
         (json.dumps([[day, *moments] for day, moments in days.items()]), job_id),
     )
     outcomes: dict[int, dict[str, int]] = {}

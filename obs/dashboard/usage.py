@@ -47,11 +47,11 @@ def rows(limits: Limits, queries: int, held: Held, retention_days: int, now_ms: 
         Row(
             "Runs are kept",
             f"{retention_days} days",
-            f"{held.runs:,} runs" + (f", the oldest {wording.relative(oldest, now_ms)}" if held.runs else ""),
+            _count(held.runs, "run") + (f", the oldest {wording.relative(oldest, now_ms)}" if held.runs else ""),
             min(1.0, max(0, now_ms - oldest) / (retention_days * DAY_MS)),
         ),
-        Row("Annotations are kept", f"{annotation_days} days", f"{held.annotations:,} annotations", None),
-        Row("Jobs", "no limit", f"{held.jobs:,} jobs", None),
+        Row("Annotations are kept", f"{annotation_days} days", _count(held.annotations, "annotation"), None),
+        Row("Jobs", "no limit", _count(held.jobs, "job"), None),
         Row(
             "Storage",
             f"{wording.size(held.free_bytes)} free on the disk",
@@ -59,3 +59,7 @@ def rows(limits: Limits, queries: int, held: Held, retention_days: int, now_ms: 
             held.file_bytes / max(1, held.file_bytes + held.free_bytes),
         ),
     ]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

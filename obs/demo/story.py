@@ -33,10 +33,8 @@ def tell(now_ms: int) -> Iterator[Beat]:
 
 
 def moments(now_ms: int) -> list[int]:
-    """When the service looks, so that past troubles have their incidents: in each trouble, and after it."""
-    days = [(trouble.begins + trouble.ends) / 2 for trouble in TROUBLES]
-    days += [trouble.ends - after for trouble in TROUBLES for after in (0.1, 0.6, 1.1)]
-    return sorted({round(now_ms - day * DAY_MS) for day in days if day > 0})
+    """When the service looks, so that past troubles have their incidents: in the middle of each."""
+    return sorted({round(now_ms - (trouble.begins + trouble.ends) / 2 * DAY_MS) for trouble in TROUBLES})
 
 
 def _beats(job: DemoJob, now_ms: int, random: Random) -> Iterator[Beat]:

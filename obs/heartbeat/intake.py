@@ -13,7 +13,11 @@ from obs.tenancy.auth import Caller, Tenancy
 from obs.times import DAY_MS, format_ms
 
 SCOPE = "heartbeat:write"
-ANSWER_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+ANSWER_HEADERS = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 class Intake:

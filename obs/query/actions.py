@@ -34,6 +34,7 @@ Action = Callable[[str, int, Any], Any]
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
+_LONGEST_NUMBER = 400
 
 
 class Mark(str):
@@ -97,10 +98,20 @@ def number(_text: str, place: int, found: Any) -> Literal | Duration:
     span = Span(place, place + len(written))
     if not _NUMBER.fullmatch(written):
         return duration(_text, place, found)
+    if len(written) > _LONGEST_NUMBER:
+        raise OqlError("oql_type_mismatch", span, f"a number has at most {_LONGEST_NUMBER} characters.")
     value = int(written) if written.isdigit() else float(written)
     if (isinstance(value, float) and value == float("inf")) or (isinstance(value, int) and value > _LARGEST):
         raise OqlError("oql_type_mismatch", span, "the number is too large.", hint="Whole numbers go up to 2^63 - 1.")
     return Literal(span, value)
+
+
+def alone(statement: str, place: int, found: Any) -> Name | Literal | Duration:
+    """A name, a text or a number."""
+    written: str = found[0]
+    if written.startswith("'"):
+        return text(statement, place, found)
+    return number(statement, place, found) if written[0].isdigit() else name(statement, place, found)
 
 
 def duration(_text: str, place: int, found: Any) -> Duration:

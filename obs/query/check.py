@@ -1,11 +1,11 @@
 """Checking statements: the source exists, names are known and differ, groups are whole, clauses fit each other."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from obs.query import nodes
 from obs.query.clauses import check_clauses, count_of, interval_of, timezone_of
-from obs.query.expressions import Scope
+from obs.query.expressions import Budget, Scope
 from obs.query.fault import OqlError
 from obs.query.functions import FUNCTIONS
 from obs.query.nodes import Span
@@ -51,11 +51,13 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
         where = Scope(source, _NO_AGGREGATES["where"]).condition(statement.where)
     items = _items(statement, source)
     named = {name: expression for name, expression, _ in items}
-    groups = tuple(Scope(source, _NO_AGGREGATES["by"], named).check(node) for node in statement.by)
+    budget = Budget()
+    by = Scope(source, _NO_AGGREGATES["by"], named, budget=budget)
+    groups = tuple(by.check(node) for node in statement.by)
     for node, group in zip(statement.by, groups, strict=True):
         if has_aggregate(group):
             raise OqlError("oql_syntax", node.span, f"this is an aggregate: {_NO_AGGREGATES['by']}.")
-    scope = Scope(source, "", named, names_first=True)
+    scope = Scope(source, "", named, names_first=True, budget=budget)
     having = None if statement.having is None else scope.condition(statement.having)
     grouped = bool(
         statement.by or statement.every or having is not None or any(has_aggregate(item) for _, item, _ in items)
@@ -63,12 +65,13 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
     outputs = _outputs(statement, text, items, groups)
     order = _order(statement, scope, outputs, grouped=grouped)
     if grouped:
+        whole = frozenset(groups)
         for checked in [
             *(output.expression for output in outputs),
             *([having] if having else []),
             *(o.expression for o in order),
         ]:
-            _check_grouped(checked, groups)
+            _check_grouped(checked, whole)
     check_clauses(statement, outputs, grouped=grouped)
     return Plan(
         source=source,
@@ -158,7 +161,8 @@ def _outputs(
     statement: nodes.Select, text: str, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
     """The columns of the answer: groups that are not listed, then what is listed. Raises OqlError for equal names."""
-    listed = [expression for _, expression, _ in items]
+    listed = {expression for _, expression, _ in items}
+    places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
         (_name(group, " ".join(text[slice(*node.span)].split())), group, node.span)
         for node, group in zip(statement.by, groups, strict=True)
@@ -177,23 +181,24 @@ def _outputs(
         taken.add(name)
         if statement.compare is not None and has_aggregate(expression):
             taken.add(f"{name}_previous")
-        group = groups.index(expression) if expression in groups else None
-        outputs.append(Output(name, expression, group))
+        outputs.append(Output(name, expression, places.get(expression)))
     return tuple(outputs)
 
 
 def _order(statement: nodes.Select, scope: Scope, outputs: Sequence[Output], *, grouped: bool) -> tuple[Order, ...]:
     order = []
+    names = {output.name: output.expression for output in outputs}
+    by_name = Scope(scope.source, "", names, names_first=True, budget=scope.budget)
+    places = {output.expression: place for place, output in reversed(list(enumerate(outputs)))}
     for sorting in statement.order:
         node = sorting.expression
         if statement.every and isinstance(node, nodes.Name) and node.name == BUCKET:
             order.append(Order(Constant(node.span, None, None), sorting.descending, -1))
             continue
-        names = {output.name: output.expression for output in outputs}
-        checked = Scope(scope.source, "", names, names_first=True).check(node)
+        checked = by_name.check(node)
         if not grouped and has_aggregate(checked):
             raise OqlError("oql_not_grouped", node.span, "an aggregate in ORDER BY needs one in SELECT, or BY.")
-        place = next((index for index, output in enumerate(outputs) if output.expression == checked), None)
+        place = places.get(checked)
         if statement.every and place is None:
             raise OqlError(
                 "oql_unknown_column",
@@ -206,7 +211,7 @@ def _order(statement: nodes.Select, scope: Scope, outputs: Sequence[Output], *, 
     return tuple(order)
 
 
-def _check_grouped(expression: Checked, groups: Sequence[Checked]) -> None:
+def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
     """Raises OqlError for a column that is neither in an aggregate nor in BY."""
     match expression:
         case _ if expression in groups:

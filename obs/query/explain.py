@@ -8,16 +8,13 @@ from pathlib import Path
 from obs import times
 from obs.query.compile import compile_explanation, compile_plan
 from obs.query.durations import write_duration
+from obs.query.hints import slices
 from obs.query.plan import Plan
 from obs.query.reading import Reading, Rolled
 from obs.query.rollup import rolled
 from obs.query.session import Session
-from obs.query.timeline import Range
 
 COLUMNS = ("what", "text")
-_SLICES = 3
-_SHARE = 200
-"""A slice is this part of the window."""
 
 
 def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Session) -> list[tuple[str, str]]:
@@ -60,18 +57,21 @@ def _told(hours: Rolled) -> Iterator[str]:
 def _estimated_bytes(plan: Plan, reading: Reading, path: Path, session: Session) -> int | None:
     """What slices at the start, in the middle and at the end of the window read, times their share of it.
 
-    At most the size of the file and its log; None where the system does not tell what is read.
+    With a rollup what is read, for it is little. At most the size of the file and its log; None where the system does
+    not tell what is read.
     """
-    window = reading.window
-    length = max(1, window.length_ms // _SHARE)
     before = session.bytes_scanned()
     if before is None:
         return None
-    for number in range(_SLICES):
-        start = window.start + (window.length_ms - length) * number // (_SLICES - 1)
-        session.fetch(compile_plan(plan, replace(reading, window=Range(start, start + length))))
+    if reading.rolled is not None:
+        session.fetch(compile_plan(plan, reading))
+        return (session.bytes_scanned() or 0) - before
+    pieces = list(slices(reading.window))
+    for piece in pieces:
+        session.fetch(compile_plan(plan, replace(reading, window=piece)))
     read = (session.bytes_scanned() or 0) - before
     files = [path, path.with_name(path.name + "-wal")]
     return min(
-        read * window.length_ms // (length * _SLICES), sum(file.stat().st_size for file in files if file.exists())
+        read * reading.window.length_ms // sum(piece.length_ms for piece in pieces),
+        sum(file.stat().st_size for file in files if file.exists()),
     )

@@ -1,14 +1,35 @@
 """Checking expressions: names are looked up, types are settled, calls fit their functions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from obs.query import nodes
 from obs.query.fault import OqlError
 from obs.query.functions import FUNCTIONS, TYPES, Family, Function
 from obs.query.operators import OPERATORS, a, as_type, at, common_type, condition_of, mismatch, type_of
-from obs.query.plan import Aggregate, Apply, Checked, Constant, Read
+from obs.query.plan import Aggregate, Apply, Checked, Constant, Read, walk
 from obs.sources import Source, Type
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much names of columns of the answer may stand for in one statement, all together, in parts of expressions.
+
+    Without it a short statement could mean one of millions of parts.
+    """
+
+    left: int = 10_000
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def spend(self, name: nodes.Name, expression: Checked) -> None:
+        """Take what a name stands for. Raises OqlError (oql_too_long)."""
+        if name.name not in self.sizes:
+            self.sizes[name.name] = sum(1 for _ in walk(expression))
+        self.left -= self.sizes[name.name]
+        if self.left < 0:
+            raise OqlError(
+                "oql_too_long", name.span, "with what its names stand for, written out, the statement is too long."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +44,7 @@ class Scope:
     aggregates: str = ""
     names: Mapping[str, Checked] | None = None
     names_first: bool = False
+    budget: Budget = field(default_factory=Budget)
 
     def check(self, node: nodes.Expression) -> Checked:
         """The checked expression. Raises OqlError."""
@@ -47,11 +69,13 @@ class Scope:
     def _name(self, node: nodes.Name) -> Checked:
         named = (self.names or {}).get(node.name)
         if named is not None and self.names_first:
+            self.budget.spend(node, named)
             return at(node.span, named)
         column = self.source.column(node.name)
         if column is not None:
             return Read(node.span, column)
         if named is not None:
+            self.budget.spend(node, named)
             return at(node.span, named)
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)

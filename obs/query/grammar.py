@@ -12,13 +12,11 @@ Precedence is settled by `obs.query.precedence`, so that a level of it costs no 
 told from the others by its first token: nothing is parsed twice, however deep it is nested.
 
 There are two copies of the grammar. The quick one parses. Where it fails, the recording one parses again and notes
-which tokens were tried at the farthest place reached: what could have stood there.
+which tokens were tried at the farthest place reached: what could have stood there (`obs.query.elements`).
 """
 
-import contextlib
 import re
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +24,7 @@ import pyparsing as pp
 
 from obs.query import actions, precedence
 from obs.query.durations import UNITS_MS
+from obs.query.elements import Choice, Optional, Short, note_failure, recorded
 from obs.query.fault import OqlError
 from obs.query.nodes import (
     Around,
@@ -56,9 +55,9 @@ def parse(text: str) -> Statement:
     readable = scan(text)
     try:
         return _quick(readable)
-    except pp.ParseBaseException:
-        pass
-    farthest, expected = _record(readable)
+    except pp.ParseBaseException as error:
+        failed_at = error.loc
+    farthest, expected = recorded(lambda: _recording(readable), failed_at)
     span = found_at(readable, farthest)
     found = readable[span.start : span.end]
     words = [word for word in expected if word.isupper()]
@@ -70,30 +69,6 @@ def _listed(expected: Sequence[str]) -> str:
     return expected[0] if len(expected) == 1 else f"{', '.join(expected[:-1])} or {expected[-1]}"
 
 
-class _Record(threading.local):
-    """The tokens that failed, by place, while this thread parses for the second time."""
-
-    def __init__(self) -> None:
-        self.failed: list[tuple[int, str]] = []
-
-
-_recorded = _Record()
-
-
-def _record(text: str) -> tuple[int, list[str]]:
-    """The farthest place at which a token failed, and the names of the tokens that did."""
-    _recorded.failed = []
-    with contextlib.suppress(pp.ParseBaseException):
-        _recording(text)
-    failed, _recorded.failed = _recorded.failed, []
-    farthest = max(place for place, _ in failed)
-    return farthest, list(dict.fromkeys(name for place, name in failed if place == farthest))
-
-
-def _note_failure(_text: str, place: int, element: Any, _error: Exception) -> None:
-    _recorded.failed.append((place, element.name))
-
-
 def _grammar(*, recording: bool) -> Callable[[str], Statement]:
     """One copy of the grammar as a function from text to nodes."""
 
@@ -102,7 +77,7 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
         if action is not None:
             element.set_parse_action(action)
         if recording:
-            element.set_fail_action(_note_failure)
+            element.set_fail_action(note_failure)
         return element
 
     def word(*words: str) -> pp.ParserElement:
@@ -114,10 +89,8 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
         return token(symbol, re.escape(symbol), actions.drop)
 
     def guarded(first: str, element: Any) -> Any:
-        """An optional element that is tried only where one of its first tokens stands; the recording copy tries it."""
-        if recording:
-            return pp.Opt(element)
-        return pp.Opt(pp.Regex(rf"(?={first})", re.IGNORECASE).set_parse_action(actions.drop) + element)
+        """An optional element, by what its first tokens look like."""
+        return Optional(element, first)
 
     def one_of(*words: str) -> Any:
         """Any of several operators that are words: one token, or, where failures are noted, one for each."""
@@ -131,10 +104,12 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
     # Tokens
     reserved = "|".join(sorted(RESERVED))
     name = token("a name", rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*|"(?:[^"]|"")*"', actions.name)
-    column = token("a column", rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*(?!\w|\s*\()|"(?:[^"]|"")*"', actions.name)
+    a_column = rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*(?!\w|\s*\()|"(?:[^"]|"")*"'
+    column = token("a column", a_column, actions.name)
     not_functions = "|".join(sorted(RESERVED - {"LAST"}))
     function = token("a function", rf"(?!(?:{not_functions})(?!\w))[^\W\d]\w*(?=\s*\()", actions.name)
-    text = token("a text in single quotes", r"'(?:[^']|'')*'", actions.text)
+    a_text = r"'(?:[^']|'')*'"
+    text = token("a text in single quotes", a_text, actions.text)
     amount = rf"\d[\w.]*(?:(?<=\d)\s+(?:{_UNITS})(?!\w))?"
     number = token("a number", amount + r"|\d+(?:\.\d+)?[eE][+-]\d+", actions.number)
     duration = token(
@@ -164,11 +139,14 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
         case + pp.Opt(else_).set_parse_action(actions.otherwise) + token("END", r"END(?!\w)", actions.end)
     ).set_parse_action(actions.case)
     group = (token("(", r"\(", actions.drop) + condition + close).set_parse_action(actions.group)
-    operand = minus + (call | column | number | text | group | case | constant)
+    by_first = {"(": group, "'": text, '"': column, **dict.fromkeys("0123456789", number)}
+    operand = minus + Choice([call, column, number, text, group, case, constant], by_first)
+    # Most of a long list: an operand alone, behind which the list goes on or ends.
+    alone = rf"(?:{a_column}|{a_text}|\d{{1,18}})(?=\s*(?:[,)]|FROM(?!\w)))"
     operator = token("an operator", r"[-+*/%]", actions.operator)
     arithmetic = (operand + (operator + operand)[...]).set_parse_action(precedence.arithmetic)
     negation = pp.Opt(token("NOT", r"NOT(?!\w)", actions.mark("not")))
-    values = mark("(") + listed(arithmetic) + close
+    values = mark("(") + listed(Short(arithmetic, alone, actions.alone)) + close
     comparing = token("a comparison", r"=~|!~|!=|<>|<=|>=|=|<|>", actions.operator) + arithmetic
     null = word("IS") + negation + token("NULL", r"NULL(?!\w)", actions.mark("is null"))
     matching = (
@@ -184,8 +162,8 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
         predicate = (nots + arithmetic + guarded(first, comparison)).set_parse_action(precedence.predicate)
         return (predicate + (connective + predicate)[...]).set_parse_action(precedence.condition)
 
-    condition <<= conditions(comparing | null | negation + (matching | between))
-    plain = conditions(comparing | null | negation + matching)
+    condition <<= Short(conditions(comparing | null | negation + (matching | between)), alone, actions.alone)
+    plain = Short(conditions(comparing | null | negation + matching), alone, actions.alone)
 
     # Clauses
     now = token("NOW", r"NOW(?!\w)", actions.mark("now")) + pp.Opt(mark("-") + duration)

@@ -146,7 +146,10 @@ def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: E
             missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
             rows.update((key, list(values)) for key in missing)
             added.update(missing)
-    rows = dict(sorted(rows.items(), key=lambda row: (row[0][0], in_group_order(row[0][1]))))
+    if plan.groups:
+        rows = dict(sorted(rows.items(), key=lambda row: (row[0][0], in_group_order(row[0][1]))))
+    else:
+        rows = {key: rows[key] for key in sorted(rows)}
     if plan.fill is not None and plan.fill.with_ == "previous":
         _carry_forward(rows, added, [has_aggregate(output.expression) for output in others(plan)])
     return rows
@@ -199,5 +202,7 @@ def _compared(output: Output) -> bool:
 
 def arrange(outputs: Sequence[Output], key: Key, values: Sequence[Any]) -> list[Any]:
     """The stored values of one row in the order of the outputs."""
+    if not key[1]:
+        return list(values)
     rest = iter(values)
     return [next(rest) if output.group is None else key[1][output.group] for output in outputs]

@@ -44,7 +44,7 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
         interval = _at_least((window.length_ms - 1) // (each - 1) + 1, interval_ms)
         assert most_buckets(window, interval) <= each
         ways.append(f"raise EVERY from {write_duration(interval_ms)} to at least {write_duration(interval)}")
-        ways.append(f"narrow the window to {write_duration(_at_most((each - 1) * interval_ms))}")
+        ways.append(f"narrow the window to {write_duration(at_most((each - 1) * interval_ms))}")
     if groups > 1 and limits.max_rows >= count:
         ways.append(f"keep the largest groups with TOP {limits.max_rows // count}")
     if not ways:
@@ -100,7 +100,7 @@ def _at_least(length_ms: int, written_ms: int) -> int:
     return -(-length_ms // unit) * unit
 
 
-def _at_most(length_ms: int) -> int:
+def at_most(length_ms: int) -> int:
     """The longest whole number of the largest unit that is no longer than `length_ms`."""
     unit = next(u for u in (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1) if length_ms >= u)
     return length_ms // unit * unit

@@ -1,6 +1,5 @@
 """The query endpoint."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,19 +9,20 @@ from flask.sansio.blueprints import BlueprintSetupState
 from obs import compression
 from obs.api import Blueprint
 from obs.query import store
-from obs.query.fault import OqlError
-from obs.query.language import Language
+from obs.query.engine import Engine, Question
 from obs.query.limits import Limits
-from obs.query.plan import Listing
-from obs.query.run import Answer, run
+from obs.query.run import Answer
 from obs.query.schemas import AnswerSchema, QuerySchema
-from obs.query.watchdog import Watchdog
+from obs.query.workers import Workers
 from obs.sources import Source
 from obs.tenancy import rate
 from obs.tenancy.auth import Caller, caller, requires, tenancy
 
 EXTENSION = "obs.query"
 """Where the application holds a function of a statement and a Caller: the Answer and the seconds to understand it."""
+
+WORKERS = "obs.query.workers"
+"""Where the application holds the Workers, None where queries run in this process."""
 
 RATES = "obs.query.rates"
 """Where the application holds the count of each organization's queries: a `rate.PerMinute`."""
@@ -31,19 +31,23 @@ RATES = "obs.query.rates"
 def blueprint(sources: Sequence[Source]) -> Blueprint:
     """The routes of the query area over `sources`."""
     blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Ask questions in OQL.")
-    language = Language(sources)
-    watchdog = Watchdog()
+    engine = Engine(sources)
     rates = rate.PerMinute("query")
 
     def ask(text: str, context: Caller) -> tuple[Answer, float]:
         with tenancy().control.read() as db:
             limits = Limits.of(current_app.config, store.own_limits(db, context.org))
         rates.take(context.org, limits.rate_per_minute)
-        return _answer(language, watchdog, text, context, limits)
+        question = Question(text, context.databases.path(context.org), context.now_ms, limits)
+        workers: Workers | None = current_app.extensions[WORKERS]
+        with context.read():  # keeps the file open and its schema current while a connection of its own reads it
+            return engine.answer(question) if workers is None else workers.ask(context.org, question)
 
     def register(state: BlueprintSetupState) -> None:
         state.app.extensions[EXTENSION] = ask
         state.app.extensions[RATES] = rates
+        most = int(state.app.config["QUERY_WORKERS"])
+        state.app.extensions[WORKERS] = Workers(sources, most) if most else None
 
     blp.record_once(register)
     blp.after_request(compression.answer)
@@ -62,21 +66,6 @@ def blueprint(sources: Sequence[Source]) -> Blueprint:
         return body, 200, _cost(answer, parse_seconds)
 
     return blp
-
-
-def _answer(language: Language, watchdog: Watchdog, text: str, context: Caller, limits: Limits) -> tuple[Answer, float]:
-    """The answer, and the seconds that it took to understand the statement. Raises ServiceError."""
-    started = time.perf_counter()
-    try:
-        plan = language.plan(text, limits.max_length)
-        parse_seconds = time.perf_counter() - started
-        if isinstance(plan, Listing):
-            return Answer("table", list(plan.columns), [list(row) for row in plan.rows]), parse_seconds
-        with context.read():  # keeps the file open and its schema current while a connection of its own reads it
-            path = context.databases.path(context.org)
-            return run(plan, path, context.now_ms, limits, watchdog), parse_seconds
-    except OqlError as fault:
-        raise fault.error(text) from fault
 
 
 def _cost(answer: Answer, parse_seconds: float) -> dict[str, str]:

@@ -7,11 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from obs import times
+from obs.errors import ServiceError
 from obs.query.check import BUCKET
 from obs.query.compile import compile_plan
 from obs.query.explain import COLUMNS, explain
 from obs.query.fault import OqlError
 from obs.query.grid import EmptyRows, arrange, beside, count_groups, fill, in_group_order, read_grid, with_previous
+from obs.query.hints import limits_of_a_try, names_a_window, with_window
 from obs.query.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.plan import Plan
 from obs.query.reading import Reading
@@ -40,6 +42,18 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits, watchdog: Watchdog)
     if plan.explain:
         return explain_plan(plan, path, now_ms, limits, watchdog)
     readings = _readings(plan, now_ms, limits)
+    try:
+        return _run(plan, readings, path, limits, watchdog)
+    except ServiceError as refused:
+        if not names_a_window(refused):
+            raise
+        tried = limits_of_a_try(limits)
+        raise with_window(
+            refused, plan, readings[0], lambda: _session(plan, readings, path, tried, watchdog)
+        ) from refused
+
+
+def _run(plan: Plan, readings: Sequence[Reading], path: Path, limits: Limits, watchdog: Watchdog) -> Answer:
     with _session(plan, readings, path, limits, watchdog) as session:
         outputs = plan.outputs
         if plan.around is not None:
@@ -165,4 +179,5 @@ def _grouped(plan: Plan, readings: Sequence[Reading], limits: Limits, session: S
         return [row for _, row in written], scanned
     places = [outputs.index(output) for output in plan.outputs]
     chosen = in_order(written, plan, places)
-    return [[times.format_ms(reading.starts[number]), *row] for number, row in chosen], scanned
+    starts = times.format_many_ms(reading.starts)
+    return [[starts[number], *row] for number, row in chosen], scanned

@@ -28,6 +28,7 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
 }
+_TOO_MUCH = ("stack overflow", "tree is too large", "query string is too large", "too many")
 _FETCH = 256
 
 
@@ -82,7 +83,10 @@ class Session:
                 "a sum, or a value without its sign, is larger than 64 bits hold.",
                 hint="Multiply by 1.0 first: sum(x * 1.0).",
             ) from error
-        if any(depth in message for depth in ("stack overflow", "tree is too large", "too many")):
+        if any(
+            depth in message
+            for depth in ("stack overflow", "tree is too large", "query string is too large", "too many")
+        ):
             raise OqlError(
                 "oql_too_long", Span(0, 0), "the statement is nested too deeply, or names too much."
             ) from error

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from obs import times
@@ -65,7 +66,7 @@ def in_order(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> 
         place = None if order.output < 0 else places[order.output]
         rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
     kept = rows if plan.limit is None else rows[: plan.limit]
-    return sorted(kept, key=lambda row: row[0])
+    return sorted(kept, key=itemgetter(0))
 
 
 def _rank(cell: Cell) -> tuple[bool, Any]:

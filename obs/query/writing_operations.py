@@ -62,7 +62,7 @@ _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "
 
 def _infix(sql: Expressions, expression: Apply) -> str:
     left, right = (sql.expression(argument) for argument in expression.arguments)
-    if _depth([right]) > max(_SHALLOW, _depth([left])) and expression.name in _MIRRORED:
+    if expression.name in _MIRRORED and (depth := _depth([right])) > _SHALLOW and depth > _depth([left]):
         return f"{right} {_MIRRORED[expression.name]} {left}"
     return f"{left} {expression.name} {right}"
 

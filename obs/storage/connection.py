@@ -61,7 +61,7 @@ def explain_failure(error: sqlite3.Error) -> ServiceError | None:
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ServiceError("storage_busy", headers={"Retry-After": "1"})
-    if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE:
+    if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
         return ServiceError("storage_full", headers={"Retry-After": "30"})
     if primary in (
         sqlite3.SQLITE_IOERR,

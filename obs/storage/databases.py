@@ -50,6 +50,7 @@ class Databases:
         self._most_waiting = most_waiting
         self._most_files = most_files
         self._mutex = threading.Lock()
+        self._room = threading.Condition(self._mutex)
         self._files: OrderedDict[str, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
@@ -112,6 +113,7 @@ class Databases:
         """Refuse new work and close what is idle; a file in use is closed by its last user."""
         with self._mutex:
             self._closing = True
+            self._room.notify_all()
             idle = [org for org, file in self._files.items() if file not in self._users]
             files = [self._files.pop(org) for org in idle]
         for file in files:
@@ -119,11 +121,16 @@ class Databases:
 
     @contextmanager
     def _use(self, org: str, doing: str) -> Iterator[DatabaseFile]:
+        unused = None
         with self._mutex:
+            if org not in self._files and not self._room.wait_for(lambda: self._has_room(org), self._busy_seconds):
+                message = f"{self._most_files} organizations' files are in use, and no more fit."
+                raise ServiceError("storage_busy", message, headers={"Retry-After": "1"})
             if self._closing:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
             file = self._files.get(org)
             if file is None:
+                unused = self._idle() if len(self._files) >= self._most_files else None
                 file = self._files[org] = DatabaseFile(
                     self.path(org),
                     self._migrations,
@@ -133,6 +140,8 @@ class Databases:
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1
+        if unused is not None:
+            unused.close()
         try:
             yield file
             self.troubles.worked(org, doing)
@@ -140,8 +149,17 @@ class Databases:
             self.troubles.failed(org, doing, error)
             raise
         finally:
-            for unused in self._leave(org, file):
-                unused.close()
+            for left in self._leave(org, file):
+                left.close()
+
+    def _has_room(self, org: str) -> bool:
+        """Whether a file may be opened, or need not be; under the mutex."""
+        return len(self._users) < self._most_files or org in self._files or self._closing
+
+    def _idle(self) -> DatabaseFile | None:
+        """Take the file out that nobody has used for longest, to be closed; under the mutex."""
+        idle = next((org for org, file in self._files.items() if file not in self._users), None)
+        return None if idle is None else self._files.pop(idle)
 
     def _leave(self, org: str, file: DatabaseFile) -> list[DatabaseFile]:
         """Count a user out; returns the files to close."""
@@ -154,9 +172,5 @@ class Databases:
                     unused.append(file)
                 elif self._closing:
                     unused.append(self._files.pop(org))
-            while len(self._files) > self._most_files:
-                idle = next((name for name, other in self._files.items() if other not in self._users), None)
-                if idle is None:
-                    break
-                unused.append(self._files.pop(idle))
+                self._room.notify()
         return unused

@@ -50,10 +50,12 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     `clock` gives milliseconds since the epoch. Raises ServiceError for a control file that cannot be used, ConfigError
     for a setting that cannot.
     """
+    make_folder(folder, 0o700)
     tenants = folder / "tenants"
     make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
+    control_path.touch(mode=0o600)  # the folder may be one that others may read
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
         control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting

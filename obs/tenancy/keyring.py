@@ -106,6 +106,7 @@ class KeyRing:
             with explained():
                 if self._probe is None:
                     self._probe = open_reader(self._control.path, busy_seconds=5)
+                    self._data_version = -1  # each connection counts for itself
                 data_version = self._probe.execute("PRAGMA data_version").fetchone()[0]
             if data_version != self._data_version:
                 self._read()

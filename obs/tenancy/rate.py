@@ -32,6 +32,10 @@ class PerMinute:
         item = RateLimitItemPerMinute(most)
         allowed = self._limiter.hit(item, self._what, org)
         reset, remaining = self._limiter.get_window_stats(item, self._what, org)
+        if reset - time.time() > item.get_expiry() + 1:  # the clock was set back: all would be refused until then
+            self._limiter.storage.reset()
+            allowed = self._limiter.hit(item, self._what, org)
+            reset, remaining = self._limiter.get_window_stats(item, self._what, org)
         seconds = max(1, math.ceil(reset - time.time()))
         headers = {
             "RateLimit-Limit": str(most),

@@ -1,105 +1,194 @@
-"""Durable heartbeats a second over HTTP, beside bare SQLite commits on the same disk, in the same run.
+"""Durable heartbeats a second over HTTP, as ratios to what was measured in the same run.
 
-    python tests/benchmarks/heartbeats.py [--seconds 10] [--rounds 3]
+    python tests/benchmarks/heartbeats.py [--seconds 5] [--rounds 3] [--cases all] [--runs 5000000]
 
-Needs wrk (Debian: apt-get install wrk). The service is started as users start it, with synchronous=FULL. Each figure
-is the median of the rounds, which take the cases in turn. The baseline is one thread that inserts one row and commits,
-also with synchronous=FULL: what this disk gives without group commit.
+Needs wrk (Debian: apt-get install wrk) and its two cores for itself. The service is started as users start it, with
+``synchronous = FULL``. Each figure is the median of the rounds, which take the cases in turn. Held against: Flask's
+view of a ping that checks the key and answers at once (``x view``), the same pings recorded by as many threads without
+HTTP (``x write``), and bare SQLite, a thread that inserts a row and commits. ``--cases all`` crosses every kind of
+heartbeat with 1, 100 and 10,000 jobs, 1 and 100 tenants, 16 and 64 connections, kept and new. ``--runs`` puts so many
+runs of the last 90 days into the file before. The last lines are pings while a query over 90 days runs all the time.
 """
 
 import argparse
-import re
+import http.client
+import itertools
+import json
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
-from kill_under_load import Service, running_service
+import baselines
+from load import Case, Measured, run
+from served import Service, new_service
 
-CONNECTIONS = 16
-SCRIPT = """
-local jobs = {jobs}
-wrk.headers["X-API-Key"] = "{key}"
-request = function()
-  return wrk.format("POST", "/api/v1/heartbeat/job-" .. math.random(jobs) .. "/ping")
-end
-done = function(summary, latency)
-  io.write(string.format("RESULT %f %f %f %d\\n", summary.requests / summary.duration * 1e6,
-    latency:percentile(50) / 1000, latency:percentile(99) / 1000,
-    summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout))
-end
-"""
+from obs import config
+from obs.tenancy import instance, store
 
-
-class Measured(NamedTuple):
-    """Requests (or commits) a second; latencies in milliseconds; answers other than 2xx."""
-
-    per_second: float
-    p50_ms: float
-    p99_ms: float
-    errors: int
-
-
-def over_http(service: Service, jobs: int, connections: int, seconds: int, folder: Path) -> Measured:
-    """Pings of `jobs` jobs in turn, with wrk."""
-    script = folder / "ping.lua"
-    script.write_text(SCRIPT.format(jobs=jobs, key=service.key))
-    address = f"http://127.0.0.1:{service.port}"
-    done = subprocess.run(
-        ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script), address],
-        check=True,
-        capture_output=True,
-        text=True,
+PING = Case()
+CASES = [
+    PING,
+    Case(connections=64),
+    Case(jobs=1),
+    Case(jobs=10_000),
+    Case(tenants=100),
+    Case(tenants=100, jobs=10_000, connections=64),
+    Case(keep_alive=False),
+    Case(kind="pair"),
+    Case(kind="pair", jobs=10_000, connections=64),
+    Case(kind="log", body_bytes=1024),
+    Case(kind="log", body_bytes=10 * 1024),
+]
+ALL_CASES = [
+    Case(kind, size, jobs, tenants, connections, keep_alive)
+    for (kind, size), jobs, tenants, connections, keep_alive in itertools.product(
+        (("ping", 0), ("pair", 0), ("log", 1024), ("log", 10 * 1024)),
+        (1, 100, 10_000),
+        (1, 100),
+        (16, 64),
+        (True, False),
     )
-    result = re.search(r"RESULT (\S+) (\S+) (\S+) (\d+)", done.stdout)
-    assert result is not None, done.stdout
-    return Measured(float(result[1]), float(result[2]), float(result[3]), int(result[4]))
+]
+TENANTS = 100
+QUERY = "SELECT count(*), avg(duration_ms), max(duration_ms) FROM runs WHERE status != 'lost' BY job EVERY 1h LAST 90d"
+VIEW, WRITE, BARE = "Flask view that answers at once", "group commit without HTTP", "bare SQLite, 1 thread"
 
 
-def bare_sqlite(folder: Path, seconds: int) -> Measured:
-    """One row, one commit, one thread."""
-    connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE IF NOT EXISTS heartbeats (id INTEGER PRIMARY KEY, job TEXT, at INTEGER)")
-    taken = []
-    end = time.perf_counter() + seconds
-    while (begun := time.perf_counter()) < end:
-        connection.execute("INSERT INTO heartbeats (job, at) VALUES ('job-1', ?)", (time.time_ns(),))
-        taken.append((time.perf_counter() - begun) * 1000)
-    connection.close()
-    quantiles = statistics.quantiles(taken, n=100)
-    return Measured(len(taken) / seconds, quantiles[49], quantiles[98], 0)
+def make_tenants(folder: Path) -> list[str]:
+    """The keys of TENANTS new organizations."""
+    tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
+    keys = []
+    for number in range(TENANTS):
+        assert instance.add_organization(tenancy, f"tenant-{number}")
+        added = tenancy.control.write(
+            lambda db, org=f"tenant-{number}": store.add_key(  # type: ignore[misc]
+                db, org, "load", ("heartbeat:write",), None, tenancy.clock()
+            )
+        )
+        assert added is not None
+        keys.append(added[1])
+    instance.close(tenancy)
+    return keys
+
+
+def add_runs(service: Service, runs: int) -> None:
+    """Put so many runs of 100 jobs into the file of the organization ``crash``, spread over the last 90 days."""
+    now_ms, step = time.time_ns() // 1_000_000, 90 * 86_400_000 // runs
+    with sqlite3.connect(service.instance / "tenants" / "crash.db") as db:
+        db.executemany(
+            "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, ?, 0)",
+            ((f"job-{number}", now_ms, now_ms) for number in range(1, 101)),
+        )
+        db.executemany(
+            "INSERT INTO runs (job_id, status, started_at, ended_at, duration_ms, heartbeat_at)"
+            " VALUES (?1, 1, ?2, ?2 + 1000, 1000, ?2)",
+            ((number % 100 + 1, now_ms - (runs - number) * step) for number in range(runs)),
+        )
+    db.close()
+
+
+@contextmanager
+def querying(service: Service) -> Iterator[list[float]]:
+    """One heavy query after the other meanwhile; what is given holds the seconds that each took."""
+    taken: list[float] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=120)
+        while not done.is_set():
+            begun = time.perf_counter()
+            connection.request(
+                "POST",
+                "/api/v1/dsl",
+                json.dumps({"query": QUERY}),
+                {"X-API-Key": service.key, "Content-Type": "application/json"},
+            )
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status in (200, 422), body  # the limits of a query hold here as well
+            taken.append(time.perf_counter() - begun)
+        connection.close()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield taken
+    finally:
+        done.set()
+        asking.join()
+
+
+@contextmanager
+def view_alone(prepared: Service) -> Iterator[None]:
+    """A service on the instance of `prepared` that answers heartbeats at once."""
+    command = [sys.executable, baselines.__file__, str(prepared.port), str(prepared.instance)]
+    with prepared.log.open("ab") as log:
+        prepared.process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        prepared.wait_until_ready()
+        yield
+    finally:
+        prepared.process.terminate()
+        prepared.process.wait()
+
+
+def show(measured: dict[str, list[Measured]]) -> None:
+    medians = {
+        name: Measured(*(statistics.median(values) for values in zip(*rounds, strict=True)))  # type: ignore[arg-type]
+        for name, rounds in measured.items()
+    }
+    print(f"{'':48}{'per s':>8}{'x view':>8}{'x write':>9}{'p50 ms':>8}{'p99':>8}{'p99.9':>8}{'errors':>8}")
+    for name, one in medians.items():
+        ratios = one.per_second / medians[VIEW].per_second, one.per_second / medians[WRITE].per_second
+        errors = sum(each.errors for each in measured[name])
+        print(
+            f"{name:48}{one.per_second:8.0f}{ratios[0]:8.2f}{ratios[1]:9.2f}"
+            f"{one.p50_ms:8.1f}{one.p99_ms:8.1f}{one.p999_ms:8.1f}{errors:8d}"
+        )
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--seconds", type=int, default=10)
+    arguments.add_argument("--seconds", type=int, default=5)
     arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--cases", choices=("usual", "all"), default="usual")
+    arguments.add_argument("--runs", type=int, default=0)
     options = arguments.parse_args()
     measured: dict[str, list[Measured]] = {}
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name, running_service(Path(name)) as service:
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         folder = Path(name)
-        over_http(service, 100, CONNECTIONS, 2, folder)  # makes the jobs, warms the caches
-        for _ in range(options.rounds):
-            measured.setdefault("bare SQLite, 1 thread", []).append(bare_sqlite(folder, options.seconds))
-            for jobs in (1, 100):
-                for connections in (CONNECTIONS, 4 * CONNECTIONS):
-                    case = f"ping, {jobs} jobs, {connections} connections"
-                    measured.setdefault(case, []).append(over_http(service, jobs, connections, options.seconds, folder))
-    baseline = statistics.median(one.per_second for one in measured["bare SQLite, 1 thread"])
-    print(f"{'':34}{'per second':>12}{'x bare':>8}{'p50 ms':>8}{'p99 ms':>8}{'errors':>8}")
-    for case, rounds in measured.items():
-        median = [statistics.median(values) for values in zip(*rounds, strict=True)]
-        print(
-            f"{case:34}{median[0]:12.0f}{median[0] / baseline:8.2f}{median[1]:8.1f}{median[2]:8.1f}"
-            f"{sum(one.errors for one in rounds):8d}"
-        )
+        (folder / "view").mkdir()
+        service, view = new_service(folder), new_service(folder / "view")
+        keys = [service.key, *make_tenants(service.instance)]
+        if options.runs:
+            add_runs(service, options.runs)
+        service.start()
+        try:
+            for case in (Case(jobs=10_000), Case(jobs=10_000, tenants=TENANTS)):  # makes the jobs, warms the caches
+                run(case, service.port, keys, 5, folder)
+            for number in range(options.rounds):
+                print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+                measured.setdefault(BARE, []).append(baselines.bare_sqlite(folder, options.seconds))
+                measured.setdefault(WRITE, []).append(baselines.group_commit(folder, 100, 16, options.seconds))
+                with view_alone(view):
+                    measured.setdefault(VIEW, []).append(run(PING, view.port, [view.key], options.seconds, folder))
+                for case in CASES if options.cases == "usual" else ALL_CASES:
+                    measured.setdefault(str(case), []).append(run(case, service.port, keys, options.seconds, folder))
+                with querying(service) as taken:
+                    beside = run(PING, service.port, keys, options.seconds, folder)
+                measured.setdefault("ping, while a query runs", []).append(beside)
+        finally:
+            service.kill()
+    show(measured)
+    print(f"the query took {statistics.median(taken):.2f} s ({len(taken)} in the last round)")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from diskmodel import Disk, lay_out, read_journal
 from faults import Faults
 from power_loss import World
 from senders import Ledger, Load
-from served import running_service
+from served import new_service, running_service
 
 
 def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:
@@ -29,6 +29,21 @@ def test_the_first_start_survives_power_loss(tmp_path: Path) -> None:
     """A key that the first start has printed works after the power was cut right then."""
     world = World(tmp_path, random.Random(6))
     assert world.first_start(12) == []
+
+
+def test_a_deleted_organization_does_not_come_back(tmp_path: Path) -> None:
+    """Or the next one of that name would find its heartbeats."""
+    root, journal = tmp_path / "disk", tmp_path / "journal"
+    root.mkdir()
+    disk = Disk(root)
+    service = new_service(root, Faults(root, journal).environment)
+    service.command("org", "create", "second")
+    service.command("org", "delete", "second", "--yes")
+    for record in read_journal(journal):
+        disk.apply(record)
+    names = disk.image(0)
+    assert "instance/tenants/crash.db" in names
+    assert [name for name in names if "second" in name] == []
 
 
 def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ def test_it_fills_an_organization_once_and_signs_in(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(story, "DAYS", 4)
+    (tmp_path / "instance" / "tenants" / "demo.db").write_text("left by a call that was interrupted")
     runner, command = CliRunner(), ["--instance", str(tmp_path / "instance"), "demo"]
     first = runner.invoke(main, command)
     assert first.exit_code == 0, first.output
@@ -24,6 +25,9 @@ def test_it_fills_an_organization_once_and_signs_in(
     for name in ("db/backup", "shop/heartbeat", "home/photos"):
         assert name in text
     assert "Shop 4.0 is out" in visitor.get("/annotations").text
+    past = visitor.get("/alerts").text
+    assert "home/photos" in past
+    assert "home/dyndns" in past
     again = runner.invoke(main, command)
     assert again.exit_code == 1
     assert "has jobs already" in again.output

@@ -1,8 +1,10 @@
 """What an admin changes of a job and plans, as the API then tells it."""
 
 import pytest
+from flask import Flask
 
-from tests.conftest import KeyClient
+from obs import background
+from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 
@@ -72,3 +74,18 @@ def test_silence_is_planned_and_taken_back(client: KeyClient, admin: Visitor) ->
     assert admin.post("/alerts/maintenance", start="now", end="-2h").status_code == 422
     admin.post(f"/alerts/maintenance/{planned[0]['id']}/delete")
     assert client.get("/api/v1/maintenance").json["maintenance_windows"] == []
+
+
+def test_incidents_that_last_are_shown_with_the_loudest_first(
+    app: Flask, client: KeyClient, admin: Visitor, clock: Clock
+) -> None:
+    sweep = background.of(app).tasks["sweep"].run
+    for minute in range(0, 100, 10):
+        clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
+        client.post("/api/v1/heartbeat/broken/end?status=fail" if minute == 0 else "/api/v1/heartbeat/silent/ping")
+        sweep()
+    clock.advance(hours=2)
+    sweep()
+    text = admin.get("/alerts").text
+    assert "2 incidents now" in text
+    assert text.index(">failing<") < text.index(">overdue<")

@@ -87,6 +87,19 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     assert visitor.get("/settings").status_code == 302
 
 
+def test_links_that_have_expired_are_deleted(app: Flask, client: KeyClient, clock: Clock) -> None:
+    tenancy: Tenancy = app.extensions[EXTENSION]
+    unused = instance.new_sign_in_token(tenancy, "acme")
+    clock.advance(hours=24)
+    assert Visitor(app).get(f"/sign-in/{unused}").status_code == 401
+    instance.new_sign_in_token(tenancy, "acme")
+    clock.advance(hours=23)
+    fresh = instance.new_sign_in_token(tenancy, "acme")
+    with tenancy.control.read() as db:
+        assert db.execute("SELECT count(*) FROM sign_in_links").fetchone()[0] == 2
+    assert Visitor(app).get(f"/sign-in/{fresh}").location == "/"
+
+
 def test_signing_out_ends_the_session(admin: Visitor) -> None:
     assert admin.post("/sign-out").status_code == 302
     assert admin.get("/").status_code == 302

@@ -1,5 +1,7 @@
 """Strategies that make OQL: statements that check, statements with something wrong, and noise."""
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 NUMBERS = ["duration_ms", "late_ms", "exit_code", "id"]
@@ -48,55 +50,58 @@ def _grow_condition(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@st.composite
-def _leaf_condition(draw: st.DrawFn) -> str:
-    compare = st.sampled_from(["=", "!=", "<>", "<", "<=", ">", ">="])
-    pattern = st.sampled_from(["LIKE", "NOT LIKE", "ILIKE", "CONTAINS", "STARTS WITH", "NOT CONTAINS"])
-    regular = st.sampled_from(["'a+'", "'^(a|b)*$'", "'('", "'(?i)x'"])
-    return draw(
-        st.one_of(
-            st.builds("{} {} {}".format, numbers, compare, numbers),
-            st.builds("{} {} {}".format, texts, compare, texts),
-            st.builds("{} {} {}".format, st.sampled_from(TIMES), compare, times),
-            st.builds("{} {} {}".format, texts, pattern, text_literals),
-            st.builds("{} {} {}".format, texts, st.sampled_from(["=~", "!~"]), regular),
-            st.builds("{} IN ({}, {})".format, texts, text_literals, texts),
-            st.builds("{} NOT IN ({})".format, numbers, numbers),
-            st.builds("{} BETWEEN {} AND {}".format, numbers, numbers, numbers),
-            st.builds("{} IS {}NULL".format, st.sampled_from(ANY), st.sampled_from(["", "NOT "])),
-            st.sampled_from(["TRUE", "FALSE", "NULL"]),
-        )
-    )
+_compare = st.sampled_from(["=", "!=", "<>", "<", "<=", ">", ">="])
+_pattern = st.sampled_from(["LIKE", "NOT LIKE", "ILIKE", "CONTAINS", "STARTS WITH", "NOT CONTAINS"])
+_regular = st.sampled_from(["'a+'", "'^(a|b)*$'", "'('", "'(?i)x'"])
+_leaf_condition = st.one_of(
+    st.builds("{} {} {}".format, numbers, _compare, numbers),
+    st.builds("{} {} {}".format, texts, _compare, texts),
+    st.builds("{} {} {}".format, st.sampled_from(TIMES), _compare, times),
+    st.builds("{} {} {}".format, texts, _pattern, text_literals),
+    st.builds("{} {} {}".format, texts, st.sampled_from(["=~", "!~"]), _regular),
+    st.builds("{} IN ({}, {})".format, texts, text_literals, texts),
+    st.builds("{} NOT IN ({})".format, numbers, numbers),
+    st.builds("{} BETWEEN {} AND {}".format, numbers, numbers, numbers),
+    st.builds("{} IS {}NULL".format, st.sampled_from(ANY), st.sampled_from(["", "NOT "])),
+    st.sampled_from(["TRUE", "FALSE", "NULL"]),
+)
 
 
+@cache
 def conditions() -> st.SearchStrategy[str]:
-    return st.recursive(_leaf_condition(), _grow_condition, max_leaves=4)
+    return st.recursive(_leaf_condition, _grow_condition, max_leaves=4)
 
 
 number_expressions = st.deferred(lambda: st.recursive(numbers, _grow_number, max_leaves=3))
 
 
+_aggregates = st.one_of(
+    st.just("count(*)"),
+    st.builds("count(DISTINCT {})".format, st.sampled_from(ANY)),
+    st.builds(
+        "{}({})".format,
+        st.sampled_from(["sum", "avg", "min", "max", "stddev", "median", "p95", "approx_p50"]),
+        number_expressions,
+    ),
+    st.builds("{}({})".format, st.sampled_from(["any", "first", "last", "count", "min"]), st.sampled_from(ANY)),
+    st.builds("percentile(duration_ms, {})".format, st.sampled_from(["0", "99.9", "100", "101"])),
+    st.just("rate(count(*), 1m)"),
+)
+
+
 @st.composite
-def aggregates(draw: st.DrawFn) -> str:
-    made = draw(
-        st.one_of(
-            st.just("count(*)"),
-            st.builds("count(DISTINCT {})".format, st.sampled_from(ANY)),
-            st.builds(
-                "{}({})".format,
-                st.sampled_from(["sum", "avg", "min", "max", "stddev", "median", "p95", "approx_p50"]),
-                number_expressions,
-            ),
-            st.builds("{}({})".format, st.sampled_from(["any", "first", "last", "count", "min"]), st.sampled_from(ANY)),
-            st.builds("percentile(duration_ms, {})".format, st.sampled_from(["0", "99.9", "100", "101"])),
-            st.just("rate(count(*), 1m)"),
-        )
-    )
+def _some_aggregate(draw: st.DrawFn) -> str:
+    made = draw(_aggregates)
     if not made.startswith("rate") and draw(st.integers(0, 5)) == 0:
         made += f" FILTER (WHERE {draw(conditions())})"
     if draw(st.integers(0, 5)) == 0:
         made = f"coalesce({made}, {made}) + 1"
     return made
+
+
+@cache
+def aggregates() -> st.SearchStrategy[str]:
+    return _some_aggregate()
 
 
 windows = st.one_of(

@@ -119,6 +119,29 @@ def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], 
     assert response.status_code == 422
 
 
+@pytest.mark.skipif(not counts_bytes(), reason="this system does not tell what a thread reads")
+def test_the_window_that_the_hint_names_works(make_app: Callable[..., Flask], new_client: Any) -> None:
+    app = make_app(QUERY_MAX_BYTES_SCANNED=1_000_000)
+    client = new_client("acme", app=app)
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+
+    def fill(db: sqlite3.Connection) -> None:
+        _insert_runs(db, 1, 0)
+        db.executemany(
+            "INSERT INTO runs (job_id, status, started_at, heartbeat_at, duration_ms) VALUES (1, 1, ?, 0, 5)",
+            [(tenancy.clock() - number * 1_700,) for number in range(50_000)],
+        )
+
+    tenancy.databases.write("acme", fill)
+    refused = client.post("/api/v1/dsl", json={"query": "SELECT count(exit_code) FROM runs LAST 1d"})
+    window = re.fullmatch(
+        r"Narrow the window to (\w+), or choose .*", _breach(refused.json, "max_bytes_scanned")["hint"]
+    )
+    assert window is not None
+    answer = client.post("/api/v1/dsl", json={"query": f"SELECT count(exit_code) FROM runs LAST {window[1]}"})
+    assert answer.status_code == 200, answer.json
+
+
 def test_requests_past_the_rate_are_told_to_wait(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_RATE_PER_MINUTE=2)
     first, second = new_client("acme", app=app), new_client("acme", app=app)

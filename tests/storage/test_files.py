@@ -39,14 +39,33 @@ def test_the_least_recently_used_is_closed_first(make_databases: MakeDatabases) 
 
 
 def test_a_file_in_use_is_not_closed(make_databases: MakeDatabases) -> None:
-    databases = make_databases(most_files=1)
-    for org in "abc":
+    databases = make_databases(most_files=2)
+    for org in "abcd":
         databases.create(org)
     with databases.read("a") as db:
-        for org in "bc":
+        for org in "bcd":
             _add(databases, org, 1)
         assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
-    assert databases.open_files() == 1
+        assert databases.open_files() == 2
+
+
+def test_no_more_files_are_opened_than_fit(make_databases: MakeDatabases) -> None:
+    """Another one waits for room, and is refused when none comes."""
+    databases = make_databases(most_files=1, busy_seconds=30)
+    for org in "ab":
+        databases.create(org)
+    with ThreadPoolExecutor(1) as pool:
+        with databases.read("a"):
+            waiting = pool.submit(_add, databases, "b", 1)
+            while not databases._room._waiters:  # type: ignore[attr-defined]
+                assert not waiting.done()
+        waiting.result(30)
+    impatient = make_databases(most_files=1, busy_seconds=0)
+    with impatient.read("a"):
+        with pytest.raises(ServiceError) as refused:
+            _add(impatient, "b", 2)
+        assert (refused.value.status, refused.value.error) == (503, "storage_busy")
+    assert _count(databases, "b") == 1
 
 
 def test_many_threads_on_more_files_than_may_be_open(make_databases: MakeDatabases) -> None:

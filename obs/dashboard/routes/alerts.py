@@ -13,6 +13,7 @@ from obs.heartbeat.store import maintenance
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
 _INCIDENTS_SHOWN = 200
 _LONGEST_TITLE = 500
+_LOUDEST = ("failing", "lost", "overdue", "overrunning", "too_often")
 
 
 @blp.get("")
@@ -24,7 +25,7 @@ def page() -> ResponseReturnValue:
         windows = maintenance.windows(db)
     return render_template(
         "alerts.html",
-        open=[one for one in found if one.ended_at is None],
+        open=sorted((one for one in found if one.ended_at is None), key=lambda one: _LOUDEST.index(one.kind)),
         past=[one for one in found if one.ended_at is not None],
         windows=windows,
     )

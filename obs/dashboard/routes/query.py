@@ -50,7 +50,8 @@ def page() -> ResponseReturnValue:
         except ServiceError as error:
             shown["fault"], status = error, error.status
         else:
-            shown |= {"answer": answer, "specs": _specs(looking, answer, over)}
+            numbers = [place for place in range(len(answer.columns)) if charts.is_number(answer.rows, place)]
+            shown |= {"answer": answer, "numbers": numbers, "specs": _specs(looking, answer, over)}
     page = render_template(
         "query.html",
         text=text,

@@ -35,7 +35,7 @@ async function draw(place) {
   const colour = (name) => sheet.getPropertyValue(name).trim();
   const words = { labelColor: colour("--quiet"), titleColor: colour("--quiet"), labelFont: "system-ui", titleFont: "system-ui" };
   const spec = inColours(JSON.parse(place.querySelector("script").textContent), colour);
-  await vegaEmbed(place.querySelector(".drawing"), spec, {
+  const drawn = await vegaEmbed(place.querySelector(".drawing"), spec, {
     ast: true, actions: false, renderer: "canvas", defaultStyle: false, tooltip: showTip,
     config: {
       background: "transparent", autosize: { type: "fit-x", contains: "padding" }, view: { stroke: null },
@@ -44,6 +44,7 @@ async function draw(place) {
       range: { category: ["--accent", "--overdue", "--running", "--lost", "--ok", "--failed", "--late", "--quiet"].map(colour) },
     },
   });
+  place.view = drawn.view;
 }
 
 const charts = [...document.querySelectorAll("[data-chart]")];

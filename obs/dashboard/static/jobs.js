@@ -38,7 +38,10 @@ function apply(answer) {
   }
   if (answer.summary && answer.summary !== summary) { /* unchanged counts are not read out again */
     summary = answer.summary;
-    document.getElementById("summary").innerHTML = answer.summary;
+    const place = document.getElementById("summary");
+    const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    place.innerHTML = answer.summary;
+    if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
     document.title = document.title.replace(/^(\(\d+\) )?/, answer.trouble ? `(${answer.trouble}) ` : "");
   }
 }

@@ -66,7 +66,7 @@ def _decoded(wsgi_text: str) -> str:
 
 
 def _refuse(start_response: Any, error: ServiceError) -> Iterable[bytes]:
-    headers = {"Content-Type": "application/json", **error.headers}
+    headers = {**ANSWER_HEADERS, **error.headers}
     return _respond(start_response, error.status, errors.as_json(error).encode(), headers)
 
 

@@ -1,0 +1,63 @@
+"""The memory of the service over many heartbeats: it has to stay flat.
+
+    python tests/benchmarks/memory.py [--heartbeats 10000000] [--jobs 100]
+
+Needs wrk. Prints the resident memory of the process that takes heartbeats and that of the others (the one that watches
+it, those that run queries), with the size of the file, each time another fiftieth is done.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import deque
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
+from load import Case, run
+from served import Service, running_service
+
+SECONDS = 10
+
+
+def resident_mb(pid: int) -> float:
+    """Megabytes of memory that a process holds."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def processes(service: Service) -> list[int]:
+    """The processes of the service, each after the one that started it."""
+    assert service.process is not None
+    found, waiting = [], deque([service.process.pid])
+    while waiting:
+        pid = waiting.popleft()
+        found.append(pid)
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            waiting.extend(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--heartbeats", type=int, default=10_000_000)
+    arguments.add_argument("--jobs", type=int, default=100)
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as name, running_service(Path(name)) as service:
+        sent, shown = 0.0, 0.0
+        print(f"{'heartbeats':>12}{'per second':>12}{'worker MB':>11}{'others MB':>11}{'file MB':>9}")
+        while sent < options.heartbeats:
+            done = run(Case(jobs=options.jobs), service.port, [service.key], SECONDS, Path(name))
+            if done.errors:
+                raise SystemExit(f"{done.errors} answers were not 2xx:\n{service.logged()[-2000:]}")
+            sent += done.per_second * SECONDS
+            if sent < shown and sent < options.heartbeats:
+                continue
+            shown += options.heartbeats / 50
+            workers = [resident_mb(pid) for pid in processes(service)]
+            size = (service.instance / "tenants" / "crash.db").stat().st_size / 1e6
+            rest = sum(workers) - workers[1]
+            print(f"{sent:12.0f}{done.per_second:12.0f}{workers[1]:11.1f}{rest:11.1f}{size:9.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Few descriptors, many organizations; and a stop in the middle of everything."""
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from burst import Burst
+from consistency import problems
+from kill_under_load import make_organizations
+from senders import Ledger, Load
+from served import Service, new_service, running_service
+
+from obs import config
+from obs.tenancy import instance, store
+
+
+def _add_organizations(service: Service, count: int) -> list[str]:
+    """Make organizations of which each has a key; returns the keys."""
+    tenancy = instance.open_instance(service.instance, config.load(service.instance, {}), lambda: 1_750_000_000_000)
+    keys = []
+    for number in range(count):
+        org = f"org-{number}"
+        assert instance.add_organization(tenancy, org)
+        added = tenancy.control.write(lambda db, org=org: store.add_key(db, org, "x", ("admin",), None, 0))
+        assert added is not None
+        keys.append(added[1])
+    instance.close(tenancy)
+    return keys
+
+
+def test_300_organizations_with_256_descriptors(tmp_path: Path) -> None:
+    service = new_service(tmp_path)
+    keys = _add_organizations(service, 300)
+    service.descriptors = 256
+    service.start()
+    try:
+        for round_number in range(2):
+            result = Burst(service, 600, f"round{round_number}", keys).run()
+            assert dict(result.answers) == {200: 600}
+        assert b"too many" not in service.logged().encode().lower()
+        assert "Traceback" not in service.logged()
+    finally:
+        service.kill()
+    for number in range(300):
+        with closing(sqlite3.connect(service.instance / "tenants" / f"org-{number}.db")) as db:
+            assert db.execute("SELECT count(*) FROM events").fetchone()[0] == 4
+
+
+def test_a_stop_under_load_answers_what_it_takes(tmp_path: Path) -> None:
+    """SIGTERM while senders are busy: within 5 seconds, nothing acknowledged is lost, nothing taken is unanswered."""
+    with running_service(tmp_path) as service:
+        keys, ledger = make_organizations(service), Ledger()
+        for round_number in range(3):
+            with Load(service.port, keys, ledger, f"s{round_number}", random.Random(round_number)) as load:
+                load.wait(0.5)
+                code, seconds = service.stop()
+            assert code == 0, service.logged()
+            assert seconds < 5
+            assert problems(service.instance, ledger, keys) == []
+            assert _taken_and_unanswered(service, ledger) == []
+            service.start()
+        assert "Traceback" not in service.logged()
+
+
+def _taken_and_unanswered(service: Service, ledger: Ledger) -> list[str]:
+    """Heartbeats that are on disk though their clients got no answer."""
+    unanswered = {sent.mark for sent in ledger.unanswered()}
+    found = []
+    for org in {mark.org for mark in unanswered}:
+        with closing(sqlite3.connect(service.instance / "tenants" / f"{org}.db")) as db:
+            values = {value for row in db.execute("SELECT idempotency_key, message FROM events") for value in row}
+        found += [mark.value for mark in unanswered if mark.org == org and mark.value in values]
+    return found

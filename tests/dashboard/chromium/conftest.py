@@ -1,0 +1,91 @@
+"""A real browser, with whoever is signed in. Nothing here may depend on how fast it is: wait, then look."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from obs.dashboard import vega
+from tests.conftest import KeyClient
+
+NewClient = Callable[..., KeyClient]
+expect.set_options(timeout=30_000)  # pages refresh every few seconds, on a machine that may be busy
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = os.environ.get("OBS_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.fail("These tests need Chromium: install it, or say where it is with OBS_TEST_CHROMIUM.")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=path,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--disable-quic",
+            ],
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def chart_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart library's file, which takes seconds to make: once for all tests."""
+    return vega.bundle(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def window(browser: Browser, app: Flask, chart_library: Path) -> Iterator[BrowserContext]:
+    """A fresh window; the test fails when a page asks another host, breaks its policy or raises."""
+    cache = Path(app.instance_path) / "cache"
+    cache.mkdir()
+    shutil.copy(chart_library, cache)
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, timezone_id="Europe/Berlin", locale="en-GB")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    context.set_default_timeout(30_000)
+    faults: list[str] = []
+
+    def watch(page: Page) -> None:
+        page.on("request", lambda request: _note_foreign(faults, request.url))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: _note_message(faults, message.text))
+        page.on("dialog", lambda dialog: dialog.accept())
+
+    context.on("page", watch)
+    yield context
+    context.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(window: BrowserContext, address: str, new_client: NewClient) -> Page:
+    """The start page of ``acme``, for an admin."""
+    return sign_in(window.new_page(), address, str(new_client("acme", "admin").key))
+
+
+def sign_in(page: Page, address: str, key: str) -> Page:
+    """`page`, signed in with `key`."""
+    page.goto(f"{address}/sign-in")
+    page.fill("#key", key)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{address}/")
+    return page
+
+
+def _note_foreign(faults: list[str], url: str) -> None:
+    if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        faults.append(f"asked {url}")
+
+
+def _note_message(faults: list[str], text: str) -> None:
+    if "Content Security Policy" in text or "Refused to" in text:
+        faults.append(text)

@@ -1,0 +1,89 @@
+"""The overview in a browser."""
+
+import re
+
+from flask import Flask
+from playwright.sync_api import Page, expect
+
+from obs.heartbeat.schemas import STATES
+from tests.conftest import KeyClient
+
+
+def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClient) -> None:
+    expect(page.get_by_text("Waiting for the first heartbeat")).to_be_visible()
+    client.post("/api/v1/heartbeat/first/ping")
+    expect(page.get_by_role("link", name="first")).to_be_visible()
+
+
+def test_the_line_with_a_new_key_can_be_pasted_and_its_heartbeat_is_seen(page: Page, app: Flask) -> None:
+    page.get_by_role("button", name="Make a key and fill it in").click()
+    line = page.locator(".snippet code").inner_text()
+    key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", line).groups()  # type: ignore[union-attr]
+    assert app.test_client().post(path, headers={"X-API-Key": key}).status_code == 200
+    expect(page.get_by_role("link", name="my-first-job")).to_be_visible()
+
+
+def test_a_filter_that_matches_nothing_notices_when_something_does(page: Page, address: str, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page.goto(f"{address}/?state=failed")
+    expect(page.get_by_text("No job matches")).to_be_visible()
+    client.post("/api/v1/heartbeat/alpha/end?status=fail")
+    expect(page.locator("#jobs tbody th")).to_have_text(["alpha"])
+    assert "state=failed" in page.url
+
+
+def test_a_live_refresh_keeps_filter_search_and_scroll(page: Page, address: str, client: KeyClient) -> None:
+    for number in range(40):
+        client.post(f"/api/v1/heartbeat/job-{number:02}/ping", headers={"X-Platform-Project": "shop"})
+    page.goto(f"{address}/?project=shop&sort=name")
+    page.evaluate("document.querySelector('#jobs').dataset.held = 'yes'")
+    page.fill("[name=q]", "half a wo")
+    page.evaluate("scrollTo(0, 600)")
+    client.post("/api/v1/heartbeat/job-30/end?status=fail", headers={"X-Platform-Project": "shop"})
+    client.post("/api/v1/heartbeat/other/ping")
+    expect(page.locator("tr", has_text="job-30").locator("td").first).to_have_text("failed")
+    assert page.evaluate("[scrollY, document.querySelector('#jobs').dataset.held]") == [600, "yes"]
+    assert page.input_value("[name=q]") == "half a wo"
+    assert page.locator("#jobs tbody tr").count() == 40
+    expect(page.locator("h1")).to_have_text("1 of 41 jobs needs a look")
+    assert page.title().startswith("(1) ")
+
+
+def test_a_choice_filters_at_once_and_counts_filter_when_clicked(page: Page, address: str, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping", headers={"X-Platform-Host": "web-1"})
+    client.post("/api/v1/heartbeat/beta/end?status=fail")
+    page.goto(address)
+    page.select_option("[name=host]", "web-1")
+    page.wait_for_url("**/?*host=web-1*")
+    expect(page.locator("#jobs tbody tr")).to_have_count(1)
+    page.goto(address)
+    page.locator(".strip").get_by_role("link", name="failed").click()
+    expect(page.locator("#jobs tbody th")).to_have_text(["beta"])
+
+
+def test_the_focus_stays_where_it_is_when_rows_and_counts_change(page: Page, address: str, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page.goto(address)
+    everything = page.locator(".strip").get_by_role("link", name="1 all")
+    everything.focus()
+    client.post("/api/v1/heartbeat/alpha/end?status=fail")
+    expect(page.locator("h1")).to_have_text("1 of 1 jobs needs a look")
+    expect(everything).to_be_focused()
+    page.get_by_role("link", name="alpha").focus()
+    client.post("/api/v1/heartbeat/alpha/end")
+    expect(page.locator("#jobs td").first).to_have_text("new")
+    expect(page.get_by_role("link", name="alpha")).to_be_focused()
+
+
+def test_every_state_has_a_shape_of_its_own(page: Page) -> None:
+    shapes = page.evaluate(
+        """names => names.map(name => {
+            const place = document.createElement("span");
+            place.className = `state ${name}`;
+            document.body.append(place);
+            return getComputedStyle(place, "::before").maskImage;
+        })""",
+        list(STATES),
+    )
+    assert len(set(shapes)) == len(STATES)
+    assert all(shape.startswith("url(") for shape in shapes)

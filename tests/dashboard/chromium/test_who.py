@@ -1,0 +1,138 @@
+"""Who may see and change what, in a browser: signing in and out, keys, organizations."""
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from obs.tenancy import instance, store
+from obs.tenancy.auth import EXTENSION, Tenancy
+from tests.conftest import Clock, KeyClient
+from tests.dashboard.chromium.conftest import sign_in
+
+
+@pytest.fixture
+def tenancy(app: Flask) -> Tenancy:
+    held: Tenancy = app.extensions[EXTENSION]
+    return held
+
+
+def test_a_link_signs_in_once(window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy) -> None:
+    link = f"{address}/sign-in/{instance.new_sign_in_token(tenancy, 'acme')}"
+    page = window.new_page()
+    page.goto(link)
+    expect(page.get_by_role("button", name="Make a key and fill it in")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.goto(link)
+    expect(page.get_by_role("heading")).to_contain_text("unknown, used or expired")
+    page.goto(address)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_key_that_is_wrong_is_told_and_the_page_that_was_asked_for_comes_after(
+    window: BrowserContext, address: str, client: KeyClient
+) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page = window.new_page()
+    page.goto(f"{address}/job?name=alpha")
+    page.fill("#key", "obs_acme_wrong")
+    page.press("#key", "Enter")
+    expect(page.get_by_role("alert")).to_contain_text("not valid")
+    page.fill("#key", str(client.key))
+    page.press("#key", "Enter")
+    expect(page.locator("h1")).to_contain_text("alpha")
+
+
+def test_an_expired_session_ends_on_the_live_page_by_itself(
+    window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy, clock: Clock
+) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    expires_at = clock.now_ms + 60_000
+    added = tenancy.control.write(
+        lambda db: store.add_key(db, "acme", "short", ("query:read",), expires_at, clock.now_ms)
+    )
+    assert added is not None
+    tenancy.keyring.reload()
+    page = sign_in(window.new_page(), address, added[1])
+    expect(page.get_by_role("link", name="alpha")).to_be_visible()
+    clock.advance(minutes=2)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_key_is_made_used_and_revoked(page: Page, address: str, app: Flask) -> None:
+    page.goto(f"{address}/settings")
+    page.get_by_label("Label").fill("cron box")
+    page.get_by_role("button", name="Make the key").click()
+    key = page.locator(".notice code").inner_text()
+    beat = {"headers": {"X-API-Key": key}}
+    assert app.test_client().post("/api/v1/heartbeat/x/ping", **beat).status_code == 200
+    expect(page.locator(".snippet", has_text=f"X-API-Key: {key}").first).to_be_visible()
+    page.goto(f"{address}/settings")
+    assert key not in page.content()
+    page.get_by_role("row", name="cron box").get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("status")).to_have_text("Revoked the key.")
+    expect(page.get_by_role("row", name="cron box")).to_have_count(0)
+    assert app.test_client().post("/api/v1/heartbeat/x/ping", **beat).status_code == 401
+
+
+def test_a_copy_button_copies_what_it_stands_beside(page: Page, address: str) -> None:
+    page.goto(f"{address}/settings")
+    snippet = page.locator(".snippet", has_text="ExecStopPost")
+    snippet.get_by_role("button").click()
+    expect(snippet.get_by_role("button")).to_have_text("Copied systemd unit")
+    assert page.evaluate("navigator.clipboard.readText()") == snippet.locator("code").inner_text()
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/job?name=alpha", "/job/run/1", "/annotations", "/annotations/1", "/alerts", "/settings", "/query"]
+)
+def test_a_read_key_sees_and_cannot_change_anything(
+    window: BrowserContext, address: str, client: KeyClient, path: str
+) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "out"})
+    page = sign_in(window.new_page(), address, str(client.key))
+    page.goto(address + path)
+    expect(page.get_by_text("read only")).to_be_visible()
+    # Signing out is all that it is offered to send.
+    expect(page.locator("form[method=post] button")).to_have_text(["Sign out"])
+    token = page.locator("[name=csrf_token]").first.input_value()
+    for target, fields in (("/job/delete", {"name": "alpha"}), ("/annotations/1/delete", {}), ("/job/pause", {})):
+        answer = page.request.post(address + target, form={"csrf_token": token, **fields})
+        assert answer.status == 403, target
+    assert [job["name"] for job in client.get("/api/v1/jobs").json["jobs"]] == ["alpha"]
+
+
+def test_two_organizations_do_not_see_each_other(
+    page: Page, browser: Browser, address: str, client: KeyClient, other_client: KeyClient
+) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping", headers={"X-Platform-Project": "shop"})
+    other_client.post("/api/v1/heartbeat/beta/ping", headers={"X-Platform-Project": "home"})
+    other_client.post("/api/v1/annotations", json={"name": "deploy/beta", "title": "beta is out"})
+    theirs = browser.new_context()
+    their_page = sign_in(theirs.new_page(), address, str(other_client.key))
+    expect(their_page.locator("#jobs tbody th")).to_have_text("betahome")
+    page.goto(address)
+    expect(page.locator("#jobs tbody th")).to_have_text("alphashop")
+    for path in ("/projects", "/annotations", "/alerts", "/query?q=SELECT+*+FROM+runs+LAST+1d", "/settings"):
+        page.goto(address + path)
+        assert "beta" not in page.content(), path
+        assert "globex" not in page.content(), path
+    assert page.request.get(f"{address}/job?name=beta").status == 404
+    assert page.request.get(f"{address}/annotations/1").status == 404
+    theirs.close()
+
+
+def test_signing_out_in_one_tab_ends_the_others(
+    page: Page, window: BrowserContext, address: str, new_client: Callable[..., KeyClient]
+) -> None:
+    other_tab = window.new_page()
+    other_tab.goto(f"{address}/settings")
+    expect(other_tab.get_by_role("heading", name="Settings of acme")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    other_tab.get_by_label("Label").fill("late")
+    other_tab.get_by_role("button", name="Make the key").click()
+    expect(other_tab.locator("h1")).to_contain_text("not signed in")

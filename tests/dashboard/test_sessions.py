@@ -1,0 +1,195 @@
+"""What another site, another host or another tab may do with the pages and their sessions: nothing."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from tests.conftest import KeyClient
+from tests.dashboard.conftest import NewClient, Visitor
+
+ELSEWHERE = [
+    "//evil.example",
+    "///evil.example",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "/\\/evil.example",
+    "https:evil.example",
+    "https:/evil.example",
+    "http://evil.example",
+    "javascript:alert(1)",
+    "/\t/evil.example",
+    "/\n/evil.example",
+    "/\r\nSet-Cookie: a=b",
+    "\t//evil.example",
+    " //evil.example",
+    "/\x00/evil.example",
+    "evil.example",
+    "@evil.example",
+    "",
+]
+
+
+def _pages(app: Flask) -> Iterator[tuple[str, str]]:
+    """Method and path of every route outside the API's own, with numbers and names filled in."""
+    for rule in app.url_map.iter_rules():
+        if not rule.rule.startswith("/api/v1/") and rule.endpoint.partition(".")[0] in ("dashboard", "docs"):
+            path = rule.rule.replace("<path:filename>", "style.css" if "dashboard" in rule.endpoint else "docs.css")
+            path = re.sub(r"<(?:[^:<>]*(?:\([^)]*\))?:)?(\w+)>", lambda found: VALUES.get(found[1], "1"), path)
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+                yield method, path
+
+
+VALUES = {"token": "none", "name": "swagger-ui.css"}
+POSTS_AT_LEAST = 15
+
+
+def _cookie(visitor: Visitor) -> str:
+    held = visitor.client.get_cookie("obs_session")
+    assert held is not None
+    return held.value
+
+
+def test_every_page_says_what_a_browser_may_do_with_it(app: Flask, admin: Visitor, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/start", json={"name": "backup"})
+    client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "web"})
+    kinds = set()
+    for method, path in _pages(app):
+        if method != "GET":
+            continue
+        answer = admin.get(path, buffered=True)
+        kinds.add(answer.mimetype)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        assert "Cache-Control" in answer.headers, path
+        if not re.match(r"/(static|library|api/docs/(static|dist))/", path):
+            assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache"), path
+        if answer.mimetype == "text/html":
+            policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
+            assert policy["default-src"] == "'none'", path
+            assert policy["script-src"] == "'self'", path
+            assert policy["frame-ancestors"] == "'none'", path
+            assert policy["base-uri"] == "'none'", path
+            assert answer.headers["X-Frame-Options"] == "DENY", path
+            assert not re.search(r"<script(?![^>]*(\bsrc=|type=.application/json.))|\son\w+=", answer.text), path
+    assert {"text/html", "text/css", "application/json", "text/csv"} & kinds >= {"text/html", "text/css"}
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/keys", "/api/v1/annotations/1", "/api/v1/nothing"])
+def test_no_cache_keeps_an_answer_of_the_api(new_client: NewClient, path: str) -> None:
+    client = new_client("acme", "admin")
+    client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "web"})
+    answer = client.get(path)
+    assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_no_form_is_taken_without_the_token_of_its_session(
+    app: Flask, admin: Visitor, stranger: Visitor, client: KeyClient
+) -> None:
+    client.post("/api/v1/heartbeat/ping", json={"name": "backup"})
+    before = admin.get("/settings").text
+    posts = [path for method, path in _pages(app) if method == "POST"]
+    assert len(posts) >= POSTS_AT_LEAST
+    for path in posts:
+        for token in (None, "", "x", stranger.token):
+            fields = {"name": "backup", "label": "x", "scopes": "admin"} | (
+                {} if token is None else {"csrf_token": token}
+            )
+            answer = admin.client.post(path, data=fields)
+            assert answer.status_code == 400, (path, token)
+            assert "another session" in answer.text
+    assert client.get("/api/v1/jobs/backup").status_code == 200
+    assert re.findall("<tr.*", admin.get("/settings").text) == re.findall("<tr.*", before)
+
+
+def test_no_form_is_taken_of_who_is_not_signed_in_or_may_only_look(app: Flask, reader: Visitor) -> None:
+    for method, path in _pages(app):
+        if method == "POST" and not path.startswith("/sign-"):
+            assert Visitor(app).post(path).status_code == 401, path
+            assert reader.post(path).status_code == 403, path
+
+
+def test_every_page_is_for_whoever_is_signed_in(app: Flask) -> None:
+    for method, path in _pages(app):
+        if method == "GET" and not path.startswith(("/sign-in", "/static/", "/api/docs/")):
+            answer = Visitor(app).get(path)
+            assert answer.status_code == 302, path
+            assert answer.location.startswith("/sign-in"), path
+
+
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
+def test_signing_in_leads_nowhere_else(app: Flask, client: KeyClient, elsewhere: str) -> None:
+    visitor = Visitor(app)
+    visitor.get("/sign-in", query_string={"next": elsewhere})
+    answer = visitor.post("/sign-in", key=str(client.key), next=elsewhere)
+    assert answer.location == "/"
+    assert "a" not in {cookie.partition("=")[0] for cookie in answer.headers.getlist("Set-Cookie")}
+
+
+def test_a_session_from_before_signing_in_is_worth_nothing_after(app: Flask, client: KeyClient) -> None:
+    visitor = Visitor(app)
+    visitor.get("/sign-in")
+    planted = _cookie(visitor)
+    visitor.sign_in(str(client.key))
+    assert _cookie(visitor) != planted
+    thief = Visitor(app)
+    thief.client.set_cookie("obs_session", planted)
+    assert thief.get("/").status_code == 302
+
+
+def test_a_session_that_was_tampered_with_is_none(app: Flask, client: KeyClient) -> None:
+    visitor = Visitor(app)
+    visitor.sign_in(str(client.key))
+    payload, moment, signature = _cookie(visitor).rsplit(".", 2)
+    for forged in (
+        f"{payload}.{moment}.{'A' * len(signature)}",
+        f"{payload[:-2]}xx.{moment}.{signature}",
+        "x",
+        "." * 10,
+        "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"),
+    ):
+        other = Visitor(app)
+        other.client.set_cookie("obs_session", forged)
+        assert other.get("/").status_code == 302
+
+
+def test_a_session_ends_after_its_time(app: Flask, reader: Visitor) -> None:
+    assert app.permanent_session_lifetime == timedelta(days=14)
+    assert reader.get("/").status_code == 200
+    app.config["PERMANENT_SESSION_LIFETIME"] = timedelta(seconds=-1)
+    assert reader.get("/").status_code == 302
+
+
+def test_the_cookie_belongs_to_this_host_alone_behind_https(make_app: Callable[..., Flask]) -> None:
+    visitor = Visitor(make_app(BASE_URL="https://obs.example.com"))
+    (cookie,) = visitor.client.get("/sign-in", base_url="https://obs.example.com").headers.getlist("Set-Cookie")
+    name, _, attributes = cookie.partition("=")
+    assert name == "__Host-obs_session"
+    assert {"Secure", "HttpOnly", "SameSite=Lax", "Path=/"} <= {part.strip() for part in attributes.split(";")}
+    assert "Domain" not in attributes
+
+
+def test_the_api_takes_no_session(admin: Visitor) -> None:
+    assert admin.get("/").status_code == 200
+    assert admin.client.get("/api/v1/jobs").status_code == 401
+
+
+@pytest.mark.parametrize("header", ["Host", "X-Forwarded-Host", "Forwarded", "X-Original-URL", "X-Forwarded-Proto"])
+def test_no_address_comes_from_a_header(
+    app: Flask, admin: Visitor, new_client: NewClient, header: str, client: KeyClient
+) -> None:
+    value = "host=evil.example" if header == "Forwarded" else "evil.example"
+    headers: dict[str, Any] = {header: value, "Cookie": f"obs_session={_cookie(admin)}"}
+    asking = app.test_client(use_cookies=False)
+    for method, path in _pages(app):
+        if method == "GET" and not path.startswith("/library/"):  # a file, slow to make
+            answer = asking.get(path, headers=headers, buffered=True)
+            assert answer.status_code != 302, path
+            if answer.mimetype == "text/html":
+                assert "evil.example" not in answer.text, path
+    assert "evil.example" not in asking.get("/settings", headers={header: value}).location
+    made = client.post("/api/v1/annotations", json={"name": "a", "title": "b"}, headers={header: value})
+    assert made.headers["Location"] == "/api/v1/annotations/1"

@@ -1,0 +1,240 @@
+"""Every route of the API by everybody who may call it: two organizations, every scope, and keys that are none.
+
+A route that has no expectation here fails the walk, so that none is added without one.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from obs.tenancy import store
+from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.tenancy.keys import SCOPES
+from tests.conftest import Clock, KeyClient
+
+SECRET = "only acme may know"
+WINDOW = {"start_time": "2026-06-21T11:00:00Z", "end_time": "2026-06-21T12:00:00Z", "title": SECRET}
+MARKER = {"name": "deploy/web", "title": SECRET, "idempotency_key": "k"}
+NEW_KEY = {"label": SECRET, "scopes": ["heartbeat:write"]}
+KINDS = ("start", "log", "end", "ping")
+
+
+class Route(NamedTuple):
+    """What one route needs and gives. `own` is what its owner gets; `other` what another organization's admin gets."""
+
+    scope: str
+    own: int
+    other: int
+    path: str
+    body: dict[str, Any] | None = None
+
+
+def _heartbeats() -> dict[tuple[str, str], Route]:
+    """A heartbeat goes to the sender's own job, also where another organization has one of that name."""
+    routes = {}
+    for kind in KINDS:
+        by_path = Route("heartbeat:write", 200, 200, f"/api/v1/heartbeat/backup/{kind}")
+        routes["POST", f"/api/v1/heartbeat/<job_name:job_name>/{kind}"] = by_path
+        said = {"name": "backup", "message": "m"}
+        routes["POST", f"/api/v1/heartbeat/{kind}"] = Route(
+            "heartbeat:write", 200, 200, f"/api/v1/heartbeat/{kind}", said
+        )
+    routes["GET", "/api/v1/heartbeat/<job_name:job_name>/ping"] = routes[
+        "POST", "/api/v1/heartbeat/<job_name:job_name>/ping"
+    ]
+    return routes
+
+
+_ID = "<int(max=9223372036854775807):"
+ROUTES: dict[tuple[str, str], Route] = {
+    **_heartbeats(),
+    ("GET", "/api/v1/jobs"): Route("query:read", 200, 200, "/api/v1/jobs"),
+    ("GET", "/api/v1/jobs/<job_name:job_name>"): Route("query:read", 200, 404, "/api/v1/jobs/backup"),
+    ("GET", "/api/v1/jobs/<job_name:job_name>/runs"): Route("query:read", 200, 404, "/api/v1/jobs/backup/runs"),
+    ("PATCH", "/api/v1/jobs/<job_name:job_name>"): Route("admin", 200, 404, "/api/v1/jobs/backup", {"paused": True}),
+    ("DELETE", "/api/v1/jobs/<job_name:job_name>"): Route("admin", 204, 404, "/api/v1/jobs/backup"),
+    ("GET", f"/api/v1/runs/{_ID}number>"): Route("query:read", 200, 404, "/api/v1/runs/{run}"),
+    ("GET", "/api/v1/maintenance"): Route("query:read", 200, 200, "/api/v1/maintenance"),
+    ("POST", "/api/v1/maintenance"): Route("admin", 201, 201, "/api/v1/maintenance", WINDOW),
+    ("DELETE", f"/api/v1/maintenance/{_ID}window_id>"): Route("admin", 204, 404, "/api/v1/maintenance/{window}"),
+    ("GET", "/api/v1/annotations"): Route("annotations:read", 200, 200, "/api/v1/annotations"),
+    ("GET", "/api/v1/annotations/prefixes"): Route("annotations:read", 200, 200, "/api/v1/annotations/prefixes"),
+    # The idempotency key is the owner's: the owner gets the first one again, another organization makes one.
+    ("POST", "/api/v1/annotations"): Route("annotations:write", 200, 201, "/api/v1/annotations", MARKER),
+    ("GET", "/api/v1/annotations/<int:annotation_id>"): Route(
+        "annotations:read", 200, 404, "/api/v1/annotations/{annotation}"
+    ),
+    ("PUT", "/api/v1/annotations/<int:annotation_id>"): Route(
+        "annotations:write", 200, 404, "/api/v1/annotations/{annotation}", {"title": "changed"}
+    ),
+    ("DELETE", "/api/v1/annotations/<int:annotation_id>"): Route(
+        "annotations:write", 204, 404, "/api/v1/annotations/{annotation}"
+    ),
+    ("POST", "/api/v1/dsl"): Route("query:read", 200, 200, "/api/v1/dsl", {"query": "SHOW SOURCES"}),
+    ("GET", "/api/v1/keys"): Route("admin", 200, 200, "/api/v1/keys"),
+    ("POST", "/api/v1/keys"): Route("admin", 201, 201, "/api/v1/keys", NEW_KEY),
+    ("DELETE", f"/api/v1/keys/{_ID}key_id>"): Route("admin", 204, 404, "/api/v1/keys/{key}"),
+}
+OPEN_TO_ALL = {"/api/openapi.json", "/api/docs/", "/api/docs/dist/<path:name>", "/api/docs/static/<path:filename>"}
+CALLS = [pytest.param(method, rule, id=f"{method} {rule}") for method, rule in ROUTES]
+
+
+class World:
+    """Two organizations; ``acme`` has one of everything, and the ids of its things are none of ``globex``."""
+
+    def __init__(self, app: Flask, new_client: Callable[..., KeyClient]) -> None:
+        self.app = app
+        self.acme, self.globex = new_client("acme", "admin"), new_client("globex", "admin")
+        made = {
+            "run": self.acme.post("/api/v1/heartbeat/start", json={"name": "backup", "message": SECRET}),
+            "window": self.acme.post("/api/v1/maintenance", json=WINDOW),
+            "annotation": self.acme.post("/api/v1/annotations", json=MARKER),
+            "key": self.acme.post("/api/v1/keys", json=NEW_KEY),
+        }
+        assert all(answer.status_code in (200, 201) for answer in made.values())
+        self.ids = {name: json.loads(answer.text)["run_id" if name == "run" else "id"] for name, answer in made.items()}
+
+    def call(self, client: KeyClient, method: str, route: Route, prefix: str = "") -> TestResponse:
+        body = {} if route.body is None else {"json": route.body}
+        return client.open(prefix + route.path.format(**self.ids), method=method, **body)
+
+    def seen(self) -> list[Any]:
+        """All that the owner sees, but for when keys were last used."""
+        found = []
+        for (method, _), route in ROUTES.items():
+            if method == "GET" and "heartbeat" not in route.path:
+                text = self.call(self.acme, method, route).text
+                found.append(json.loads(re.sub(r'"last_used_at":[^,}]+', '"last_used_at": 0', text)))
+        return found
+
+
+@pytest.fixture
+def world(app: Flask, new_client: Callable[..., KeyClient]) -> World:
+    return World(app, new_client)
+
+
+def _error(answer: TestResponse) -> str:
+    assert answer.json is not None
+    word = answer.json["error"]
+    assert isinstance(word, str)
+    return word
+
+
+def test_every_route_has_an_expectation(app: Flask) -> None:
+    found = {
+        (method, rule.rule)
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/api/") and rule.rule not in OPEN_TO_ALL
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert found == ROUTES.keys()
+
+
+def test_every_operation_of_the_document_has_an_expectation_and_its_scope(app: Flask) -> None:
+    document = app.test_client().get("/api/openapi.json").json
+    assert document is not None
+    found = {
+        (method.upper(), path): operation["x-scope"]
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if method != "parameters"
+    }
+    assert found == {
+        (method, re.sub(r"<(?:[^:<>]*:)?(\w+)>", r"{\1}", rule)): route.scope
+        for (method, rule), route in ROUTES.items()
+    }
+
+
+@pytest.mark.parametrize(("method", "rule"), CALLS)
+def test_each_scope_gets_what_it_may(
+    world: World, new_client: Callable[..., KeyClient], method: str, rule: str
+) -> None:
+    route = ROUTES[method, rule]
+    before = world.seen()
+    for scope in SCOPES:
+        if scope not in (route.scope, "admin"):
+            answer = world.call(new_client("acme", scope), method, route)
+            assert (answer.status_code, _error(answer)) == (403, "missing_scope"), scope
+    others = [scope for scope in SCOPES if scope not in (route.scope, "admin")]
+    assert world.call(new_client("acme", *others), method, route).status_code == 403
+    assert [one for one in world.seen() if "keys" not in one] == [one for one in before if "keys" not in one]
+    assert world.call(new_client("acme", route.scope), method, route).status_code == route.own
+
+
+@pytest.mark.parametrize(("method", "rule"), CALLS)
+def test_an_admin_may_do_it(world: World, method: str, rule: str) -> None:
+    assert world.call(world.acme, method, ROUTES[method, rule]).status_code == ROUTES[method, rule].own
+
+
+@pytest.mark.parametrize(("method", "rule"), CALLS)
+def test_no_key_that_is_none_gets_in(
+    world: World, clock: Clock, new_client: Callable[..., KeyClient], method: str, rule: str
+) -> None:
+    route = ROUTES[method, rule]
+    tenancy: Tenancy = world.app.extensions[EXTENSION]
+    revoked, expired = new_client("acme", "admin"), new_client("acme", "admin")
+    with tenancy.control.read() as db:
+        ids = [key.id for key in store.keys_of(db, "acme")][-2:]
+    tenancy.control.write(lambda db: store.revoke_key(db, "acme", ids[0], clock.now_ms))
+    added = tenancy.control.write(
+        lambda db: store.add_key(db, "acme", "short", ("admin",), clock.now_ms + 1, clock.now_ms)
+    )
+    assert added is not None
+    expired.key = added[1]
+    tenancy.keyring.reload()
+    clock.advance(ms=1)
+    before, answers = world.seen(), []
+    for key in (
+        revoked.key,
+        expired.key,
+        "obs_acme_" + "0" * 32,
+        f"{world.acme.key}x",
+        str(world.acme.key)[:-1],
+        "\xff",
+    ):
+        stranger = world.app.test_client()
+        assert isinstance(stranger, KeyClient)
+        stranger.key = key
+        answer = world.call(stranger, method, route)
+        assert (answer.status_code, _error(answer)) == (401, "unauthorized"), key
+        answers.append((answer.text, {name: text for name, text in answer.headers if name != "Date"}))
+    assert answers == [answers[0]] * len(answers)  # nothing tells a revoked key from one that never was
+    assert world.call(world.app.test_client(), method, route).status_code == 401
+    assert world.seen() == before
+
+
+@pytest.mark.parametrize(("method", "rule"), CALLS)
+def test_another_organization_sees_and_changes_nothing(world: World, method: str, rule: str) -> None:
+    route = ROUTES[method, rule]
+    before = world.seen()
+    answer = world.call(world.globex, method, route)
+    assert answer.status_code == route.other
+    if route.body is None or SECRET not in json.dumps(route.body):
+        assert SECRET not in answer.text
+    if route.other == 404:
+        unknown = {name: number + 1_000_000 for name, number in world.ids.items()}
+        asked = route._replace(path=route.path.replace("backup", "unknown").format(**unknown))
+        never = world.call(world.globex, method, asked)
+        assert _normal(never.text) == _normal(answer.text)  # as if it did not exist
+    assert world.seen() == before
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"\d+|backup|unknown", "#", text)
+
+
+@pytest.mark.parametrize(("method", "rule"), CALLS)
+def test_an_address_of_another_organization_is_shut(world: World, method: str, rule: str) -> None:
+    route = ROUTES[method, rule]
+    before = world.seen()
+    for client, prefix in ((world.globex, "/in/acme"), (world.acme, "/in/globex"), (world.acme, "/in/nobody")):
+        answer = world.call(client, method, route, prefix)
+        assert (answer.status_code, _error(answer)) == (403, "wrong_organization"), prefix
+    assert world.call(world.app.test_client(), method, route, "/in/acme").status_code == 401
+    assert world.seen() == before
+    assert world.call(world.acme, method, route, "/in/acme").status_code == route.own
