@@ -105,7 +105,7 @@ def test_a_request_is_answered_as_flask_answers_it(alike: Ask, method: str, path
     alike(method, path, **kwargs)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     requests=st.lists(
         st.tuples(
