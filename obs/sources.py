@@ -24,13 +24,13 @@ class Column:
     """A column of a source.
 
     ``sql`` is the expression that reads it. A column with ``values`` is stored as a small INTEGER, an index into
-    ``values``, and is text to whoever asks: the compiler turns a comparison with a text into one of numbers, so that
-    an index serves it. ``join`` names the join of the source that ``sql`` needs. ``key`` makes the same groups as
-    ``sql`` without that join; ``lookup`` is the SELECT that gives the value for a key. Where there are many rows,
-    ``driver`` stands in place of the table and that join and brings the rows group by group, a group being what has one
-    ``driver_key``. ``search`` is a full-text index
-    of the column (FTS5, trigrams), whose rowid is the ``id`` of the source's table; ``unsearched`` is the SELECT of the
-    ids that it may miss.
+    ``values``, and is text to whoever asks: the compiler turns a comparison with a text into one of numbers, so
+    that an index serves it. ``texts`` are the only texts that a column without ``values`` can have, where there are
+    few. ``join`` names the join of the source that ``sql`` needs. ``key`` makes the same groups as ``sql`` without
+    that join; ``lookup`` is the SELECT that gives the value for a key. Where there are many rows, ``driver`` stands
+    in place of the table and that join and brings the rows group by group, a group being what has one
+    ``driver_key``. ``search`` is a full-text index of the column (FTS5, trigrams), whose rowid is the ``id`` of the
+    source's table; ``unsearched`` is the SELECT of the ids that it may miss.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Column:
     sql: str
     description: str
     values: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     join: str = ""
     key: str = ""
     lookup: str = ""

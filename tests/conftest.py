@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
+from hypothesis import settings
 
 import migrations.control
 import migrations.tenant
@@ -15,6 +16,10 @@ from obs import background, create_app
 from obs.storage.migrate import migrate
 from obs.tenancy import auth, instance, keys, store
 from obs.times import parse_iso
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("obs")
+settings.load_profile("obs")
 
 START = parse_iso("2026-06-21T10:00:00Z")
 

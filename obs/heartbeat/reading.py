@@ -10,7 +10,7 @@ from obs import times
 from obs.api import is_storable, json_object
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.runs import Heartbeat, Kind, Status
-from obs.heartbeat.store.record import Attribution
+from obs.heartbeat.store.attributions import Attribution
 from obs.times import DAY_MS, MINUTE_MS
 
 LONGEST_NAME = 200

@@ -17,7 +17,7 @@ SETTLED_MS = 15 * MINUTE_MS
 _AT_ONCE = 64
 _ROWS_A_WRITE = 1_500
 """Some 10 ms of writing."""
-_SECONDS = 5.0
+_SECONDS = 2.0
 """How long one call works, so that one organization's years do not keep others waiting."""
 
 

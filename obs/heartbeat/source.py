@@ -25,6 +25,9 @@ STATE_SQL = (
 )
 """The state of a job: paused, or the loudest that holds."""
 
+STATES = ("paused", "failed", "lost", "overdue", "overrunning", "late", "running", "new", "ok")
+"""What STATE_SQL can say."""
+
 AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
 
 _ATTRIBUTION = (
@@ -173,7 +176,7 @@ JOBS = Source(
     time_sql="jobs.last_heartbeat_at",
     columns=(
         Column("job", Type.TEXT, "jobs.name", "The name of the job."),
-        Column("status", Type.TEXT, STATE_SQL, "The loudest state that holds now."),
+        Column("status", Type.TEXT, STATE_SQL, "The loudest state that holds now.", texts=STATES),
         *_ATTRIBUTION,
         Column("overdue", Type.BOOLEAN, OVERDUE_SQL, "Whether a heartbeat is overdue now."),
         Column("expected_interval_ms", Type.DURATION, "jobs.expected_interval_ms", "The usual time between runs."),

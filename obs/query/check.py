@@ -1,13 +1,12 @@
 """Checking statements: the source exists, names are known and differ, groups are whole, clauses fit each other."""
 
-import re
 from collections.abc import Mapping, Sequence, Set
 
 from obs.query import nodes
 from obs.query.clauses import check_clauses, count_of, interval_of, timezone_of
 from obs.query.expressions import Budget, Scope
 from obs.query.fault import OqlError
-from obs.query.functions import FUNCTIONS
+from obs.query.naming import name_of
 from obs.query.nodes import Span
 from obs.query.plan import (
     Aggregate,
@@ -127,34 +126,8 @@ def _items(statement: nodes.Select, source: Source) -> list[tuple[str, Checked, 
         if item.alias is not None:
             items.append((item.alias.name, checked, item.alias.span))
         else:
-            items.append((_name(checked, item.text), checked, item.expression.span))
+            items.append((name_of(checked, item.text), checked, item.expression.span))
     return items
-
-
-def _name(expression: Checked, text: str) -> str:
-    """The name of a column of the answer that was given none; `text` is how it was written."""
-    match expression:
-        case Read():
-            return expression.column.name
-        case Aggregate(name="rate"):
-            return f"rate_{_name(expression.arguments[0], text.partition('(')[2].rpartition(',')[0])}"
-        case Aggregate(name="percentile"):
-            parts = [f"p{expression.percent:g}".replace(".", "_")]
-        case Aggregate():
-            parts = [expression.name, *(["distinct"] if expression.distinct else [])]
-        case Apply() if expression.name in FUNCTIONS:
-            parts = [expression.name]
-        case _:
-            return text
-    if expression.arguments:
-        inside = text.partition("(")[2].partition(")")[0]
-        parts += [a.column.name if isinstance(a, Read) else _word(inside) for a in expression.arguments[:1]]
-    return "_".join(parts)
-
-
-def _word(text: str) -> str:
-    """Text as a part of a name."""
-    return re.sub(r"\W+", "_", text).strip("_")
 
 
 def _outputs(
@@ -164,7 +137,7 @@ def _outputs(
     listed = {expression for _, expression, _ in items}
     places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
-        (_name(group, " ".join(text[slice(*node.span)].split())), group, node.span)
+        (name_of(group, " ".join(text[slice(*node.span)].split())), group, node.span)
         for node, group in zip(statement.by, groups, strict=True)
         if group not in listed
     ]

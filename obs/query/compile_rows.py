@@ -75,13 +75,17 @@ class Statement(Writer):
 
     def order_by(self, keys: Sequence[str] = ()) -> str:
         """ORDER BY as the statement says, then by what makes the order the same every time."""
+        # A constant orders nothing, and SQLite would take TRUE for the number of a column.
         parts = [
-            f"{self.expression(order.expression)}{' DESC' if order.descending else ''}" for order in self.plan.order
+            f"{self.expression(order.expression)}{' DESC' if order.descending else ''}"
+            for order in self.plan.order
+            if not isinstance(order.expression, Constant)
         ]
         if self.plan.grouped:
             if not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self._first_aggregate())} DESC")
-            parts += [self._sorted_group(group) for group in self.plan.groups] if keys else []
+            groups = [group for group in self.plan.groups if not isinstance(group, Constant)]
+            parts += [self._sorted_group(group) for group in groups] if keys else []
         elif not parts:
             parts.append(self.plan.source.time_sql)
         return f" ORDER BY {', '.join(parts)}" if parts else ""

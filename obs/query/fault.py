@@ -61,8 +61,8 @@ class OqlError(Exception):
 
 
 def _similar(found: str, known: list[str]) -> list[str]:
-    written = {name.lower(): name for name in reversed(known)}
-    close = difflib.get_close_matches(found.strip('"').lower(), list(written), n=3, cutoff=0.6)
+    written = {name.strip("'").lower(): name for name in reversed(known)}
+    close = difflib.get_close_matches(found.strip("\"'").lower(), list(written), n=3, cutoff=0.6)
     return [written[name] for name in close]
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyparsing as pp
 
-from obs.query import actions, precedence
+from obs.query import actions, clause_actions, precedence
 from obs.query.durations import UNITS_MS
 from obs.query.elements import Choice, Optional, Short, note_failure, recorded
 from obs.query.fault import OqlError
@@ -167,7 +167,7 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
 
     # Clauses
     now = token("NOW", r"NOW(?!\w)", actions.mark("now")) + pp.Opt(mark("-") + duration)
-    moment = (text | now).set_parse_action(actions.moment)
+    moment = (text | now).set_parse_action(clause_actions.moment)
 
     def clause(kind: str, keyword: pp.ParserElement, *value: pp.ParserElement, make: Callable[[Span, list[Any]], Any]):  # type: ignore[no-untyped-def]
         def action(source: str, place: int, found: Any) -> Clause:
@@ -183,7 +183,7 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
         return tuple(found)
 
     direction = token("ASC", r"ASC(?!\w)", actions.mark("asc")) | token("DESC", r"DESC(?!\w)", actions.mark("desc"))
-    sorting = (plain + pp.Opt(direction)).set_parse_action(actions.sorting)
+    sorting = (plain + pp.Opt(direction)).set_parse_action(clause_actions.sorting)
     filling = (
         token("NONE", r"NONE(?!\w)", actions.mark("none"))
         | token("NULL", r"NULL(?!\w)", actions.mark("null"))
@@ -194,7 +194,7 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
     clauses = (
         clause("where", word("WHERE"), condition, make=only)
         | clause("by", word("BY") | word("GROUP", "BY"), listed(plain), make=several)
-        | clause("every", word("EVERY"), duration | auto, make=actions.every)
+        | clause("every", word("EVERY"), duration | auto, make=clause_actions.every)
         | clause("window", word("LAST"), duration, make=lambda span, found: Window(span, last=found[0]))
         | clause(
             "window", word("BETWEEN"), moment, word("AND"), moment, make=lambda span, found: Window(span, None, *found)
@@ -210,7 +210,7 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
         | clause("order", word("ORDER", "BY"), listed(sorting), make=several)
         | clause("top", word("TOP"), count, make=only)
         | clause("limit", word("LIMIT"), count, make=only)
-        | clause("fill", word("FILL"), filling, make=actions.fill)
+        | clause("fill", word("FILL"), filling, make=clause_actions.fill)
         | clause("timezone", word("TIMEZONE"), text, make=only)
         | clause("compare", word("COMPARE", "WITH"), duration, word("AGO"), make=only)
         | clause(
@@ -219,13 +219,15 @@ def _grammar(*, recording: bool) -> Callable[[str], Statement]:
     )
 
     alias = word("AS") + name
-    item = (star | condition + pp.Opt(alias)).set_parse_action(actions.item)
+    item = (star | condition + pp.Opt(alias)).set_parse_action(clause_actions.item)
     source = token("a source", rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*|"(?:[^"]|"")*"', actions.name)
     items = pp.Group(listed(item))
     explain = pp.Opt(token("EXPLAIN", r"EXPLAIN(?!\w)", actions.mark("explain")))
-    select = (explain + word("SELECT") + items + word("FROM") + source + clauses[...]).set_parse_action(actions.select)
+    select = (explain + word("SELECT") + items + word("FROM") + source + clauses[...]).set_parse_action(
+        clause_actions.select
+    )
     shown = word("SOURCES") | word("COLUMNS") + word("FROM") + source
-    show = (word("SHOW") + shown).set_parse_action(actions.show)
+    show = (word("SHOW") + shown).set_parse_action(clause_actions.show)
     whole = (select | show) + token("the end", r"\Z", actions.drop)
     whole.parse_with_tabs()
     whole.streamline()

@@ -113,7 +113,7 @@ class EmptyRows:
         self._compiled = compile_empty(plan, reading)
         self._session = session
         self._others = others(plan)
-        self._fill = plan.fill.with_ if plan.fill is not None else None
+        self._fill = plan.fill.with_ if plan.fill is not None and plan.fills else None
         self._same = plan.having is None and not any(self._reads_groups(output.expression) for output in self._others)
         self._known: tuple[list[Any], bool] | None = None
 
@@ -172,19 +172,32 @@ def count_groups(plan: Plan, reading: Reading, session: Session) -> int:
     return len(session.fetch(compile_plan(counted, one_bucket)))
 
 
-def beside(
-    plan: Plan, rows: dict[Key, list[Any]], before: Reading, session: Session, empty: EmptyRows
-) -> tuple[dict[Key, list[Any]], int]:
-    """COMPARE WITH: the rows with the value of `before` after every aggregate, and how many more rows were scanned."""
+def read_earlier(plan: Plan, before: Reading, session: Session) -> Grid:
+    """COMPARE WITH: what was before, of all groups."""
     whole = replace(plan, having=None, order=(), limit=None, top=None)
-    earlier = read_grid(whole, replace(before, most_rows=_MOST_GROUPS), session)
+    return read_grid(whole, replace(before, most_rows=_MOST_GROUPS), session)
+
+
+def with_gone(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> dict[Key, list[Any]]:
+    """The rows of the grid and of what was there only earlier, which HAVING may drop; TOP chooses among what is."""
+    rows = dict(grid.rows)
+    if plan.top is None:
+        for key in earlier.rows.keys() - grid.seen:
+            values, kept = empty.of(key[1])
+            if kept:
+                rows[key] = list(values)
+    return rows
+
+
+def beside(plan: Plan, rows: dict[Key, list[Any]], earlier: Grid, empty: EmptyRows) -> dict[Key, list[Any]]:
+    """The rows with the value of before after every aggregate."""
     aggregates = [has_aggregate(output.expression) for output in others(plan)]
     compared = {}
     for key, values in rows.items():
         previous = earlier.rows.get(key) or empty.of(key[1])[0]
         pairs = zip(values, previous, aggregates, strict=True)
         compared[key] = [cell for now, then, aggregate in pairs for cell in ((now, then) if aggregate else (now,))]
-    return compared, earlier.scanned
+    return compared
 
 
 def with_previous(outputs: Sequence[Output]) -> tuple[Output, ...]:

@@ -8,7 +8,7 @@ from obs.query import nodes
 from obs.query.fault import OqlError
 from obs.query.functions import NUMERIC, TYPES, Family
 from obs.query.patterns import regular_expression
-from obs.query.plan import Apply, Checked, Constant
+from obs.query.plan import Apply, Checked, Constant, Read
 from obs.sources import Type
 
 _ORDERED = TYPES[Family.ORDERED]
@@ -88,10 +88,24 @@ def _comparison(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
     for argument in arguments:
         if isinstance(argument, Constant) and argument.value is None:
             raise mismatch(argument, "nothing equals NULL", hint="Write IS NULL or IS NOT NULL.")
+    if node.operator in ("=", "!=", "in", "not in"):
+        _check_known(arguments)
     common = common_type(arguments)
     if node.operator not in ("=", "!=", "in", "not in") and common not in _ORDERED and common is not None:
         raise mismatch(arguments[0], f"{a(common)} has no order", ["=", "!="])
     return Apply(node.span, node.operator, as_type(common, arguments), Type.BOOLEAN)
+
+
+def _check_known(arguments: Sequence[Checked]) -> None:
+    """Raises OqlError where a column is compared with a text that it never has."""
+    columns = [argument.column for argument in arguments if isinstance(argument, Read)]
+    for column in columns:
+        known = column.values or column.texts
+        for argument in arguments:
+            if known and isinstance(argument, Constant) and argument.type is Type.TEXT and argument.value not in known:
+                quoted = [f"'{text}'" for text in known]
+                message = f"{column.name} is never {argument.value!r}."
+                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted)
 
 
 def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:

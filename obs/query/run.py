@@ -12,13 +12,24 @@ from obs.query.check import BUCKET
 from obs.query.compile import compile_plan
 from obs.query.explain import COLUMNS, explain
 from obs.query.fault import OqlError
-from obs.query.grid import EmptyRows, arrange, beside, count_groups, fill, in_group_order, read_grid, with_previous
+from obs.query.grid import (
+    EmptyRows,
+    arrange,
+    beside,
+    count_groups,
+    fill,
+    in_group_order,
+    read_earlier,
+    read_grid,
+    with_gone,
+    with_previous,
+)
 from obs.query.hints import limits_of_a_try, names_a_window, with_window
 from obs.query.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.plan import Plan
 from obs.query.reading import Reading
 from obs.query.session import Session, open_session
-from obs.query.shape import Row, in_order, write_row, writers
+from obs.query.shape import Row, grouped_in_order, in_order, write_row, writers
 from obs.query.surroundings import around
 from obs.query.timeline import Range, automatic_interval, buckets, earlier, resolve
 from obs.query.watchdog import Watchdog
@@ -160,24 +171,33 @@ def _grouped(plan: Plan, readings: Sequence[Reading], limits: Limits, session: S
     rows, scanned = grid.rows, grid.scanned
     series = reading.interval_ms is not None
     empty = EmptyRows(plan, reading, session)
+    earlier = read_earlier(plan, readings[1], session) if plan.compare is not None else None
     if series and plan.fills:
-        groups = sorted({group for _, group in grid.seen}, key=in_group_order)
+        found = {group for _, group in grid.seen}
+        if earlier is not None and plan.top is None:
+            found |= {group for _, group in earlier.seen}
+        groups = sorted(found, key=in_group_order)
         many = count_groups(plan, reading, session) if grid.cells > limits.max_rows else max(1, len(groups))
         if many * len(reading.starts) > limits.max_rows:
             raise too_many_buckets(reading.window, reading.rate_ms, len(reading.starts), many, limits)
         rows = fill(plan, grid, len(reading.starts), groups if plan.groups else [()], empty)
-    elif grid.cells > limits.max_rows:
+    elif earlier is not None:
+        rows = with_gone(plan, grid, earlier, empty)
+    gone = len(rows) > len(grid.rows)
+    if not (series and plan.fills) and max(grid.cells, len(rows)) > limits.max_rows:
         raise too_many_rows(limits, grouped=not series)
     outputs = plan.outputs
-    if plan.compare is not None:
-        rows, more = beside(plan, rows, readings[1], session, empty)
-        scanned += more
+    if earlier is not None:
+        rows = beside(plan, rows, earlier, empty)
+        scanned += earlier.scanned
         outputs = with_previous(outputs)
     writing = writers(outputs)
     written = [(key[0], write_row(arrange(outputs, key, values), writing)) for key, values in rows.items()]
-    if not series:
-        return [row for _, row in written], scanned
     places = [outputs.index(output) for output in plan.outputs]
+    if not series:
+        return [row for _, row in (grouped_in_order(written, plan, places) if gone else written)], scanned
+    if gone and not plan.fills:
+        written = grouped_in_order(written, replace(plan, order=(), limit=None), places)
     chosen = in_order(written, plan, places)
     starts = times.format_many_ms(reading.starts)
     return [[starts[number], *row] for number, row in chosen], scanned

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -67,6 +68,23 @@ def in_order(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> 
         rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
     kept = rows if plan.limit is None else rows[: plan.limit]
     return sorted(kept, key=itemgetter(0))
+
+
+def grouped_in_order(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
+    """The rows of groups, some of which SQLite has not seen, as ORDER BY and LIMIT choose them; else by their groups.
+
+    What ORDER BY names without being a column of the answer does not count for them.
+    """
+    groups = [place for place, output in zip(places, plan.outputs, strict=True) if output.group is not None]
+    rows = sorted(rows, key=lambda row: [_rank(row[1][place]) for place in groups])
+    for order in reversed(plan.order):
+        if order.output is not None:
+            rows.sort(key=partial(_cell_rank, places[order.output]), reverse=order.descending)
+    return rows if plan.limit is None else rows[: plan.limit]
+
+
+def _cell_rank(place: int, row: tuple[int, Row]) -> tuple[bool, Any]:
+    return _rank(row[1][place])
 
 
 def _rank(cell: Cell) -> tuple[bool, Any]:

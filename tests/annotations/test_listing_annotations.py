@@ -125,7 +125,7 @@ def test_a_prefix_is_taken_to_the_letter(client: FlaskClient) -> None:
 _TEXT = st.text(st.sampled_from("aA%_*[\\'\0/é\ud7ff\ue000\uffff\U00010000\U0010ffff"), min_size=1, max_size=4)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(_TEXT, min_size=1, max_size=8), prefix=_TEXT)
 @example(names=["\U0010ffff", "\U0010ffff\U0010ffffa", "a"], prefix="\U0010ffff")
 @example(names=["\ud7ffa", "\ue000", "\ud7ff"], prefix="\ud7ff")

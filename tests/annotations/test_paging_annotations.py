@@ -32,7 +32,7 @@ def test_a_page_holds_a_hundred_unless_asked_otherwise(client: FlaskClient) -> N
     assert [len(page) for page in _pages(client, limit=101)] == [101]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     spans=st.lists(st.tuples(st.integers(0, 6), st.none() | st.integers(0, 6)), max_size=12),
     limit=st.integers(1, 5),

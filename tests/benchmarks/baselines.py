@@ -24,7 +24,8 @@ from load import Measured
 from migrations import tenant
 from obs import background, create_app
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.attributions import NOWHERE
+from obs.heartbeat.store.record import record
 from obs.storage.databases import Databases
 
 _ANSWER = b'{"job": "job-1", "event": "ping", "run_id": 1, "run_status": "success", "time": "2026-06-21T10:00:00.000Z"}'

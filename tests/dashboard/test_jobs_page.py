@@ -8,7 +8,8 @@ from flask import Flask
 
 from obs import background
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.attributions import NOWHERE
+from obs.heartbeat.store.record import record
 from obs.tenancy.auth import EXTENSION, Tenancy
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor

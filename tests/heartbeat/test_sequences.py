@@ -39,7 +39,7 @@ HEARTBEATS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(HEARTBEATS, min_size=1, max_size=14), form=st.sampled_from(["path", "body"]))
 @example(
     steps=[

@@ -102,7 +102,6 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ),
     ("SELECT count(*) FROM runs WHERE ended_at >= '2026-06-21T08:00:30Z' LAST 1d", "single_value", ["count"], [[2]]),
     ("SELECT count(*) FROM runs WHERE duration_ms > 2 seconds LAST 1d", "single_value", ["count"], [[2]]),
-    ("SELECT count(*) FROM runs WHERE status = 'no such status' LAST 1d", "single_value", ["count"], [[0]]),
     # the window is half-open
     ("SELECT count(*) FROM runs BETWEEN '2026-06-21T08:00Z' AND '2026-06-21T09:00Z'", "single_value", ["count"], [[2]]),
     (
@@ -120,6 +119,66 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         [[6, 30_000]],
     ),
     ("SELECT job FROM runs LAST 1d LIMIT 0", "table", ["job"], []),
+    ("SELECT FALSE AS no FROM runs ORDER BY no LIMIT 1 LAST 1d", "table", ["no"], [[False]]),
+    ("SELECT count(*) FROM runs BY FALSE, TRUE LAST 1d", "table", ["FALSE", "TRUE", "count"], [[False, True, 6]]),
+    # what was there only earlier is there too
+    (
+        "SELECT count(*), max(duration_ms) FROM runs BY job COMPARE WITH 12h AGO LAST 90m",
+        "table",
+        ["job", "count", "count_previous", "max_duration_ms", "max_duration_ms_previous"],
+        [
+            ["backup", 1, 0, 3_000, None],
+            ["mail", 2, 0, None, None],
+        ],
+    ),
+    (
+        "SELECT count(*) FROM runs BY job COMPARE WITH 10h AGO SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
+        "table",
+        ["job", "count", "count_previous"],
+        [["backup", 1, 0], ["mail", 1, 0], ["report/weekly", 0, 1]],
+    ),
+    (
+        "SELECT count(*) AS n FROM runs BY job ORDER BY n LIMIT 2 COMPARE WITH 10h AGO "
+        "SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
+        "table",
+        ["job", "n", "n_previous"],
+        [["report/weekly", 0, 1], ["backup", 1, 0]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY job HAVING count(*) > 0 COMPARE WITH 10h AGO "
+        "SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
+        "table",
+        ["job", "count", "count_previous"],
+        [["backup", 1, 0], ["mail", 1, 0]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY job TOP 5 COMPARE WITH 10h AGO "
+        "SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
+        "table",
+        ["job", "count", "count_previous"],
+        [["backup", 1, 0], ["mail", 1, 0]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY job EVERY 30m COMPARE WITH 10h AGO "
+        "SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
+        "timeseries",
+        ["t", "job", "count", "count_previous"],
+        [
+            [t("09:00"), "backup", 1, 0],
+            [t("09:00"), "mail", 0, 0],
+            [t("09:00"), "report/weekly", 0, 0],
+            [t("09:30"), "backup", 0, 0],
+            [t("09:30"), "mail", 1, 0],
+            [t("09:30"), "report/weekly", 0, 1],
+        ],
+    ),
+    (
+        "SELECT count(*) FROM runs BY job EVERY 30m FILL NONE COMPARE WITH 10h AGO "
+        "SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
+        "timeseries",
+        ["t", "job", "count", "count_previous"],
+        [[t("09:00"), "backup", 1, 0], [t("09:30"), "mail", 1, 0], [t("09:30"), "report/weekly", 0, 1]],
+    ),
 ]
 
 

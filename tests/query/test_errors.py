@@ -47,6 +47,18 @@ ERRORS = [
     ("SELECT count(*)\nFROM runs\nWHERE «nam» = 1\nLAST 1h", "oql_unknown_column", ["job"], None),
     ("SELECT count(*) FROM runs WHERE «count»(*) > 1 LAST 1d", "oql_syntax", [], None),
     ("SELECT sum(«count»(*)) FROM runs LAST 1d", "oql_syntax", [], None),
+    ("SELECT id FROM runs WHERE status = «'sucess'» LAST 1d", "oql_type_mismatch", ["'failed'"], "'success'"),
+    ("SELECT id FROM runs WHERE status IN ('lost', «'fail'») LAST 1d", "oql_type_mismatch", [], "'failed'"),
+    ("SELECT id FROM events WHERE «'strat'» != kind LAST 1d", "oql_type_mismatch", ["'ping'"], "'start'"),
+    ("SELECT job FROM jobs WHERE status = «'overdu'» LAST 1d", "oql_type_mismatch", ["'ok'"], "'overdue'"),
+    ("SELECT " + "a," * 4_900 + "b «FRM» runs LAST 1d", "oql_syntax", ["FROM", ","], "FROM"),
+    ("SELECT id FROM runs WHERE (((a) = 1 AND b«,» 5, c)) LAST 1d", "oql_syntax", [")", "AND", "an operator"], None),
+    (
+        "SELECT count(*)" + " + count(*)" * 150 + " AS n FROM runs ORDER BY " + "n, " * 33 + "«n», n LAST 1d",
+        "oql_too_long",
+        [],
+        None,
+    ),
     (
         "SELECT count(*) FROM runs WHERE " + "(" * 50 + "«(»" + "status = 'x'" + ")" * 51 + " LAST 1d",
         "oql_too_long",
@@ -91,8 +103,12 @@ def test_a_statement_that_is_too_long(ask: Ask) -> None:
     assert ask(statement + " ", 400)["error"] == "oql_too_long"
 
 
+def test_a_number_of_thousands_of_digits_is_too_large(ask: Ask) -> None:
+    assert ask(f"SELECT {'1' * 9_000} FROM runs LAST 1d", 400)["error"] == "oql_type_mismatch"
+
+
 def test_fifty_levels_of_parentheses_are_allowed(ask: Ask) -> None:
-    assert ask("SELECT count(*) FROM runs WHERE " + "(" * 50 + "status = 'x'" + ")" * 50 + " LAST 1d")["rows"] == [[0]]
+    assert ask("SELECT count(*) FROM runs WHERE " + "(" * 50 + "job = 'x'" + ")" * 50 + " LAST 1d")["rows"] == [[0]]
 
 
 @pytest.mark.parametrize("step", ["(id = 1 AND ", "(id = 1 OR ", "NOT (", "(1 = 1) = (", "(TRUE AND FALSE OR "])

@@ -90,7 +90,7 @@ _stories = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(story=_stories, statements=st.sets(st.sampled_from(STATEMENTS), min_size=4, max_size=4), data=st.data())
 def test_rollups_say_what_the_rows_say(
     long_app: Flask, clock: Clock, new_client: Any, story: Any, statements: set[str], data: st.DataObject

@@ -2,28 +2,13 @@
 
 import sqlite3
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from obs.heartbeat import runs
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status
+from obs.heartbeat.store.attributions import NOWHERE, Attribution, find_attribution
 from obs.times import DAY_MS
 
 IDEMPOTENCY_MS = DAY_MS
-
-
-class Attribution(NamedTuple):
-    """Where a job runs; None for what is not known."""
-
-    host: str | None
-    service: str | None
-    project: str | None
-
-    def updated(self, later: "Attribution") -> "Attribution":
-        """What holds after a call that says `later`: what it leaves out does not change."""
-        return Attribution(later.host or self.host, later.service or self.service, later.project or self.project)
-
-
-NOWHERE = Attribution(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +82,9 @@ def record(
     if job is None:
         job = _add_job(db, name, heartbeat.time, now_ms)
     if action in (Action.ATTACH, Action.CLOSE):
-        attribution_id = _attribution_id(db, job.run_attribution_id, job.run_attribution, attribution)
+        attribution_id = find_attribution(db, job.run_attribution_id, job.run_attribution, attribution)
     else:
-        attribution_id = _attribution_id(db, None, NOWHERE, attribution)
+        attribution_id = find_attribution(db, None, NOWHERE, attribution)
     change = _apply(db, job, run, heartbeat, action, attribution_id)
     event = db.execute(
         "INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message,"
@@ -131,7 +116,7 @@ def record(
             change.new_runs,
             change.outcome,
             change.duration_ms,
-            _attribution_id(db, job.attribution_id, job.attribution, attribution),
+            find_attribution(db, job.attribution_id, job.attribution, attribution),
             job.id,
         ),
     )
@@ -265,25 +250,6 @@ def _add_run(
     )
     assert done.lastrowid is not None
     return done.lastrowid
-
-
-def _attribution_id(db: sqlite3.Connection, known_id: int | None, known: Attribution, said: Attribution) -> int | None:
-    """The id of `known` as updated by what a call `said`."""
-    if said == NOWHERE:
-        return known_id
-    updated = known.updated(said)
-    if updated == known:
-        return known_id
-    values = tuple(value or "" for value in updated)
-    find = (
-        "SELECT id FROM attributions"
-        " WHERE coalesce(host, '') = ? AND coalesce(service, '') = ? AND coalesce(project, '') = ?"
-    )
-    row = db.execute(find, values).fetchone()
-    if row is not None:
-        found: int = row[0]
-        return found
-    return db.execute("INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)", updated).lastrowid
 
 
 def _answer_before(

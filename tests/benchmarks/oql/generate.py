@@ -19,6 +19,7 @@ import duckdb
 
 from obs import create_app
 from obs.heartbeat import messages as messages_index
+from obs.heartbeat import rollups
 from obs.tenancy import auth, keys, store
 from obs.times import DAY_MS, parse_iso
 
@@ -115,6 +116,14 @@ def copy_to_duckdb(path: Path, target: Path) -> None:
             )
     db.execute(f"COPY runs FROM '{csv}' (HEADER false)")
     csv.unlink()
+    db.execute("CREATE TABLE logs (time BIGINT, job VARCHAR, message VARCHAR)")
+    logs = source.execute(
+        "SELECT received_at, job_id, message FROM events WHERE message IS NOT NULL ORDER BY received_at"
+    )
+    with csv.open("w") as file:
+        file.writelines(f"{received_at},job-{job:03},{message}\n" for received_at, job, message in logs)
+    db.execute(f"COPY logs FROM '{csv}' (HEADER false)")
+    csv.unlink()
     db.close()
     source.close()
 
@@ -129,6 +138,8 @@ def make(folder: Path, runs: int, *, progress: bool = True) -> str:
     assert added is not None
     tenancy.databases.write(ORG, lambda db: fill(db, runs, progress))
     messages_index.index(tenancy.databases, ORG)
+    while rollups.roll_up(tenancy.databases, ORG, NOW_MS, DAYS + 1):
+        pass
     copy_to_duckdb(tenancy.databases.path(ORG), folder / "runs.duckdb")
     (folder / "key").write_text(added[1])
     return added[1]

@@ -23,7 +23,7 @@ plausible = st.tuples(
 ).map(lambda drawn: [drawn[0] + sum(g + j for g, j in drawn[1][:n]) for n in range(len(drawn[1]) + 1)])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.one_of(anything, plausible))
 def test_no_history_raises_and_no_deadline_is_before_the_last_heartbeat(times: list[float]) -> None:
     limit = deadline(times)
@@ -39,14 +39,14 @@ def test_no_history_raises_and_no_deadline_is_before_the_last_heartbeat(times: l
     assert too_often(times, fit) in (True, False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plausible)
 def test_a_fit_survives_its_json(times: list[float]) -> None:
     fit = learn(times)
     assert Fit.from_json(fit.to_json()) == fit
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plausible, st.randoms(use_true_random=False))
 def test_the_order_in_which_heartbeats_are_given_does_not_matter(times: list[float], rng) -> None:  # type: ignore[no-untyped-def]
     shuffled = list(times)
@@ -54,7 +54,7 @@ def test_the_order_in_which_heartbeats_are_given_does_not_matter(times: list[flo
     assert learn(shuffled) == learn(times)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plausible, st.integers(min_value=-500, max_value=500))
 def test_learning_on_from_any_earlier_fit_gives_an_answer(times: list[float], cut: int) -> None:
     previous = learn(times[:cut])
