@@ -21,7 +21,6 @@ from consistency import STATUSES, problems
 from senders import Ledger, Load
 from served import Service, running_service
 
-__all__ = ["Service", "running_service"]
 ORGS = ("crash", "second", "third")
 
 
