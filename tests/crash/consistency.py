@@ -37,7 +37,7 @@ def problems(instance: Path, ledger: Ledger, orgs: Iterable[str], until: float =
         return [f"{path} is gone" for path in missing]
     with closing(_open(instance / "control.db")) as control:
         found += [f"control: {problem}" for problem in damages(control)]
-        known = {row[0] for row in control.execute("SELECT slug FROM organizations")}
+        known = {row[0] for row in control.execute("SELECT slug FROM organizations")} if orgs else set()
     for org in orgs:
         if org not in known:
             found.append(f"{org}: the organization is gone")

@@ -163,7 +163,9 @@ class World:
             while record is not None and record.at_ns <= moment * 1e9:
                 disk.apply(record, syncs_count=self._syncs_count)
                 record = next(records, None)
-            image = disk.image(self.chance.choice(KEEPS), self.chance)
+            # Of a new instance nothing is durable but what was synced: no cut shows more, so it is always made.
+            new = self._lives == 1 and moment == moments[-1]
+            image = disk.image(0 if new else self.chance.choice(KEEPS), self.chance)
             self.cuts += 1
             self.dropped += disk.unsynced()
             self._lay_out(image)
