@@ -43,20 +43,21 @@ def main() -> None:
     arguments.add_argument("--jobs", type=int, default=100)
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name, running_service(Path(name)) as service:
-        sent, shown = 0.0, 0.0
-        print(f"{'heartbeats':>12}{'per second':>12}{'worker MB':>11}{'others MB':>11}{'file MB':>9}")
+        sent, shown, errors = 0.0, 0.0, 0
+        print(f"{'heartbeats':>12}{'per second':>12}{'worker MB':>11}{'others MB':>11}{'file MB':>9}{'errors':>8}")
         while sent < options.heartbeats:
             done = run(Case(jobs=options.jobs), service.port, [service.key], SECONDS, Path(name))
-            if done.errors:
-                raise SystemExit(f"{done.errors} answers were not 2xx:\n{service.logged()[-2000:]}")
             sent += done.per_second * SECONDS
+            errors += done.errors
             if sent < shown and sent < options.heartbeats:
                 continue
             shown += options.heartbeats / 50
             workers = [resident_mb(pid) for pid in processes(service)]
             size = (service.instance / "tenants" / "crash.db").stat().st_size / 1e6
             rest = sum(workers) - workers[1]
-            print(f"{sent:12.0f}{done.per_second:12.0f}{workers[1]:11.1f}{rest:11.1f}{size:9.0f}", flush=True)
+            print(
+                f"{sent:12.0f}{done.per_second:12.0f}{workers[1]:11.1f}{rest:11.1f}{size:9.0f}{errors:8d}", flush=True
+            )
 
 
 if __name__ == "__main__":
