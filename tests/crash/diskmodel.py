@@ -16,7 +16,7 @@ from typing import NamedTuple
 SECTOR = 512
 
 _HEADER = struct.Struct("<IBBHQQqQ")
-_MAGIC = 0x46415553
+_MAGIC = (0x46415553).to_bytes(4, "little")
 
 
 class Op(IntEnum):
@@ -48,19 +48,25 @@ class Record(NamedTuple):
 
 
 def read_journal(path: Path) -> Iterator[Record]:
-    """The records in the order in which they were made; one that was cut off by the kill is left out."""
+    """The records in the order in which they were made.
+
+    A kill may cut a record off, with those of another process after it: it is left out, as if what it tells of had not
+    been done. Nobody was told of that either.
+    """
     held = path.read_bytes()
     at = 0
     while at + _HEADER.size <= len(held):
-        magic, op, _, path_length, at_ns, inode, offset, length = _HEADER.unpack_from(held, at)
-        assert magic == _MAGIC, f"the journal is damaged at {at}"
-        at += _HEADER.size
-        size = length if op == Op.WROTE else 0
-        if at + path_length + size > len(held):
-            return
-        name = held[at : at + path_length].decode()
-        yield Record(Op(op), at_ns, name, inode, offset, length, held[at + path_length : at + path_length + size])
-        at += path_length + size
+        _, op, _, path_length, at_ns, inode, offset, length = _HEADER.unpack_from(held, at)
+        begin = at + _HEADER.size
+        data = begin + path_length
+        end = data + (length if op == Op.WROTE else 0)
+        if end == len(held) or held.startswith(_MAGIC, end):
+            yield Record(Op(op), at_ns, held[begin:data].decode(), inode, offset, length, held[data:end])
+            at = end
+        else:
+            at = held.find(_MAGIC, begin)
+            if at < 0:
+                return
 
 
 @dataclass(eq=False)

@@ -76,6 +76,19 @@ def test_the_journal_holds_every_change(tmp_path: Path) -> None:
     assert disk.image(1) == real
 
 
+def test_a_record_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
+    root, journal = tmp_path / "disk", tmp_path / "journal"
+    root.mkdir()
+    environment = Faults(root, journal).environment
+    subprocess.run([sys.executable, "-c", WRITES, str(root)], check=True, env=environment)
+    whole, held = list(read_journal(journal)), journal.read_bytes()
+    second = held.index(b"1" * 600)
+    journal.write_bytes(held[: second + 300] + held[second + 600 :])
+    assert list(read_journal(journal)) == [*whole[:1], *whole[2:]]
+    journal.write_bytes(held[:-5])
+    assert list(read_journal(journal)) == whole[:-1]
+
+
 WRITES = """
 import os, sys
 root = sys.argv[1]
