@@ -199,5 +199,5 @@ def _grouped(plan: Plan, readings: Sequence[Reading], limits: Limits, session: S
     if gone and not plan.fills:
         written = grouped_in_order(written, replace(plan, order=(), limit=None), places)
     chosen = in_order(written, plan, places)
-    starts = times.format_many_ms(reading.starts)
-    return [[starts[number], *row] for number, row in chosen], scanned
+    starts = times.format_many_ms(reading.starts[number] for number, _ in chosen)
+    return [[start, *row] for start, (_, row) in zip(starts, chosen, strict=True)], scanned

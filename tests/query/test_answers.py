@@ -121,6 +121,13 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ("SELECT job FROM runs LAST 1d LIMIT 0", "table", ["job"], []),
     ("SELECT FALSE AS no FROM runs ORDER BY no LIMIT 1 LAST 1d", "table", ["no"], [[False]]),
     ("SELECT count(*) FROM runs BY FALSE, TRUE LAST 1d", "table", ["FALSE", "TRUE", "count"], [[False, True, 6]]),
+    # 250 million million buckets, of which one has something
+    (
+        "SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1ms FILL NONE SINCE '1970-01-01' UNTIL '9999-12-31'",
+        "timeseries",
+        ["t", "count"],
+        [[t("08:00"), 1]],
+    ),
     # what was there only earlier is there too
     (
         "SELECT count(*), max(duration_ms) FROM runs BY job COMPARE WITH 12h AGO LAST 90m",
