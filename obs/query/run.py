@@ -31,7 +31,7 @@ from obs.query.reading import Reading
 from obs.query.session import Session, open_session
 from obs.query.shape import Row, grouped_in_order, in_order, write_row, writers
 from obs.query.surroundings import around
-from obs.query.timeline import Range, automatic_interval, buckets, earlier, resolve
+from obs.query.timeline import Range, all_earlier, automatic_interval, buckets, earlier, resolve
 from obs.query.watchdog import Watchdog
 
 
@@ -126,7 +126,7 @@ def _read_with(plan: Plan, now_ms: int, limits: Limits) -> list[Reading]:
     shifted = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
     second = replace(first, window=shifted)
     if first.interval_ms is not None:
-        starts = [earlier(start, back, zone) for start in first.starts]
+        starts = all_earlier(first.starts, back, zone)
         second = replace(second, starts=starts, by_clock=None if _are_even(starts, first.interval_ms, shifted) else 1)
     return [first, second]
 

@@ -133,6 +133,13 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     return again if again in instants else instants[0]
 
 
+def all_earlier(moments: Sequence[int], back_ms: int, zone: ZoneInfo | None) -> Sequence[int]:
+    """`earlier` of each; a range without a zone stays one, for it may hold more moments than there is memory."""
+    if zone is None and isinstance(moments, range):
+        return range(moments.start - back_ms, moments.stop - back_ms, moments.step)
+    return [earlier(moment, back_ms, zone) for moment in moments]
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - what the clocks show, without a zone
 

@@ -128,6 +128,13 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["t", "count"],
         [[t("08:00"), 1]],
     ),
+    (
+        "SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1ms FILL NONE COMPARE WITH 1h AGO "
+        "SINCE '1970-01-02' UNTIL '9999-12-31'",
+        "timeseries",
+        ["t", "count", "count_previous"],
+        [[t("08:00"), 1, 0], [t("09:00"), 0, 1]],
+    ),
     # what was there only earlier is there too
     (
         "SELECT count(*), max(duration_ms) FROM runs BY job COMPARE WITH 12h AGO LAST 90m",
