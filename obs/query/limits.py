@@ -34,6 +34,16 @@ def exceeded(limit: str, maximum: int, actual: int | float, message: str, hint: 
     )
 
 
+def too_large(maximum: int) -> ServiceError:
+    """The 422 for a query that wants more memory than the process has that runs it."""
+    return ServiceError(
+        "query_limit_exceeded",
+        f"The query wants more than {maximum >> 20} MB of memory.",
+        hint="Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values.",
+        extra={"limit": "memory", "max": maximum},
+    )
+
+
 def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, limits: Limits) -> ServiceError:
     """The 422 for an answer of `count` buckets for each of `groups` groups."""
     rows = count * groups

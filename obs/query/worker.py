@@ -4,6 +4,7 @@ It reads pickled questions from a socket that only the service holds the other e
 """
 
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -11,9 +12,13 @@ from multiprocessing.connection import Connection
 
 from obs.errors import ServiceError
 from obs.query.engine import Engine
+from obs.query.limits import too_large
 
 NICENESS = 5
 """A query gives way to heartbeats where both want the processor."""
+
+MEMORY_BYTES = 1 << 30
+"""Address space of a worker: a query that wants more fails alone, and takes no memory from the heartbeats."""
 
 
 def serve(connection: Connection) -> None:
@@ -30,6 +35,8 @@ def serve(connection: Connection) -> None:
             reply = engine.answer(question)
         except ServiceError as error:
             reply = error
+        except MemoryError:
+            reply = too_large(MEMORY_BYTES)
         except Exception:  # noqa: BLE001 - the service raises it there, where it is logged and told
             reply = traceback.format_exc()
         connection.send(reply)
@@ -40,6 +47,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
+    if sys.platform == "linux":  # macOS knows the limit and does not hold it
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Connection(int(sys.argv[1])) as connection:
         serve(connection)
 

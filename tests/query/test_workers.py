@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +19,7 @@ from obs.query.limits import Limits
 from obs.query.routes import WORKERS
 from obs.query.workers import Workers
 from obs.tenancy import auth
+from obs.times import DAY_MS
 from tests.conftest import KeyClient
 
 
@@ -112,4 +114,17 @@ def test_a_process_that_does_not_answer_in_time_is_ended(app: Flask, client: Key
         workers.ask("acme", Question("SHOW SOURCES", path, 0, limits))
     assert refused.value.extra["limit"] == "max_seconds"
     assert children() == before
+    workers.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not hold a process to its address space")
+def test_a_query_that_wants_too_much_memory_fails_alone(app: Flask, client: KeyClient) -> None:
+    workers = Workers(SOURCES, 1)
+    path = app.extensions[auth.EXTENSION].databases.path("acme")
+    limits = Limits(max_rows=10**9, max_bytes_scanned=1 << 40, max_seconds=600, max_length=100, rate_per_minute=9)
+    question = Question("SELECT count(*) FROM runs EVERY 1ms FILL 0 LAST 1d", path, 90 * DAY_MS, limits)
+    with pytest.raises(ServiceError) as refused:
+        workers.ask("acme", question)
+    assert (refused.value.status, refused.value.extra["limit"]) == (422, "memory")
+    assert workers.ask("acme", question._replace(text="SHOW SOURCES"))[0].output_type == "table"
     workers.close()
