@@ -77,7 +77,7 @@ class Statement(Writer):
         """ORDER BY as the statement says, then by what makes the order the same every time."""
         # A constant orders nothing, and SQLite would take TRUE for the number of a column.
         parts = [
-            f"{self.expression(order.expression)}{' DESC' if order.descending else ''}"
+            f"{self._sorted(order.expression)}{' DESC' if order.descending else ''}"
             for order in self.plan.order
             if not isinstance(order.expression, Constant)
         ]
@@ -91,7 +91,13 @@ class Statement(Writer):
         return f" ORDER BY {', '.join(parts)}" if parts else ""
 
     def _sorted_group(self, group: Checked) -> str:
-        return self.group(group) if key_of(group) else self.expression(group)
+        return self.group(group) if key_of(group) else self._sorted(group)
+
+    def _sorted(self, expression: Checked) -> str:
+        """What to sort by. Of ``x AND FALSE`` SQLite makes 0, which it would take for the number of a column."""
+        text = self.expression(expression)
+        folds = isinstance(expression, Apply) and expression.name in ("and", "or")
+        return f"coalesce({text}, NULL)" if folds else text
 
     def limit(self, *limits: int | None) -> str:
         """LIMIT: the smallest of what is asked for and what may be answered."""

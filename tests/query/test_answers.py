@@ -121,6 +121,19 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ("SELECT job FROM runs LAST 1d LIMIT 0", "table", ["job"], []),
     ("SELECT FALSE AS no FROM runs ORDER BY no LIMIT 1 LAST 1d", "table", ["no"], [[False]]),
     ("SELECT count(*) FROM runs BY FALSE, TRUE LAST 1d", "table", ["FALSE", "TRUE", "count"], [[False, True, 6]]),
+    # what SQLite makes a number of is no number of a column
+    (
+        "SELECT job, duration_ms IS NULL AND FALSE AS never FROM runs WHERE status = 'failed' ORDER BY never LAST 1d",
+        "table",
+        ["job", "never"],
+        [["backup", False]],
+    ),
+    (
+        "SELECT count(*) FROM runs BY duration_ms IS NULL AND FALSE TOP 3 LAST 1d",
+        "bar",
+        ["duration_ms IS NULL AND FALSE", "count"],
+        [[False, 6]],
+    ),
     # 250 million million buckets, of which one has something
     (
         "SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1ms FILL NONE SINCE '1970-01-01' UNTIL '9999-12-31'",
