@@ -47,10 +47,13 @@ class _Worker:
         self._connection = Connection(ours.detach())
         self._connection.send(tuple(sources))
         self.idle_since = time.monotonic()
-        if not self._connection.poll(_START_SECONDS):
+        try:
+            if not self._connection.poll(_START_SECONDS):
+                raise QueryWorkerError(f"A process for queries did not start within {_START_SECONDS} s.")
+            self._receive()  # it is ready: what starting takes counts against no query
+        except QueryWorkerError:
             self.end()
-            raise QueryWorkerError(f"A process for queries did not start within {_START_SECONDS} s.")
-        self._receive()  # it is ready: what starting takes counts against no query
+            raise
 
     def ask(self, question: Question, seconds: float) -> tuple[Answer, float]:
         """The answer. Raises ServiceError, QueryWorkerError, and TimeoutError when there is none in so many seconds."""
@@ -154,6 +157,6 @@ class Workers:
             if self._closed:
                 ended = list(self._idle)
             self._idle = [one for one in self._idle if one not in ended]
-            self._changed.notify()
+            self._changed.notify_all()  # one that is woken may have no turn, where another has
         for one in ended:
             one.end()
