@@ -1,17 +1,15 @@
 """The query endpoint."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from flask import current_app
+from flask import Response, current_app
 from flask.sansio.blueprints import BlueprintSetupState
 
 from obs import compression
 from obs.api import Blueprint
 from obs.query import store
-from obs.query.engine import Engine, Question
+from obs.query.engine import Engine, Question, Reply
 from obs.query.limits import Limits
-from obs.query.run import Answer
 from obs.query.schemas import AnswerSchema, QuerySchema
 from obs.query.workers import Workers
 from obs.sources import Source
@@ -19,7 +17,7 @@ from obs.tenancy import rate
 from obs.tenancy.auth import Caller, caller, requires, tenancy
 
 EXTENSION = "obs.query"
-"""Where the application holds a function of a statement and a Caller: the Answer and the seconds to understand it."""
+"""Where the application holds a function of a statement and a Caller that gives the Reply."""
 
 WORKERS = "obs.query.workers"
 """Where the application holds the Workers, None where queries run in this process."""
@@ -34,7 +32,7 @@ def blueprint(sources: Sequence[Source]) -> Blueprint:
     engine = Engine(sources)
     rates = rate.PerMinute("query")
 
-    def ask(text: str, context: Caller) -> tuple[Answer, float]:
+    def ask(text: str, context: Caller) -> Reply:
         with tenancy().control.read() as db:
             limits = Limits.of(current_app.config, store.own_limits(db, context.org))
         rates.take(context.org, limits.rate_per_minute)
@@ -56,24 +54,12 @@ def blueprint(sources: Sequence[Source]) -> Blueprint:
     @requires("query:read")
     @blp.arguments(QuerySchema)
     @blp.response(200, AnswerSchema)
-    def dsl(fields: dict[str, str]) -> tuple[dict[str, Any], int, dict[str, str]]:
+    def dsl(fields: dict[str, str]) -> Response:
         """Answer an OQL statement
 
         `SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1h LAST 1d`. The headers say what it cost.
         """
-        answer, parse_seconds = ask(fields["query"], caller())
-        body = {"output_type": answer.output_type, "columns": answer.columns, "rows": answer.rows}
-        return body, 200, _cost(answer, parse_seconds)
+        reply = ask(fields["query"], caller())
+        return Response(reply.body, headers=reply.cost, mimetype="application/json")
 
     return blp
-
-
-def _cost(answer: Answer, parse_seconds: float) -> dict[str, str]:
-    headers = {
-        "Server-Timing": f"parse;dur={parse_seconds * 1000:.2f}, run;dur={answer.run_seconds * 1000:.2f}",
-        "X-Query-Rows-Scanned": str(answer.rows_scanned),
-        "X-Query-Bytes-Scanned": "unknown" if answer.bytes_scanned is None else str(answer.bytes_scanned),
-    }
-    if answer.window is not None:
-        headers["X-Query-Window"] = str(answer.window)
-    return headers

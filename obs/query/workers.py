@@ -15,9 +15,8 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from obs.errors import ServiceError
-from obs.query.engine import Question
+from obs.query.engine import Question, Reply
 from obs.query.limits import Limits, too_slow
-from obs.query.run import Answer
 from obs.sources import Source
 
 _WORKER = "obs.query.worker"
@@ -55,7 +54,7 @@ class _Worker:
             self.end()
             raise
 
-    def ask(self, question: Question, seconds: float) -> tuple[Answer, float]:
+    def ask(self, question: Question, seconds: float) -> Reply:
         """The answer. Raises ServiceError, QueryWorkerError, and TimeoutError when there is none in so many seconds."""
         try:
             self._connection.send(question)
@@ -68,13 +67,17 @@ class _Worker:
             raise reply
         if isinstance(reply, str):
             raise QueryWorkerError(reply)
-        return cast("tuple[Answer, float]", reply)
+        return cast("Reply", reply)
 
     def _receive(self) -> object:
         try:
             return self._connection.recv()
         except (EOFError, ConnectionResetError) as error:
             raise _ended() from error
+
+    def is_alive(self) -> bool:
+        """Whether the process has not ended by itself, or been ended by the system for the memory that it holds."""
+        return self._process.poll() is None
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -98,8 +101,8 @@ class Workers:
         """Start a process now, so that the first query need not wait for it."""
         self._give_back(_Worker(self._sources))
 
-    def ask(self, org: str, question: Question) -> tuple[Answer, float]:
-        """The answer, and the seconds that it took to understand the statement. Raises ServiceError.
+    def ask(self, org: str, question: Question) -> Reply:
+        """The answer. Raises ServiceError.
 
         An organization may have all processes but one, so that the queries of another need not wait for its own.
         """
@@ -120,9 +123,9 @@ class Workers:
             self._give_back(kept, org)
         return result
 
-    def is_full(self) -> bool:
-        """Whether as many queries run as there may be processes."""
-        return self._busy.total() >= self._most
+    def running(self) -> int:
+        """How many queries run now."""
+        return self._busy.total()
 
     def close(self) -> None:
         """End all processes that are idle now, and those at work when they are done."""
@@ -138,7 +141,12 @@ class Workers:
             if not self._changed.wait_for(lambda: self._has_turn(org), timeout=limits.max_seconds):
                 raise ServiceError("query_busy", headers={"Retry-After": "1"})
             self._busy[org] += 1
-            return self._idle.pop() if self._idle else None
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.is_alive():
+                    return worker
+                worker.end()
+            return None
 
     def _has_turn(self, org: str) -> bool:
         return self._busy[org] < max(1, self._most - 1) and self._busy.total() < self._most

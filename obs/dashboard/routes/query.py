@@ -2,10 +2,11 @@
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from typing import Any, cast
 
-from flask import Blueprint, Response, current_app, jsonify, render_template, request
+from flask import Blueprint, Response, current_app, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.alerts.source import INCIDENTS
@@ -15,6 +16,7 @@ from obs.dashboard import charts, marks
 from obs.dashboard.viewer import Viewer, viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
+from obs.query.engine import Reply
 from obs.query.routes import EXTENSION
 from obs.query.run import Answer
 from obs.tenancy.auth import Caller
@@ -46,7 +48,7 @@ def page() -> ResponseReturnValue:
     status = 200
     if text.strip():
         try:
-            answer = _ask(looking, text)
+            answer = _answer(_ask(looking, text))
         except ServiceError as error:
             shown["fault"], status = error, error.status
         else:
@@ -69,7 +71,7 @@ def page() -> ResponseReturnValue:
 @blp.get("/answer.csv")
 def as_csv() -> Response:
     """The answer as CSV with a line of names."""
-    answer = _ask(viewer(), _statement())
+    answer = _answer(_ask(viewer(), _statement()))
     lines = io.StringIO()
     writer = csv.writer(lines)
     writer.writerow(answer.columns)
@@ -80,8 +82,7 @@ def as_csv() -> Response:
 @blp.get("/answer.json")
 def as_json() -> Response:
     """The answer as the API gives it."""
-    answer = _ask(viewer(), _statement())
-    return _to_take_away(jsonify(output_type=answer.output_type, columns=answer.columns, rows=answer.rows), "json")
+    return _to_take_away(Response(_ask(viewer(), _statement()).body, mimetype="application/json"), "json")
 
 
 def _statement() -> str:
@@ -89,9 +90,13 @@ def _statement() -> str:
     return request.args.get("q", "").replace("\r\n", "\n")
 
 
-def _ask(looking: Viewer, text: str) -> Answer:
-    ask = cast("Callable[[str, Caller], tuple[Answer, float]]", current_app.extensions[EXTENSION])
-    return ask(text, looking.as_caller())[0]
+def _ask(looking: Viewer, text: str) -> Reply:
+    ask = cast("Callable[[str, Caller], Reply]", current_app.extensions[EXTENSION])
+    return ask(text, looking.as_caller())
+
+
+def _answer(reply: Reply) -> Answer:
+    return Answer(**json.loads(reply.body), window=reply.window)
 
 
 def _specs(looking: Viewer, answer: Answer, over: str) -> list[charts.Spec]:
