@@ -14,7 +14,7 @@ from obs.errors import ServiceError
 from obs.query.engine import Engine
 from obs.query.limits import too_large
 
-NICENESS = 5
+NICENESS = 10
 """A query gives way to heartbeats where both want the processor."""
 
 MEMORY_BYTES = 1 << 30
