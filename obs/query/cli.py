@@ -13,7 +13,7 @@ from obs.query.language import Language
 from obs.query.limits import Limits
 from obs.query.plan import Listing
 from obs.query.run import explain_plan
-from obs.query.watchdog import Watchdog
+from obs.query.session import Sessions
 from obs.sources import Source
 from obs.tenancy.cli import instance_option, opened
 
@@ -40,7 +40,7 @@ def commands(sources: Sequence[Source]) -> list[click.Command]:
                 if isinstance(plan, Listing):
                     raise click.ClickException("SHOW reads nothing; there is nothing to explain.")
                 with tenancy.databases.read(org):
-                    answer = explain_plan(plan, tenancy.databases.path(org), tenancy.clock(), limits, Watchdog())
+                    answer = explain_plan(plan, tenancy.databases.path(org), tenancy.clock(), limits, Sessions())
             except OqlError as error:
                 raise click.ClickException(_told(error.error(statement))) from error
         for what, text in answer.rows:

@@ -11,8 +11,8 @@ from obs.query.language import Language
 from obs.query.limits import Limits
 from obs.query.plan import Listing
 from obs.query.run import Answer, run
+from obs.query.session import Sessions
 from obs.query.timeline import Range
-from obs.query.watchdog import Watchdog
 from obs.sources import Source
 
 
@@ -39,9 +39,9 @@ class Reply(NamedTuple):
 class Engine:
     """Answers statements over a list of sources. Safe to use from any thread."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], sessions: Sessions) -> None:
         self._language = Language(sources)
-        self._watchdog = Watchdog()
+        self._sessions = sessions
 
     def answer(self, question: Question) -> Reply:
         """The answer. Raises ServiceError."""
@@ -53,7 +53,7 @@ class Engine:
             if isinstance(plan, Listing):
                 answer = Answer("table", list(plan.columns), [list(row) for row in plan.rows])
             else:
-                answer = run(plan, path, now_ms, limits, self._watchdog)
+                answer = run(plan, path, now_ms, limits, self._sessions)
         except OqlError as fault:
             raise fault.error(text) from fault
         return _written(answer, parse_seconds)

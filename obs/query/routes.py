@@ -11,6 +11,7 @@ from obs.query import store
 from obs.query.engine import Engine, Question, Reply
 from obs.query.limits import Limits
 from obs.query.schemas import AnswerSchema, QuerySchema
+from obs.query.session import Sessions
 from obs.query.workers import Workers
 from obs.sources import Source
 from obs.tenancy import rate
@@ -29,7 +30,7 @@ RATES = "obs.query.rates"
 def blueprint(sources: Sequence[Source]) -> Blueprint:
     """The routes of the query area over `sources`."""
     blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Ask questions in OQL.")
-    engine = Engine(sources)
+    engine = Engine(sources, Sessions())
     rates = rate.PerMinute("query")
 
     def ask(text: str, context: Caller) -> Reply:

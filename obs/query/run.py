@@ -28,11 +28,10 @@ from obs.query.hints import limits_of_a_try, names_a_window, with_window
 from obs.query.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.plan import Plan
 from obs.query.reading import Reading
-from obs.query.session import Session, open_session
+from obs.query.session import Session, Sessions
 from obs.query.shape import Row, grouped_in_order, in_order, write_row, writers
 from obs.query.surroundings import around
 from obs.query.timeline import Range, all_earlier, automatic_interval, buckets, earlier, resolve
-from obs.query.watchdog import Watchdog
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +47,24 @@ class Answer:
     run_seconds: float = 0.0
 
 
-def run(plan: Plan, path: Path, now_ms: int, limits: Limits, watchdog: Watchdog) -> Answer:
+def run(plan: Plan, path: Path, now_ms: int, limits: Limits, sessions: Sessions) -> Answer:
     """The answer of a plan on the file at `path`. Raises OqlError, and ServiceError (400, 422, 503)."""
     if plan.explain:
-        return explain_plan(plan, path, now_ms, limits, watchdog)
+        return explain_plan(plan, path, now_ms, limits, sessions)
     readings = _readings(plan, now_ms, limits)
     try:
-        return _run(plan, readings, path, limits, watchdog)
+        return _run(plan, readings, path, limits, sessions)
     except ServiceError as refused:
         if not names_a_window(refused):
             raise
         tried = limits_of_a_try(limits)
         raise with_window(
-            refused, plan, readings[0], lambda: _session(plan, readings, path, tried, watchdog)
+            refused, plan, readings[0], lambda: _session(plan, readings, path, tried, sessions)
         ) from refused
 
 
-def _run(plan: Plan, readings: Sequence[Reading], path: Path, limits: Limits, watchdog: Watchdog) -> Answer:
-    with _session(plan, readings, path, limits, watchdog) as session:
+def _run(plan: Plan, readings: Sequence[Reading], path: Path, limits: Limits, sessions: Sessions) -> Answer:
+    with _session(plan, readings, path, limits, sessions) as session:
         outputs = plan.outputs
         if plan.around is not None:
             columns, rows, scanned = around(plan, readings[0], limits, session)
@@ -85,10 +84,10 @@ def _run(plan: Plan, readings: Sequence[Reading], path: Path, limits: Limits, wa
         )
 
 
-def explain_plan(plan: Plan, path: Path, now_ms: int, limits: Limits, watchdog: Watchdog) -> Answer:
+def explain_plan(plan: Plan, path: Path, now_ms: int, limits: Limits, sessions: Sessions) -> Answer:
     """The answer to EXPLAIN. Raises what `run` raises."""
     readings = _readings(plan, now_ms, limits)
-    with _session(plan, readings, path, limits, watchdog) as session:
+    with _session(plan, readings, path, limits, sessions) as session:
         rows: list[Row] = [list(row) for row in explain(plan, readings, path, session)]
         scanned = session.bytes_scanned()
         return Answer("table", list(COLUMNS), rows, readings[0].window, 0, scanned, session.elapsed_seconds())
@@ -139,11 +138,11 @@ def _are_even(starts: Sequence[int], interval: int, window: Range) -> bool:
 
 
 def _session(
-    plan: Plan, readings: Sequence[Reading], path: Path, limits: Limits, watchdog: Watchdog
+    plan: Plan, readings: Sequence[Reading], path: Path, limits: Limits, sessions: Sessions
 ) -> AbstractContextManager[Session]:
     timelines = [reading.starts for reading in readings]
-    return open_session(
-        path, plan.tables(), limits, watchdog, zone=plan.timezone, timelines=timelines, full_text=plan.full_text()
+    return sessions.open(
+        path, plan.tables(), limits, zone=plan.timezone, timelines=timelines, full_text=plan.full_text()
     )
 
 

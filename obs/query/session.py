@@ -1,6 +1,7 @@
-"""A read-only connection for one statement: fresh, small, watched, and able to do nothing but read what it may."""
+"""A read-only connection for one statement: small, watched, and able to do nothing but read what it may."""
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,38 +93,111 @@ class Session:
             ) from error
 
 
-@contextmanager
-def open_session(
-    path: Path,
-    tables: Sequence[str],
-    limits: Limits,
-    watchdog: Watchdog,
-    *,
-    zone: ZoneInfo | None = None,
-    timelines: Sequence[Sequence[int]] = (),
-    full_text: Sequence[str] = (),
-) -> Iterator[Session]:
-    """A session on the file at `path` that may read `tables`, and sees the file as it is at its first statement.
+class Sessions:
+    """Opens sessions, and keeps up to `most_kept` connections for the next. Safe to use from any thread.
 
-    `full_text` names those of the tables that are full-text indexes.
+    To open a connection and to read the schema takes longer than most statements.
     """
-    with explained():
-        connection = open_reader(path, busy_seconds=1)
+
+    def __init__(self, most_kept: int = 0) -> None:
+        self._watchdog = Watchdog()
+        self._most_kept = most_kept
+        self._mutex = threading.Lock()
+        self._kept: list[_Reader] = []
+
+    @contextmanager
+    def open(
+        self,
+        path: Path,
+        tables: Sequence[str],
+        limits: Limits,
+        *,
+        zone: ZoneInfo | None = None,
+        timelines: Sequence[Sequence[int]] = (),
+        full_text: Sequence[str] = (),
+    ) -> Iterator[Session]:
+        """A session on the file at `path` that may read `tables`, and sees the file as it is at its first statement.
+
+        `full_text` names those of the tables that are full-text indexes.
+        """
+        with explained():
+            reader = self._take(path) or _Reader(path)
+            is_whole = False
+            try:
+                connection = reader.connection
+                with self._watchdog.watching(connection, limits.max_seconds, limits.max_bytes_scanned) as watch:
+                    sqlfunctions.register(connection, zone, timelines, watch.is_over)
+                    connection.execute("BEGIN")
+                    for table in full_text:  # what FTS5 does when first used is more than the authorizer lets pass
+                        connection.execute(compile_touch(table))
+                    connection.set_authorizer(_authorizer(frozenset(tables)))
+                    yield Session(connection, watch, limits)
+                reader.rest()
+                is_whole = True
+            finally:
+                for unused in self._keep(reader) if is_whole else [reader]:
+                    unused.connection.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        with self._mutex:
+            readers, self._kept = self._kept, []
+        for reader in readers:
+            reader.connection.close()
+
+    def _take(self, path: Path) -> "_Reader | None":
+        with self._mutex:
+            for place, reader in enumerate(self._kept):
+                if reader.path == path:
+                    del self._kept[place]
+                    break
+            else:
+                return None
+        if reader.file == _file(path):
+            return reader
+        reader.connection.close()  # the organization is another one of the same name
+        return None
+
+    def _keep(self, reader: "_Reader") -> "list[_Reader]":
+        """Keep it, rather than the one that was used the longest ago; those that are not kept any more."""
+        with self._mutex:
+            self._kept.append(reader)
+            excess = max(0, len(self._kept) - self._most_kept)
+            unused, self._kept = self._kept[:excess], self._kept[excess:]
+        return unused
+
+
+class _Reader:
+    """A small read-only connection, and which file it is on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = _file(path)
+        self.connection = open_reader(path, busy_seconds=1)
         try:
-            connection.row_factory = None
-            connection.execute("PRAGMA mmap_size = 0")
-            connection.execute("PRAGMA cache_size = -2000")
+            self.connection.row_factory = None
+            self.connection.execute("PRAGMA mmap_size = 0")
+            self.connection.execute("PRAGMA cache_size = -2000")
             for limit, value in _LIMITS.items():
-                connection.setlimit(limit, value)
-            with watchdog.watching(connection, limits.max_seconds, limits.max_bytes_scanned) as watch:
-                sqlfunctions.register(connection, zone, timelines, watch.is_over)
-                connection.execute("BEGIN")
-                for table in full_text:  # what FTS5 does when it is first used is more than the authorizer lets pass
-                    connection.execute(compile_touch(table))
-                connection.set_authorizer(_authorizer(frozenset(tables)))
-                yield Session(connection, watch, limits)
-        finally:
-            connection.close()
+                self.connection.setlimit(limit, value)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def rest(self) -> None:
+        """Let go of what the session held: the snapshot, and the pages, so that the next one counts what it reads."""
+        self.connection.set_authorizer(None)
+        self.connection.execute("ROLLBACK")
+        self.connection.execute("PRAGMA shrink_memory")
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file is at `path`. As long as it is open no other file has the same."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _authorizer(tables: frozenset[str]) -> Any:

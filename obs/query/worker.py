@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from obs.errors import ServiceError
 from obs.query.engine import Engine
 from obs.query.limits import too_large
+from obs.query.session import Sessions
 
 NICENESS = 10
 """A query gives way to heartbeats where both want the processor."""
@@ -20,12 +21,19 @@ NICENESS = 10
 MEMORY_BYTES = 1 << 30
 """Address space of a worker: a query that wants more fails alone, and takes no memory from the heartbeats."""
 
+KEPT_CONNECTIONS = 4
+IDLE_SECONDS = 10
+"""How long connections are kept when nobody asks: until then, the file of a deleted organization takes room."""
+
 
 def serve(connection: Connection) -> None:
     """Answer until the other end is closed. The first message is the list of sources, and is acknowledged."""
-    engine = Engine(connection.recv())
+    sessions = Sessions(KEPT_CONNECTIONS)
+    engine = Engine(connection.recv(), sessions)
     connection.send(None)
     while True:
+        if not connection.poll(IDLE_SECONDS):
+            sessions.close()
         try:
             question = connection.recv()
         except EOFError:

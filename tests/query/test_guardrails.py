@@ -15,9 +15,9 @@ from obs.query.language import Language
 from obs.query.limits import Limits
 from obs.query.plan import Plan
 from obs.query.reading import Reading
-from obs.query.session import open_session
+from obs.query.session import Sessions
 from obs.query.timeline import resolve
-from obs.query.watchdog import Watchdog, counts_bytes
+from obs.query.watchdog import counts_bytes
 from obs.tenancy import auth
 
 Ask = Callable[..., dict[str, Any]]
@@ -99,7 +99,7 @@ def test_a_query_past_its_time_is_stopped(app: Flask, client: Any) -> None:
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 1_000))
     endless = Compiled("SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0", {})
     with (
-        open_session(tenancy.databases.path("acme"), ["runs"], limits, Watchdog()) as session,
+        Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
         pytest.raises(Exception, match="was stopped after") as caught,
     ):
         session.fetch(endless)
@@ -174,7 +174,7 @@ def test_a_session_can_do_nothing_but_read_its_tables(app: Flask, client: Any, s
     tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
     limits = Limits(10, 1 << 30, 5, 100, 1)
     with (
-        open_session(tenancy.databases.path("acme"), ["runs"], limits, Watchdog()) as session,
+        Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
         pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
     ):
         session.fetch(Compiled(sql, {}))

@@ -62,6 +62,19 @@ def test_answers_and_errors_are_those_of_one_process(client: KeyClient, make_app
         assert (there.status_code, there.json) == (here.status_code, here.json), query
 
 
+def test_a_connection_that_is_kept_sees_what_is_new_and_counts_all_that_it_reads(client: KeyClient) -> None:
+    query = "SELECT count(*) FROM runs WHERE duration_ms >= 0 LAST 1h"
+    for _ in range(300):
+        client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
+    first, second, third = (ask(client, query) for _ in range(3))
+    assert first.json["rows"] == third.json["rows"] == [[300]]
+    assert int(second.headers["X-Query-Bytes-Scanned"]) == int(third.headers["X-Query-Bytes-Scanned"]) > 4096
+    client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
+    assert ask(client, query).json["rows"] == [[301]]
+    assert ask(client, "SELECT sum(duration_ms * 6000000000000000) FROM runs LAST 1h").status_code == 400
+    assert ask(client, query).json["rows"] == [[301]]
+
+
 def test_a_process_that_ends_takes_only_its_query_along(client: KeyClient) -> None:
     before = children()
     assert ask(client, "SHOW SOURCES").status_code == 200

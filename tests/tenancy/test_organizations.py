@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
+from obs.query.routes import WORKERS
 from obs.tenancy import instance, store
-from obs.tenancy.auth import Tenancy
+from obs.tenancy.auth import EXTENSION, Tenancy
 from tests.conftest import KeyClient
 from tests.tenancy.conftest import Obs
 
@@ -71,6 +72,27 @@ def test_what_one_made_anew_records_outlives_the_server(
     assert _names(_client(other, key)) == ["one", "three", "two"]
     instance.close(tenancy)
     assert _names(_client(make_app(), key)) == ["one", "three", "two"]
+
+
+def test_a_query_of_one_made_anew_does_not_read_the_old_file(
+    make_app: Callable[..., Flask], obs: Obs, client: KeyClient
+) -> None:
+    """The process that runs queries keeps its connection to the old file."""
+    app = make_app(QUERY_WORKERS=1)
+    tenancy = app.extensions[EXTENSION]
+    statement = {"query": "SELECT job FROM runs LAST 1h"}
+    client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
+    try:
+        before = _client(app, client.key)
+        assert [before.post("/api/v1/dsl", json=statement).json["rows"] for _ in range(2)] == [[["backup"]]] * 2
+        obs("org", "delete", "acme", "--yes")
+        obs("org", "create", "acme")
+        again = _client(app, _new_key(obs, tenancy))
+        assert again.post("/api/v1/dsl", json=statement).json["rows"] == []
+        again.post("/api/v1/heartbeat/new/end?duration_ms=1500")
+        assert again.post("/api/v1/dsl", json=statement).json["rows"] == [["new"]]
+    finally:
+        app.extensions[WORKERS].close()
 
 
 def test_a_file_opened_between_deleting_and_making_anew_is_let_go(

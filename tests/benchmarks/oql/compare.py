@@ -72,6 +72,11 @@ QUESTIONS: list[tuple[str, str, str]] = [
         f"SELECT job, count(*) c FROM runs WHERE {D7} AND status = 'failed' GROUP BY 1 ORDER BY c DESC, job LIMIT 10",
     ),
     (
+        "failures by job, 90 d",
+        f"SELECT count(*) FROM runs WHERE status = 'failed' BY job TOP 10 {W90}",
+        f"SELECT job, count(*) c FROM runs WHERE {D90} AND status = 'failed' GROUP BY 1 ORDER BY c DESC, job LIMIT 10",
+    ),
+    (
         "count by job, 90 d",
         f"SELECT count(*) FROM runs BY job {W90}",
         f"SELECT job, count(*) c FROM runs WHERE {D90} GROUP BY 1 ORDER BY job",
