@@ -28,9 +28,10 @@ class Description:
     state       learning, regular, or irregular: nothing fits
     summary     the schedule: "Weekdays at 02:00, Europe/Berlin"
     evidence    "43 of 44 runs fit"; empty while learning
-    expected    "expected Mon 02:00, overdue at 02:07 because starts have been up to 4 min late"; empty
-    while learning confidence  0 to 1 cron        the cron line it amounts to, None where there is none zone
-    the zone that the times above and the cron line are in
+    expected    "expected Mon 02:00, overdue at 02:07 because starts have been up to 4 min late"; empty while learning
+    confidence  0 to 1
+    cron        the cron line it amounts to, None where there is none
+    zone        the zone that the times above and the cron line are in
     """
 
     state: State
