@@ -27,7 +27,7 @@ from obs.heartbeat import purge as heartbeats_purge
 from obs.heartbeat.routes import heartbeats
 from obs.heartbeat.store import maintenance, troubles
 from obs.heartbeat.sweep import LEARNING_SECONDS, Watch, excuse_downtime, sweep
-from obs.storage.batches import delete_in_batches
+from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.tenancy import auth
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS
@@ -147,8 +147,11 @@ class Work:
         self._for_each(lambda org: annotations_purge.purge(databases, org, now_ms))
         self._for_each(lambda org: heartbeats_purge.purge(databases, org, now_ms, self._retention_days))
         self._for_each(
-            lambda org: delete_in_batches(
-                databases, org, lambda db, limit: alerts.delete_incidents_before(db, cutoff, limit)
+            lambda org: in_batches(
+                databases,
+                org,
+                lambda db, limit: alerts.delete_incidents_before(db, cutoff, limit),
+                share=BACKGROUND_SHARE,
             )
         )
 
@@ -190,6 +193,7 @@ class Background:
         self.tasks = {task.name: task for task in self.work.tasks()}
         self._lock = FileLock(Path(app.instance_path) / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
+        self._winding_down = app.extensions[auth.EXTENSION].databases.winding_down
         self._scheduler: Any = None
 
     def start(self) -> None:
@@ -197,6 +201,7 @@ class Background:
         with self._starting:
             if self._scheduler is not None:
                 return
+            self._winding_down.clear()
             self.work.excuse_downtime()
             self._scheduler = _Scheduler(
                 timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
@@ -212,7 +217,8 @@ class Background:
             self._scheduler.start()
 
     def stop(self) -> None:
-        """End; a task that is running is waited for."""
+        """End; a task that is running is waited for, and has to end soon."""
+        self._winding_down.set()
         with self._starting:
             if self._scheduler is not None:
                 self._scheduler.shutdown()

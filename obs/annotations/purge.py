@@ -1,7 +1,7 @@
 """Annotations past the retention are deleted; nobody has seen them since the moment they got there."""
 
 from obs.annotations import store
-from obs.storage.batches import delete_in_batches
+from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 
 
@@ -11,4 +11,6 @@ def purge(databases: Databases, org: str, now_ms: int) -> int:
     Returns how many they were. Other writes go in between. Raises ServiceError (503) when the file is busy, full or
     unusable; what was deleted until then stays deleted.
     """
-    return delete_in_batches(databases, org, lambda db, limit: store.delete_past_retention(db, now_ms, limit))
+    return in_batches(
+        databases, org, lambda db, limit: store.delete_past_retention(db, now_ms, limit), share=BACKGROUND_SHARE
+    )

@@ -8,7 +8,7 @@ from itertools import islice
 
 from obs.heartbeat.store import rollups
 from obs.heartbeat.store.rollups import Counted, Unit
-from obs.storage.batches import delete_in_batches
+from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -35,7 +35,7 @@ def roll_up(databases: Databases, org: str, now_ms: int, retention_days: int) ->
         days = rollups.days_to_roll_up(db)
     _all(databases, org, Unit.DAY, days, end)
     if (hours or days) and time.monotonic() < end:
-        delete_in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit))
+        in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
     return done
 
 

@@ -60,8 +60,9 @@ class Statement(Writer):
             case Apply(name="contains", arguments=(Read() as text, Constant(value=str(part)))):
                 column = text.column
                 if column.search and len(part) >= _TRIGRAM and "\0" not in part:
-                    phrase = self.bind('"' + part.replace('"', '""') + '"')
-                    found = f"SELECT rowid FROM {column.search} WHERE {column.search} MATCH {phrase}"
+                    found = (
+                        f"SELECT rowid FROM {column.search} WHERE {column.search} MATCH {self.bind(_trigrams(part))}"
+                    )
                     return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
         return []
 
@@ -133,3 +134,16 @@ def key_of(expression: Checked) -> str:
 
 _TRIGRAM = 3
 """The shortest text that a full-text index of trigrams can find."""
+_MOST_TRIGRAMS = 12
+
+
+def _trigrams(text: str) -> str:
+    """What the index is asked for a text: all of some of its trigrams, from its start to its end.
+
+    It does not know where in a message they stand, so what it finds is looked at once more.
+    """
+    last = len(text) - _TRIGRAM
+    parts = min(last + 1, _MOST_TRIGRAMS)
+    starts = [last * part // max(1, parts - 1) for part in range(parts)]
+    some = dict.fromkeys(text[start : start + _TRIGRAM] for start in starts)
+    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in some)

@@ -54,6 +54,8 @@ class Databases:
         self._files: OrderedDict[str, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
+        self.winding_down = threading.Event()
+        """Set when the instance is about to be closed: work that nobody waits for ends."""
         self.troubles = Troubles(self.path)
 
     def path(self, org: str) -> Path:

@@ -21,6 +21,9 @@ TEXTS = [
     "100% disk_full",
     "日本語のログ",
     "x" * 10_000,
+    "bcde and abcd",
+    "one line of a log that is longer than the trigrams that are asked for, said once",
+    "one line of a log that is longer, said once, than the trigrams that are asked for",
     "",
     None,
 ]
@@ -37,6 +40,9 @@ PARTS = [
     "_full",
     "本語の",
     "xxxx",
+    "abcde",
+    "bcde and abcd",
+    "one line of a log that is longer than the trigrams that are asked for, said once",
     "\0di",
     "nothing",
     "AND",
@@ -104,3 +110,30 @@ def test_a_rare_word_is_not_looked_for_in_every_message(ask: Ask, index: Callabl
     index()
     answer = ask("EXPLAIN SELECT message FROM logs WHERE message CONTAINS 'needle' LAST 90d")
     assert any("event_messages VIRTUAL TABLE" in text for what, text in answer["rows"] if what == "plan")
+
+
+@pytest.mark.usefixtures("said")
+def test_an_index_with_positions_is_made_anew(app: Flask, ask: Ask, write: Any, index: Callable[[], int]) -> None:
+    """As files have it that were made before the index was written without."""
+
+    def go_back(db: sqlite3.Connection) -> None:
+        db.execute("DROP TABLE event_messages")
+        db.execute(
+            "CREATE VIRTUAL TABLE event_messages USING fts5("
+            "message, content = 'events', content_rowid = 'id', columnsize = 0, tokenize = 'trigram')"
+        )
+        db.execute("UPDATE indexed_messages SET up_to = 0")
+        assert db.execute("DELETE FROM _sqlite_migrations WHERE name = 'messages_without_positions'").rowcount == 1
+
+    write(go_back)
+    index()
+    databases = app.extensions[auth.EXTENSION].databases
+    databases.forget("acme")
+    databases.update("acme")
+    (definition,) = write(
+        lambda db: db.execute("SELECT sql FROM sqlite_schema WHERE name = 'event_messages'").fetchone()
+    )
+    assert "detail = none" in definition
+    assert _found(ask, "disk") == _expected("disk")
+    assert index() > 0
+    assert _found(ask, "disk") == _expected("disk")

@@ -13,7 +13,7 @@ from obs.heartbeat import pins, reading
 from obs.heartbeat.routes.heartbeats import watch
 from obs.heartbeat.store import changes
 from obs.heartbeat.store import jobs as job_store
-from obs.storage.batches import delete_in_batches
+from obs.storage.batches import in_batches
 
 blp = Blueprint("job_changes", __name__, url_prefix="/job")
 
@@ -68,7 +68,7 @@ def delete() -> ResponseReturnValue:
         job_id = job_store.job_id(db, name)
     if job_id is None:
         raise ServiceError("job_not_found", f"There is no job named {name!r}.")
-    delete_in_batches(looking.databases, looking.org, lambda db, limit: job_store.delete_runs(db, job_id, limit))
+    in_batches(looking.databases, looking.org, lambda db, limit: job_store.delete_runs(db, job_id, limit))
     looking.write(lambda db: job_store.delete_job(db, job_id))
     flash(f"Deleted {name}.")
     return redirect(url_for("dashboard.jobs.page"))

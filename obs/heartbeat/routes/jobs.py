@@ -6,7 +6,7 @@ from obs.api import Blueprint, decode_cursor, encode_cursor
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.store import jobs as store
-from obs.storage.batches import delete_in_batches
+from obs.storage.batches import in_batches
 from obs.tenancy.auth import caller, requires
 
 jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their state and their runs.")
@@ -54,7 +54,7 @@ def delete_job(job_name: str) -> None:
         job_id = store.job_id(db, job_name)
     if job_id is None:
         raise no_job(job_name)
-    delete_in_batches(sender.databases, sender.org, lambda db, limit: store.delete_runs(db, job_id, limit))
+    in_batches(sender.databases, sender.org, lambda db, limit: store.delete_runs(db, job_id, limit))
     if not sender.write(lambda db: store.delete_job(db, job_id)):
         raise no_job(job_name)
 

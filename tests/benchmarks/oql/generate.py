@@ -137,7 +137,8 @@ def make(folder: Path, runs: int, *, progress: bool = True) -> str:
     added = tenancy.control.write(lambda db: store.add_key(db, ORG, "bench", keys.DEFAULT_SCOPES, None, NOW_MS))
     assert added is not None
     tenancy.databases.write(ORG, lambda db: fill(db, runs, progress))
-    messages_index.index(tenancy.databases, ORG)
+    while messages_index.index(tenancy.databases, ORG):
+        pass
     while rollups.roll_up(tenancy.databases, ORG, NOW_MS, DAYS + 1):
         pass
     copy_to_duckdb(tenancy.databases.path(ORG), folder / "runs.duckdb")

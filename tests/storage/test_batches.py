@@ -1,0 +1,71 @@
+"""Work in batches: as small as the time that they take asks for, with pauses where nobody waits for it."""
+
+import sqlite3
+import time
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.storage.batches import in_batches
+from obs.storage.databases import Databases
+from obs.tenancy import auth
+
+
+class WindingDown:
+    """Notes how long is paused instead of pausing, and is set from the pause `set_at` on."""
+
+    def __init__(self, set_at: int | None = None) -> None:
+        self.pauses: list[float] = []
+        self._set_at = set_at
+
+    def wait(self, seconds: float) -> bool:
+        self.pauses.append(seconds)
+        return len(self.pauses) == self._set_at
+
+
+@pytest.fixture
+def databases(app: Flask, client: Any) -> Databases:
+    """Those of an organization with 5,000 annotations."""
+    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy.databases.write(
+        "acme",
+        lambda db: db.executemany(
+            "INSERT INTO annotations (name, title, start_time, created_at, updated_at) VALUES ('x', 'x', ?, 0, 0)",
+            ((number,) for number in range(5_000)),
+        ),
+    )
+    return tenancy.databases
+
+
+def _delete(db: sqlite3.Connection, limit: int) -> int:
+    return db.execute("DELETE FROM annotations WHERE id IN (SELECT id FROM annotations LIMIT ?)", (limit,)).rowcount
+
+
+def test_a_share_is_kept_to_by_pauses(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    winding_down = WindingDown()
+    monkeypatch.setattr(databases, "winding_down", winding_down)
+    ticks = count()
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks) / 100, monotonic=time.monotonic)
+    monkeypatch.setattr("obs.storage.batches.time", clock)
+    assert in_batches(databases, "acme", _delete, share=0.2) == 5_000
+    assert len(winding_down.pauses) > 10
+    assert winding_down.pauses == [pytest.approx(0.04)] * len(winding_down.pauses)
+
+
+def test_work_that_somebody_waits_for_does_not_pause(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    winding_down = WindingDown(set_at=1)
+    monkeypatch.setattr(databases, "winding_down", winding_down)
+    assert in_batches(databases, "acme", _delete) == 5_000
+    assert winding_down.pauses == []
+
+
+def test_an_instance_that_closes_ends_the_work(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databases, "winding_down", WindingDown(set_at=2))
+    assert 0 < in_batches(databases, "acme", _delete, share=0.5) < 100
+
+
+def test_the_work_ends_when_its_time_is_up(databases: Databases) -> None:
+    assert in_batches(databases, "acme", _delete, seconds=0) == 10
