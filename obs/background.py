@@ -242,8 +242,13 @@ class Background:
 
 
 def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
-    """Do `work` for each of `orgs`; trouble with one organization's file, which that has logged, stops no other's."""
+    """Do `work` for each of `orgs`, unless the instance is about to be closed.
+
+    Trouble with one organization's file, which that has logged, stops no other's.
+    """
     for org in orgs:
+        if tenancy.databases.winding_down.is_set():
+            return
         try:
             work(org)
         except ServiceError as error:
