@@ -1,5 +1,6 @@
 """The guardrails of a query, and what a client is told who runs into one: numbers that work."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,7 @@ def too_slow(limits: Limits, seconds: float) -> ServiceError:
     return exceeded(
         "max_seconds",
         limits.max_seconds,
-        round(seconds, 3),
+        math.ceil(seconds * 1000) / 1000,
         f"The query was stopped after {seconds:.2f} s; {limits.max_seconds} s are allowed.",
         "Narrow the window, or choose one job with WHERE job = '...'.",
     )
