@@ -84,10 +84,7 @@ class Session:
                 "a sum, or a value without its sign, is larger than 64 bits hold.",
                 hint="Multiply by 1.0 first: sum(x * 1.0).",
             ) from error
-        if any(
-            depth in message
-            for depth in ("stack overflow", "tree is too large", "query string is too large", "too many")
-        ):
+        if any(sign in message for sign in _TOO_MUCH):
             raise OqlError(
                 "oql_too_long", Span(0, 0), "the statement is nested too deeply, or names too much."
             ) from error
