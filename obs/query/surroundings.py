@@ -1,5 +1,6 @@
 """AROUND: what the aggregates were before and after each annotation."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -42,8 +43,8 @@ def around(plan: Plan, reading: Reading, limits: Limits, session: Session) -> tu
 
 
 def _change_pct(before: Any, after: Any) -> float | None:
-    """How much more or less in percent; None where there is nothing to compare with."""
+    """How much more or less in percent; None where there is nothing to compare with, or more than a number holds."""
     if before is None or after is None or before == 0:
         return None
     change: float = (after - before) / abs(before) * 100
-    return change
+    return change if math.isfinite(change) else None

@@ -196,6 +196,15 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ],
     ),
     (
+        "SELECT coalesce(avg(duration_ms) * 1e304, 1) AS c FROM runs AROUND 'deploy/' WITHIN 30m LAST 1d",
+        "table",
+        ["time", "name", "title", "c_before", "c_after", "c_change_pct"],
+        [
+            [t("07:30"), "deploy/web", "v1", 1e307, 1, -100.0],
+            [t("08:45"), "deploy/web", "v2", 1, 3e307, None],  # more percent than a number holds
+        ],
+    ),
+    (
         "SELECT count(*) FROM runs AROUND 'no%' WITHIN 30m LAST 1d LIMIT 5",
         "table",
         ["time", "name", "title", "count_before", "count_after", "count_change_pct"],
