@@ -75,7 +75,7 @@ _raw = st.sampled_from(
         "UPDATE OR IGNORE runs SET job_id = (SELECT min(id) FROM jobs) WHERE id % 3 = 0",
         "DELETE FROM runs WHERE id % 3 = 1",
         "UPDATE runs SET duration_ms = 4294967296 WHERE id % 2 = 1",
-        "UPDATE jobs SET name = name || 'x' WHERE id = (SELECT max(id) FROM jobs)",
+        "UPDATE jobs SET name = name || '/' || id WHERE id = (SELECT max(id) FROM jobs)",
         f"UPDATE runs SET duration_ms = {2**39} WHERE id = (SELECT max(id) FROM runs)",
     ]
 )
