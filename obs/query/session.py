@@ -119,7 +119,6 @@ class Sessions:
         """
         with explained():
             reader = self._take(path) or _Reader(path)
-            is_whole = False
             try:
                 connection = reader.connection
                 with self._watchdog.watching(connection, limits.max_seconds, limits.max_bytes_scanned) as watch:
@@ -130,10 +129,11 @@ class Sessions:
                     connection.set_authorizer(_authorizer(frozenset(tables)))
                     yield Session(connection, watch, limits)
                 reader.rest()
-                is_whole = True
-            finally:
-                for unused in self._keep(reader) if is_whole else [reader]:
-                    unused.connection.close()
+            except BaseException:
+                reader.connection.close()
+                raise
+            for unused in self._keep(reader):
+                unused.connection.close()
 
     def close(self) -> None:
         """Close the connections that are kept."""
