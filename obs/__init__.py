@@ -7,18 +7,26 @@ from typing import Any
 
 from flask import Flask
 
-from obs import api, background, compression, config, dashboard, errors, monitoring
+from obs import api, config, dashboard, errors
 from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations.source import ANNOTATIONS
-from obs.heartbeat.intake import Intake
-from obs.heartbeat.routes import JobNameConverter, changes, heartbeats, jobs, lane
+from obs.background import Background
+from obs.heartbeat.names import JobNameConverter
+from obs.heartbeat.routes import changes, jobs
+from obs.heartbeat.service import HeartbeatService
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
 from obs.heartbeat.sweep import Watch
+from obs.ingest import routes as ingest_routes
+from obs.ingest.endpoint import HeartbeatEndpoint
+from obs.ingest.intake import Intake
 from obs.query import cli as query_cli
 from obs.query import routes as query_routes
-from obs.tenancy import auth, instance
+from obs.query.service import QueryService
+from obs.server import compression, middleware, monitoring
+from obs.services import Services, attach
 from obs.tenancy import cli as tenancy_cli
+from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
 
 SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS)
@@ -29,8 +37,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     """The application on one instance.
 
     `overrides` sets settings by name, ``INSTANCE`` (the folder), ``CLOCK`` (a function that gives milliseconds since
-    the epoch) and ``MONOTONIC`` (one that gives seconds that only ever grow). Background work begins with
-    `background.start`, or with the first request.
+    the epoch) and ``MONOTONIC`` (one that gives seconds that only ever grow). Background work starts with
+    `services(app).background.start()`, or with the first request.
     """
     given = dict(overrides or {})
     folder = Path(given.pop("INSTANCE", None) or config.default_instance())
@@ -40,29 +48,35 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
     app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=1 << 20)
     tenancy = instance.open_instance(folder, settings, clock)
-    app.extensions[auth.EXTENSION] = tenancy
+    watch = Watch()
+    built = Services(
+        tenancy=tenancy,
+        heartbeats=HeartbeatService(watch),
+        ingest=HeartbeatEndpoint(Intake(tenancy, watch, int(app.config["RUN_RETENTION_DAYS"]))),
+        queries=QueryService(SOURCES, tenancy.control, app.config),
+        metrics=monitoring.Metrics(tenancy),
+        background=Background(tenancy, watch, app.config, folder),
+    )
+    attach(app, built)
+    app.wsgi_app = middleware.wrap(app.wsgi_app, middleware.stack(built))  # type: ignore[assignment,method-assign]
+    app.url_map.converters["job_name"] = JobNameConverter
 
     errors.register(app, dashboard.error_page)
-    intake = app.extensions[heartbeats.EXTENSION] = Intake(tenancy, Watch(), int(app.config["RUN_RETENTION_DAYS"]))
-    app.wsgi_app = lane.wrap(intake, app.wsgi_app)  # type: ignore[assignment,method-assign]
-    app.wsgi_app = tenancy.ingest.wrap(app.wsgi_app)  # type: ignore[method-assign]
-    app.url_map.converters["job_name"] = JobNameConverter
     api.init_app(
         app,
         [
-            heartbeats.blp,
+            ingest_routes.blp,
             jobs.jobs_blp,
             jobs.runs_blp,
             changes.maintenance_blp,
             annotation_routes.blp,
-            query_routes.blueprint(SOURCES),
+            query_routes.blp,
             tenancy_routes.blp,
         ],
     )
     monitoring.init_app(app)
     compression.init_app(app)
     dashboard.init_app(app)
-    background.init_app(app)
-    for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, *query_cli.commands(SOURCES)):
+    for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, query_cli.query_group(SOURCES)):
         app.cli.add_command(command)
     return app

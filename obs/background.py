@@ -4,18 +4,17 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import tzlocal
 from apscheduler.schedulers.background import BackgroundScheduler
 from filelock import FileLock, Timeout
-from flask import Flask
 
 from obs.alerts import store as alerts
 from obs.annotations import purge as annotations_purge
@@ -24,15 +23,13 @@ from obs.config import ConfigError
 from obs.errors import ServiceError
 from obs.heartbeat import messages, rollups
 from obs.heartbeat import purge as heartbeats_purge
-from obs.heartbeat.routes import heartbeats
 from obs.heartbeat.store import maintenance, troubles
 from obs.heartbeat.sweep import LEARNING_SECONDS, Watch, excuse_downtime, sweep
+from obs.server.middleware import Wsgi
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
-from obs.tenancy import auth
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS
 
-EXTENSION = "obs.background"
 _CLOCK_STEP_SECONDS = 60
 _log = logging.getLogger(__name__)
 
@@ -93,12 +90,12 @@ def time_zones(configured: str) -> list[str]:
 class Work:
     """The work itself. The clocks are the application's, so that a test can move them."""
 
-    def __init__(self, app: Flask) -> None:
-        self._tenancy: Tenancy = app.extensions[auth.EXTENSION]
-        self._watch: Watch = app.extensions[heartbeats.EXTENSION].watch
-        self._monotonic: Callable[[], float] = app.config["MONOTONIC"]
-        self._retention_days = int(app.config["RUN_RETENTION_DAYS"])
-        self._zones = time_zones(str(app.config["TIME_ZONES"]))
+    def __init__(self, tenancy: Tenancy, watch: Watch, settings: Mapping[str, Any]) -> None:
+        self._tenancy = tenancy
+        self._watch = watch
+        self._monotonic: Callable[[], float] = settings["MONOTONIC"]
+        self._retention_days = int(settings["RUN_RETENTION_DAYS"])
+        self._zones = time_zones(str(settings["TIME_ZONES"]))
         self._clock_offset = self._offset()
         self._up_since_ms = 0
 
@@ -188,12 +185,14 @@ class _Scheduler(BackgroundScheduler):  # type: ignore[misc]
 class Background:
     """The scheduler of one application. Only one process of an instance runs its tasks; a file lock sees to that."""
 
-    def __init__(self, app: Flask) -> None:
-        self.work = Work(app)
+    def __init__(self, tenancy: Tenancy, watch: Watch, settings: Mapping[str, Any], instance: Path) -> None:
+        """`instance` is the instance's folder. With TESTING in `settings`, only `start` starts it."""
+        self.work = Work(tenancy, watch, settings)
         self.tasks = {task.name: task for task in self.work.tasks()}
-        self._lock = FileLock(Path(app.instance_path) / ".background.lock", thread_local=False)
+        self._lock = FileLock(instance / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
-        self._winding_down = app.extensions[auth.EXTENSION].databases.winding_down
+        self._winding_down = tenancy.databases.winding_down
+        self._starts_by_itself = not settings.get("TESTING")
         self._scheduler: Any = None
 
     def start(self) -> None:
@@ -229,6 +228,16 @@ class Background:
         """Whether the scheduler runs."""
         return self._scheduler is not None and bool(self._scheduler.running)
 
+    def start_on_first_request(self, inner: Wsgi) -> Wsgi:
+        """The WSGI application that starts the background work with the first request, where nothing else has."""
+
+        def starts(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            if not self.is_alive():
+                self.start()
+            return inner(environ, start_response)
+
+        return starts if self._starts_by_itself else inner
+
     def _run(self, task: Task) -> None:
         if not self._lock.is_locked:
             try:
@@ -255,28 +264,3 @@ def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs:
             tenancy.databases.troubles.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; whatever is wrong with one file, the others are served
             _log.exception("organization %s", org)
-
-
-def init_app(app: Flask) -> None:
-    """Attach the background work; it begins with `start`, or with the first request."""
-    background = Background(app)
-    app.extensions[EXTENSION] = background
-    inner = app.wsgi_app
-
-    def starts_background(environ: Any, start_response: Any) -> Any:
-        if not background.is_alive():
-            background.start()
-        return inner(environ, start_response)
-
-    if not app.testing:
-        app.wsgi_app = starts_background  # type: ignore[method-assign]
-
-
-def of(app: Flask) -> Background:
-    """The background work of `app`."""
-    return cast("Background", app.extensions[EXTENSION])
-
-
-def is_alive(app: Flask) -> bool:
-    """Whether the scheduler of `app` runs."""
-    return of(app).is_alive()

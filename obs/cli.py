@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
-from obs import SOURCES, config, serving
+from obs import SOURCES, config
 from obs.demo.cli import demo
 from obs.errors import ServiceError
 from obs.query import cli as query_cli
+from obs.server.serve import serve as serve_instance
 from obs.tenancy import cli as tenancy_cli
 
 
@@ -34,7 +35,7 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None)
     given = {"HOST": host, "PORT": port, "THREADS": threads}
     overrides = {name: value for name, value in given.items() if value is not None}
     try:
-        serving.serve(folder, overrides)
+        serve_instance(folder, overrides)
     except (ServiceError, config.ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -43,5 +44,6 @@ main.add_command(tenancy_cli.org)
 main.add_command(tenancy_cli.key)
 main.add_command(tenancy_cli.sign_in)
 main.add_command(demo)
-for command in query_cli.commands(SOURCES):
-    main.add_command(command)
+main.add_command(query_cli.query_group(SOURCES))
+tenancy_cli.org.add_command(query_cli.set_limit)
+tenancy_cli.org.add_command(query_cli.show_limits)

@@ -1,4 +1,4 @@
-"""One shape for every error: the table of error words, the exception that carries one, and the one handler.
+"""One shape for every error: the table of error codes, the exception that carries one, and the one handler.
 
 Everything under ``/api/`` that is not 2xx is answered as JSON::
 
@@ -23,56 +23,57 @@ from werkzeug.http import HTTP_STATUS_CODES
 _log = logging.getLogger(__name__)
 
 
-class ErrorWord(NamedTuple):
-    """A stable error word: the HTTP status it is answered with, and what it means (shown in docs/errors.md)."""
+class ErrorCode(NamedTuple):
+    """A stable error code: the HTTP status it is answered with, and what it means (shown in docs/errors.md)."""
 
     status: int
     meaning: str
 
 
-ERROR_WORDS: Mapping[str, ErrorWord] = {
-    "bad_request": ErrorWord(400, "The request could not be understood."),
-    "invalid_json": ErrorWord(400, "The body is not JSON, or not a JSON object."),
-    "oql_syntax": ErrorWord(400, "The statement does not follow the grammar of OQL."),
-    "oql_unknown_source": ErrorWord(400, "FROM names something that is not a source."),
-    "oql_unknown_column": ErrorWord(400, "The source has no column of that name."),
-    "oql_unknown_function": ErrorWord(400, "There is no function of that name."),
-    "oql_type_mismatch": ErrorWord(400, "A value has a type that cannot stand there."),
-    "oql_no_time_window": ErrorWord(400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
-    "oql_duplicate_clause": ErrorWord(400, "A clause, or the time window, is given twice."),
-    "oql_duplicate_column": ErrorWord(400, "Two columns of the answer would have the same name."),
-    "oql_not_grouped": ErrorWord(400, "A column stands beside an aggregate and is not in BY."),
-    "oql_bad_duration": ErrorWord(400, "A duration is not one, or is out of range."),
-    "oql_bad_time": ErrorWord(400, "A time is not one, or the window ends before it starts."),
-    "oql_bad_timezone": ErrorWord(400, "TIMEZONE names no known time zone."),
-    "oql_too_long": ErrorWord(400, "The statement is too long or nested too deeply."),
-    "incomplete_body": ErrorWord(400, "The body broke off before its end."),
-    "unauthorized": ErrorWord(401, "X-API-Key is missing, or is not a valid key."),
-    "missing_scope": ErrorWord(403, "The key is valid and lacks the scope that this call needs."),
-    "wrong_organization": ErrorWord(403, "The key belongs to another organization than the ingest address."),
-    "not_found": ErrorWord(404, "There is no such path."),
-    "annotation_not_found": ErrorWord(404, "There is no annotation of that id."),
-    "job_not_found": ErrorWord(404, "There is no job of that name."),
-    "run_not_found": ErrorWord(404, "There is no run of that id."),
-    "window_not_found": ErrorWord(404, "There is no maintenance window of that id."),
-    "key_not_found": ErrorWord(404, "There is no key of that id."),
-    "method_not_allowed": ErrorWord(405, "The path exists and does not take this method."),
-    "body_timeout": ErrorWord(408, "The body of the request did not come in time."),
-    "conflict": ErrorWord(409, "What was asked for clashes with what is there."),
-    "precondition_failed": ErrorWord(412, "If-Match names another version than the current one."),
-    "body_too_large": ErrorWord(413, "The request body is larger than 1 MB."),
-    "log_too_large": ErrorWord(413, "The log message is larger than 10 KB."),
-    "unsupported_media_type": ErrorWord(415, "A JSON endpoint was sent a body of another type."),
-    "invalid_field": ErrorWord(422, "A field is missing, unknown, of the wrong type or out of range."),
-    "query_limit_exceeded": ErrorWord(422, "The query breaks a limit on rows, bytes or time."),
-    "rate_limited": ErrorWord(429, "Too many requests in the last minute."),
-    "internal_error": ErrorWord(500, "A fault of the service; the request id is in its log too."),
-    "too_many_bodies": ErrorWord(503, "Too many requests wait for bodies that do not come."),
-    "query_busy": ErrorWord(503, "Other queries take all the processes there are for them; try again."),
-    "storage_busy": ErrorWord(503, "The organization's file is busy; try again."),
-    "storage_full": ErrorWord(503, "The disk is full; nothing was recorded."),
-    "storage_unavailable": ErrorWord(503, "The organization's file cannot be used."),
-    "shutting_down": ErrorWord(503, "The service is stopping; try again in a moment."),
+ERROR_CODES: Mapping[str, ErrorCode] = {
+    "bad_request": ErrorCode(400, "The request could not be understood."),
+    "invalid_json": ErrorCode(400, "The body is not JSON, or not a JSON object."),
+    "oql_syntax": ErrorCode(400, "The statement does not follow the grammar of OQL."),
+    "oql_unknown_source": ErrorCode(400, "FROM names something that is not a source."),
+    "oql_unknown_column": ErrorCode(400, "The source has no column of that name."),
+    "oql_unknown_function": ErrorCode(400, "There is no function of that name."),
+    "oql_type_mismatch": ErrorCode(400, "A value has a type that cannot stand there."),
+    "oql_no_time_window": ErrorCode(400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
+    "oql_duplicate_clause": ErrorCode(400, "A clause, or the time window, is given twice."),
+    "oql_duplicate_column": ErrorCode(400, "Two columns of the answer would have the same name."),
+    "oql_not_grouped": ErrorCode(400, "A column stands beside an aggregate and is not in BY."),
+    "oql_bad_duration": ErrorCode(400, "A duration is not one, or is out of range."),
+    "oql_bad_time": ErrorCode(400, "A time is not one, or the window ends before it starts."),
+    "oql_bad_timezone": ErrorCode(400, "TIMEZONE names no known time zone."),
+    "oql_too_long": ErrorCode(400, "The statement is too long or nested too deeply."),
+    "incomplete_body": ErrorCode(400, "The body broke off before its end."),
+    "unauthorized": ErrorCode(401, "X-API-Key is missing, or is not a valid key."),
+    "missing_scope": ErrorCode(403, "The key is valid and lacks the scope that this call needs."),
+    "wrong_organization": ErrorCode(403, "The key belongs to another organization than the ingest address."),
+    "not_found": ErrorCode(404, "There is no such path."),
+    "organization_not_found": ErrorCode(404, "There is no organization of that name."),
+    "annotation_not_found": ErrorCode(404, "There is no annotation of that id."),
+    "job_not_found": ErrorCode(404, "There is no job of that name."),
+    "run_not_found": ErrorCode(404, "There is no run of that id."),
+    "window_not_found": ErrorCode(404, "There is no maintenance window of that id."),
+    "key_not_found": ErrorCode(404, "There is no key of that id."),
+    "method_not_allowed": ErrorCode(405, "The path exists and does not take this method."),
+    "body_timeout": ErrorCode(408, "The body of the request did not come in time."),
+    "conflict": ErrorCode(409, "What was asked for clashes with what is there."),
+    "precondition_failed": ErrorCode(412, "If-Match names another version than the current one."),
+    "body_too_large": ErrorCode(413, "The request body is larger than 1 MB."),
+    "log_too_large": ErrorCode(413, "The log message is larger than 10 KB."),
+    "unsupported_media_type": ErrorCode(415, "A JSON endpoint was sent a body of another type."),
+    "invalid_field": ErrorCode(422, "A field is missing, unknown, of the wrong type or out of range."),
+    "query_limit_exceeded": ErrorCode(422, "The query breaks a limit on rows, bytes or time."),
+    "rate_limited": ErrorCode(429, "Too many requests in the last minute."),
+    "internal_error": ErrorCode(500, "A fault of the service; the request id is in its log too."),
+    "too_many_bodies": ErrorCode(503, "Too many requests wait for bodies that do not come."),
+    "query_busy": ErrorCode(503, "Other queries take all the processes there are for them; try again."),
+    "storage_busy": ErrorCode(503, "The organization's file is busy; try again."),
+    "storage_full": ErrorCode(503, "The disk is full; nothing was recorded."),
+    "storage_unavailable": ErrorCode(503, "The organization's file cannot be used."),
+    "shutting_down": ErrorCode(503, "The service is stopping; try again in a moment."),
 }
 
 _WORD_OF_STATUS = {
@@ -89,7 +90,7 @@ _WORD_OF_STATUS = {
 class ServiceError(Exception):
     """An answer other than 2xx.
 
-    ``error`` is a key of ERROR_WORDS and decides the status. ``errors`` holds details by place
+    ``error`` is a key of ERROR_CODES and decides the status. ``errors`` holds details by place
     (``{"json": {"end_time": ["..."]}}``), ``headers`` go into the answer, ``extra`` adds fields beside ``hint``.
     """
 
@@ -104,7 +105,7 @@ class ServiceError(Exception):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.error = error
-        self.status, meaning = ERROR_WORDS[error]
+        self.status, meaning = ERROR_CODES[error]
         self.message = message or meaning
         self.hint = hint
         self.errors = errors

@@ -12,7 +12,8 @@ from hypothesis import settings
 
 import migrations.control
 import migrations.tenant
-from obs import background, create_app
+from obs import create_app
+from obs.services import services
 from obs.storage.migrate import migrate
 from obs.tenancy import auth, instance, keys, store
 from obs.times import parse_iso
@@ -91,8 +92,8 @@ def make_app(tmp_path: Path, clock: Clock, empty_files: Path) -> Iterator[Callab
 
     yield make
     for app in made:
-        background.of(app).stop()
-        instance.close(app.extensions[auth.EXTENSION])
+        services(app).background.stop()
+        instance.close(services(app).tenancy)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
     """Makes a client with a new key: ``new_client("acme", "query:read")``; the organization is made when missing."""
 
     def make(org: str = "acme", *scopes: str, app: Flask = app) -> KeyClient:
-        tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+        tenancy: auth.Tenancy = services(app).tenancy
         now_ms = tenancy.clock()
         if tenancy.control.write(lambda db: store.add_organization(db, org, now_ms)):
             shutil.copy(empty_files / "tenant.db", tenancy.databases.path(org))

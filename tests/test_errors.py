@@ -11,8 +11,9 @@ from flask import Flask
 from werkzeug.http import HTTP_STATUS_CODES
 from werkzeug.test import TestResponse
 
-from obs.errors import ERROR_WORDS
-from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.errors import ERROR_CODES
+from obs.services import services
+from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
 
 OPTIONAL = {"errors": dict, "hint": str, "request_id": str}
@@ -28,7 +29,7 @@ def assert_shape(answer: TestResponse, status: int, word: str | None = None) -> 
     assert answer.status_code == status, body
     assert answer.mimetype == "application/json"
     assert (body["code"], body["status"]) == (status, HTTP_STATUS_CODES[status])
-    assert ERROR_WORDS[body["error"]].status == status
+    assert ERROR_CODES[body["error"]].status == status
     assert word is None or body["error"] == word
     assert body["message"]
     assert isinstance(body["message"], str)
@@ -98,7 +99,7 @@ def test_every_route_tells_of_a_file_that_is_missing(
     app: Flask, new_client: Callable[..., KeyClient], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = new_client("acme", "admin")
-    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy: Tenancy = services(app).tenancy
     tenancy.databases.path("acme").unlink()
     for method, path in _routes(app):
         if method in ("GET", "DELETE") and not path.startswith("/api/v1/keys"):
@@ -128,7 +129,7 @@ def test_an_unknown_path_needs_no_key_to_be_unknown(app: Flask) -> None:
 def test_a_fault_of_ours_has_an_id_that_the_log_holds_and_no_stack_trace(
     app: Flask, client: KeyClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy: Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("ALTER TABLE jobs RENAME TO elsewhere"))
     with caplog.at_level(logging.ERROR):
         answer = client.post(PING)
@@ -145,7 +146,7 @@ def test_a_locked_file(make_app: Callable[..., Flask], new_client: Callable[...,
     app = make_app(BUSY_SECONDS=0)
     client = new_client("acme", app=app)
     assert client.post(PING).status_code == 200
-    holder = sqlite3.connect(app.extensions[EXTENSION].databases.path("acme"), isolation_level=None)
+    holder = sqlite3.connect(services(app).tenancy.databases.path("acme"), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     answer = client.post(PING)
     assert_shape(answer, 503, "storage_busy")
@@ -156,7 +157,7 @@ def test_a_locked_file(make_app: Callable[..., Flask], new_client: Callable[...,
 
 
 def test_a_service_that_is_stopping(app: Flask, client: KeyClient) -> None:
-    app.extensions[EXTENSION].databases.close()
+    services(app).tenancy.databases.close()
     answer = client.post(PING)
     assert_shape(answer, 503, "shutting_down")
     assert int(answer.headers["Retry-After"]) > 0

@@ -2,7 +2,7 @@
 
 from flask import Flask
 
-from obs import background
+from obs.services import services
 
 
 def test_health_needs_no_key(app: Flask) -> None:
@@ -13,7 +13,7 @@ def test_health_needs_no_key(app: Flask) -> None:
 def test_ready_only_while_the_scheduler_is_alive(app: Flask) -> None:
     client = app.test_client()
     assert client.get("/readyz").status_code == 503
-    background.of(app).start()
+    services(app).background.start()
     assert client.get("/readyz").json == {"status": "ready"}
 
 

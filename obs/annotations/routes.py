@@ -6,10 +6,10 @@ from flask import Response, request, url_for
 from werkzeug.datastructures import ETags
 from werkzeug.http import quote_etag
 
-from obs.annotations import rules, schemas, store
+from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import Blueprint, decode_cursor, encode_cursor, time_of_query
-from obs.errors import ServiceError, invalid_field
+from obs.errors import invalid_field
 from obs.tenancy.auth import caller, requires
 
 blp = Blueprint(
@@ -67,9 +67,7 @@ def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str
 
     A name and a title are enough: a marker at this moment.
     """
-    context = caller()
-    draft = rules.draft(fields, context.now_ms)
-    annotation, is_new = context.write(lambda db: store.add(db, draft, context.now_ms))
+    annotation, is_new = service.create(caller(), fields)
     location = url_for("annotations.get_annotation", annotation_id=annotation.id)
     return annotation, 201 if is_new else 200, {**_etag(annotation), "Location": location}
 
@@ -93,8 +91,7 @@ def list_prefixes() -> dict[str, Any]:
 @blp.alt_response(404, schema="Error")
 def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str, str]]:
     """Get an annotation"""
-    with caller().read() as db:
-        annotation = _known(store.find(db, annotation_id, caller().now_ms), annotation_id)
+    annotation = service.get(caller(), annotation_id)
     if request.if_none_match.contains_weak(rules.version(annotation)):
         return Response(status=304, headers=_etag(annotation))
     return annotation, _etag(annotation)
@@ -113,16 +110,7 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
 
     Only the fields that are sent change.
     """
-    context, allowed = caller(), _if_match()
-
-    def revision(stored: Annotation) -> Annotation:
-        rules.check_editable(stored)
-        rules.check_version(stored, allowed)
-        return rules.revised(stored, changes, context.now_ms)
-
-    annotation = _known(
-        context.write(lambda db: store.revise(db, annotation_id, context.now_ms, revision)), annotation_id
-    )
+    annotation = service.update(caller(), annotation_id, changes, _if_match())
     return annotation, _etag(annotation)
 
 
@@ -135,13 +123,7 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
 @blp.alt_response(412, schema="Error")
 def delete_annotation(annotation_id: int) -> None:
     """Delete an annotation"""
-    context, allowed = caller(), _if_match()
-
-    def check(stored: Annotation) -> None:
-        rules.check_editable(stored)
-        rules.check_version(stored, allowed)
-
-    _known(context.write(lambda db: store.delete(db, annotation_id, context.now_ms, check)), annotation_id)
+    service.delete(caller(), annotation_id, _if_match())
 
 
 def _selection(query: dict[str, Any], now_ms: int) -> store.Selection:
@@ -150,12 +132,6 @@ def _selection(query: dict[str, Any], now_ms: int) -> store.Selection:
     if start is not None and end is not None and end < start:
         raise invalid_field("query", "end", "Must not be before start.", hint="Send a later end or an earlier start.")
     return store.Selection(start=start, end=end, name_prefix=query["name_prefix"], title_text=query["q"])
-
-
-def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:
-    if annotation is None:
-        raise ServiceError("annotation_not_found", f"There is no annotation of the id {annotation_id}.")
-    return annotation
 
 
 def _if_match() -> ETags | None:

@@ -9,7 +9,6 @@ from flask import Blueprint, Flask, Response, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 
-from obs import compression
 from obs.dashboard import docs, markup, overview, vega, wording
 from obs.dashboard.routes import (
     alerts,
@@ -26,6 +25,7 @@ from obs.dashboard.routes import (
 from obs.dashboard.sessions import PageSessions
 from obs.dashboard.viewer import admin, find_viewer, viewer
 from obs.errors import ServiceError
+from obs.server import compression
 from obs.storage.folders import write_once
 
 __all__ = ["error_page", "init_app"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import flask_swagger_ui
 from flask import Blueprint, Response, render_template, send_from_directory
 
-from obs import compression
+from obs.server import compression
 
 blp = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
 blp.after_request(compression.page)

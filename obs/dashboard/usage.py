@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from obs.annotations.source import RETENTION_MS
 from obs.dashboard import wording
-from obs.query.limits import Limits
+from obs.query.execution.limits import Limits
 from obs.times import DAY_MS
 
 

@@ -9,9 +9,10 @@ from typing import TypeVar
 from flask import g, session
 
 from obs.errors import ServiceError
+from obs.services import services
 from obs.storage.databases import Databases
 from obs.tenancy import keys
-from obs.tenancy.auth import Caller, tenancy
+from obs.tenancy.auth import Caller
 
 T = TypeVar("T")
 
@@ -26,8 +27,9 @@ class Viewer:
     databases: Databases
 
     def as_caller(self) -> Caller:
-        """The same person as one who asks the API: by no key, and only to read."""
-        return Caller(self.org, 0, frozenset({"query:read"}), self.now_ms, self.databases)
+        """The same person as a caller of the services: without a key, and with the rights that they have here."""
+        scopes = frozenset({"admin"} if self.is_admin else {"query:read"})
+        return Caller(self.org, 0, scopes, self.now_ms, self.databases)
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` on the organization's file; when this returns, what it wrote is on disk."""
@@ -42,7 +44,7 @@ def begin_session(org: str, key_id: int | None) -> None:
     """Sign in to `org`: with the rights of a key for as long as it is valid, or as an admin by a one-time link."""
     session.clear()
     session.permanent = True
-    session.update(org=org, org_id=tenancy().keyring.organization_id(org), key_id=key_id)
+    session.update(org=org, org_id=services().tenancy.keyring.organization_id(org), key_id=key_id)
 
 
 def find_viewer() -> Viewer | None:
@@ -74,7 +76,8 @@ def admin() -> Viewer:
 
 
 def _find_viewer() -> Viewer | None:
-    held, now_ms = tenancy(), tenancy().clock()
+    held = services().tenancy
+    now_ms = held.clock()
     org, key_id = session.get("org"), session.get("key_id")
     if org is None or held.keyring.organization_id(org) != session.get("org_id"):
         return None

@@ -18,7 +18,7 @@ from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
 from obs.heartbeat.sweep import sweep
-from obs.tenancy import instance, keys, store
+from obs.tenancy import instance, service, store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.cli import instance_option, opened
 from obs.times import DAY_MS, HOUR_MS
@@ -35,10 +35,9 @@ def demo(org: str, folder: Path) -> None:
 
     25 jobs of different schedules with failures, a slow week after a deploy, spells of silence, and annotations.
     """
-    if not keys.SLUG.fullmatch(org):
-        raise click.ClickException(f"{org!r} is not a name such as demo: a-z, 0-9 and -, at most 63 characters.")
     settings = config.load(folder)
     with opened(folder) as tenancy:
+        service.check_slug(org)
         now_ms = tenancy.clock()
         with tenancy.control.read() as db:
             is_new = store.organization_id(db, org) is None
@@ -51,7 +50,7 @@ def demo(org: str, folder: Path) -> None:
         _fill(tenancy, org, now_ms, background.time_zones(str(settings["TIME_ZONES"])))
         # Only now, so that a service that runs meanwhile does not look at days that are half told.
         tenancy.control.write(lambda db: store.add_organization(db, org, now_ms))
-        token = instance.new_sign_in_token(tenancy, org)
+        token = service.create_sign_in_link(tenancy, org)
     click.echo(
         f"{len(JOBS)} jobs are in {org}. Their heartbeats end now: as nothing sends any more, they become overdue.\n"
         "Sign in once, within 24 hours, while obs serve runs:",

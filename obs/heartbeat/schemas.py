@@ -5,93 +5,15 @@ from typing import Any
 import marshmallow as ma
 
 from obs.api import Schema, Text, Time, WholeNumber
-from obs.heartbeat.reading import (
-    LONGEST_NAME,
-    LONGEST_RUN_ID,
-    MOST_DURATION_MS,
-    MOST_EXIT_CODE,
-    MOST_MESSAGE_BYTES,
-    OUTCOMES,
-)
+from obs.heartbeat.names import JOB_NAME
 from obs.heartbeat.runs import KINDS, STATUSES
 
 STATES = ("failed", "lost", "overdue", "overrunning", "late", "running", "ok", "new", "paused")
-JOB_NAME: dict[str, Any] = {
-    "minLength": 1,
-    "maxLength": LONGEST_NAME,
-    # No control characters, and white space neither first nor last.
-    "pattern": r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
-}
-_MESSAGE_HELP = "At most 10 KB: 10,240 bytes of UTF-8."
 _ATTRIBUTION_HELP = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
 
 
 def _said(header: str) -> dict[str, Any]:
     return {"description": f"The latest {_ATTRIBUTION_HELP[header]}; null when none was sent."}
-
-
-class RecordedSchema(Schema):
-    """The answer to a heartbeat: it is on disk."""
-
-    job = ma.fields.Str(metadata={"example": "nightly-backup"})
-    event = ma.fields.Str(validate=ma.validate.OneOf(KINDS))
-    run_id = ma.fields.Int(allow_none=True, metadata={"description": "Number of the run it belongs to.", "example": 42})
-    run_status = ma.fields.Str(allow_none=True, validate=ma.validate.OneOf(STATUSES))
-    time = Time()
-
-
-class JobName(ma.fields.Str):
-    """A job's name, as the document describes it; `reading.name_problem` checks it."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(metadata={**JOB_NAME, "description": "The job.", "example": "nightly-backup"}, **kwargs)
-
-
-class HeartbeatSchema(Schema):
-    """A heartbeat in the body form; null is the same as not sent. ``end`` also takes status, exit_code, duration_ms."""
-
-    name = JobName(required=True)
-    run_id = ma.fields.Str(
-        allow_none=True,
-        validate=ma.validate.Length(1, LONGEST_RUN_ID),
-        metadata={"description": "The client's own id of the run.", "example": "2026-06-21-a"},
-    )
-    message = ma.fields.Str(
-        allow_none=True,
-        validate=ma.validate.Length(max=MOST_MESSAGE_BYTES),
-        metadata={"description": _MESSAGE_HELP, "example": "halfway"},
-    )
-    time = Time(allow_none=True, metadata={"description": "When it happened, if not now."})
-
-
-class LogSchema(HeartbeatSchema):
-    """A message in the body form."""
-
-    message = ma.fields.Str(
-        required=True,
-        validate=ma.validate.Length(max=MOST_MESSAGE_BYTES),
-        metadata={"description": _MESSAGE_HELP, "example": "halfway"},
-    )
-
-
-class EndSchema(HeartbeatSchema):
-    """The end of a run in the body form."""
-
-    status = ma.fields.Str(
-        allow_none=True,
-        validate=ma.validate.OneOf(OUTCOMES),
-        metadata={"description": "How the run went.", "example": "success"},
-    )
-    exit_code = ma.fields.Int(
-        allow_none=True,
-        validate=ma.validate.Range(0, MOST_EXIT_CODE),
-        metadata={"description": "Without a status, other than 0 is a failure.", "example": 0},
-    )
-    duration_ms = ma.fields.Int(
-        allow_none=True,
-        validate=ma.validate.Range(0, MOST_DURATION_MS),
-        metadata={"description": "Milliseconds, up to 31 days.", "example": 61500},
-    )
 
 
 class LearnedSchema(Schema):

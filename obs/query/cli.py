@@ -7,19 +7,19 @@ import click
 
 from obs import config
 from obs.errors import ServiceError
-from obs.query import store
-from obs.query.fault import OqlError
-from obs.query.language import Language
-from obs.query.limits import Limits
-from obs.query.plan import Listing
-from obs.query.run import explain_plan
-from obs.query.session import Sessions
+from obs.query import service, store
+from obs.query.execution.limits import Limits
+from obs.query.execution.run import explain_plan
+from obs.query.execution.session import Sessions
+from obs.query.language.errors import OqlError
+from obs.query.language.plan import Listing
+from obs.query.language.statements import Language
 from obs.sources import Source
 from obs.tenancy.cli import instance_option, opened
 
 
-def commands(sources: Sequence[Source]) -> list[click.Command]:
-    """The groups ``query`` and ``tenant``."""
+def query_group(sources: Sequence[Source]) -> click.Group:
+    """The group ``query``."""
 
     @click.group()
     def query() -> None:
@@ -46,37 +46,7 @@ def commands(sources: Sequence[Source]) -> list[click.Command]:
         for what, text in answer.rows:
             click.echo(f"{what}: {text}")
 
-    @click.group()
-    def tenant() -> None:
-        """Limits of an organization."""
-
-    @tenant.command("set-limit")
-    @click.argument("org")
-    @click.argument("name", type=click.Choice([f"query_{name}" for name in store.NAMES], case_sensitive=False))
-    @click.argument("value", type=click.IntRange(1, 2**62), required=False)
-    @click.option("--default", "reset", is_flag=True, help="Take the limit away: the setting holds again.")
-    @instance_option
-    def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path) -> None:
-        """Set the limit NAME of the organization ORG to VALUE; it holds from the next query on."""
-        if (value is None) is not reset:
-            raise click.UsageError("Give either a VALUE or --default.")
-        with opened(folder) as tenancy:
-            if not tenancy.control.write(lambda db: store.set_limit(db, org, name.removeprefix("query_"), value)):
-                raise click.ClickException(f"There is no organization {org!r}. List them with: obs org list")
-        click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
-
-    @tenant.command("limits")
-    @click.argument("org")
-    @instance_option
-    def show_limits(org: str, folder: Path) -> None:
-        """Show the limits on queries of the organization ORG."""
-        with opened(folder) as tenancy, tenancy.control.read() as db:
-            own = store.own_limits(db, org)
-        limits = Limits.of(config.load(folder), own)
-        for name in store.NAMES:
-            click.echo(f"query_{name}\t{getattr(limits, name)}\t{'own' if name in own else 'default'}")
-
-    return [query, tenant]
+    return query
 
 
 def _told(error: ServiceError) -> str:
@@ -84,3 +54,30 @@ def _told(error: ServiceError) -> str:
     assert error.errors is not None
     caret = error.errors["query"][0]["caret"]
     return "\n".join(filter(None, [error.message, caret, error.hint]))
+
+
+@click.command("set-limit")
+@click.argument("org")
+@click.argument("name", type=click.Choice([f"query_{name}" for name in store.NAMES], case_sensitive=False))
+@click.argument("value", type=click.IntRange(1, 2**62), required=False)
+@click.option("--default", "reset", is_flag=True, help="Remove the limit: the setting applies again.")
+@instance_option
+def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path) -> None:
+    """Set the limit NAME of the organization ORG to VALUE, from the next query on."""
+    if (value is None) is not reset:
+        raise click.UsageError("Give either a VALUE or --default.")
+    with opened(folder) as tenancy:
+        service.set_limit(tenancy.control, org, name.removeprefix("query_"), value)
+    click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
+
+
+@click.command("limits")
+@click.argument("org")
+@instance_option
+def show_limits(org: str, folder: Path) -> None:
+    """Show the query limits of the organization ORG."""
+    with opened(folder) as tenancy, tenancy.control.read() as db:
+        own = store.own_limits(db, org)
+    limits = Limits.of(config.load(folder), own)
+    for name in store.NAMES:
+        click.echo(f"query_{name}\t{getattr(limits, name)}\t{'own' if name in own else 'default'}")

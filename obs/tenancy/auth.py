@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from flask import current_app, g, request
+from flask import g, request
 
 from obs.errors import ServiceError
+from obs.services import services
 from obs.storage.databases import Databases
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys
@@ -18,7 +19,6 @@ from obs.tenancy.keyring import KeyRing
 
 T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
-EXTENSION = "obs.tenancy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,6 @@ class Caller:
         return self.databases.read(self.org)
 
 
-def tenancy() -> Tenancy:
-    """The Tenancy of the running application."""
-    return cast("Tenancy", current_app.extensions[EXTENSION])
-
-
 def caller() -> Caller:
     """Who is calling. Only inside a view under `requires`."""
     return cast("Caller", g.caller)
@@ -70,7 +65,7 @@ def requires(scope: str) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         @functools.wraps(view)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            g.caller = authenticate(tenancy(), request.environ, scope)
+            g.caller = authenticate(services().tenancy, request.environ, scope)
             return view(*args, **kwargs)
 
         # What flask-smorest's Blueprint.doc would note; the scope is shown in the description of the operation.

@@ -1,11 +1,12 @@
 """The ingest address of an organization: by path (``/in/<org>``) or by host name, as INGEST_URL_TEMPLATE says."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
 from obs.config import ConfigError
+from obs.server.middleware import Wsgi
 
 ENVIRON_ORG = "obs.ingest_org"
 """Where the WSGI environment holds the organization whose ingest address was called."""
@@ -34,7 +35,7 @@ class IngestAddress:
         """The ingest address of `org`; the paths of the API are appended to it."""
         return self._template.replace("{base_url}", self._base_url).replace("{org}", org).rstrip("/")
 
-    def wrap(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    def recognize(self, app: Wsgi) -> Wsgi:
         """A WSGI application that notes whose address was called and hands on the path behind it."""
 
         def by_path(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs import background
+from obs.services import services
 from tests.conftest import Clock, KeyClient
 
 
 @pytest.fixture
 def sweep(app: Flask) -> Callable[[], None]:
-    return background.of(app).tasks["sweep"].run
+    return services(app).background.tasks["sweep"].run
 
 
 @pytest.fixture

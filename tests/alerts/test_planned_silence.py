@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs import background
+from obs.services import services
 from obs.tenancy import auth
 from obs.times import format_ms, parse_iso
 from tests.alerts.conftest import Job
@@ -101,7 +101,7 @@ def test_a_window_ends_after_it_starts(admin: KeyClient) -> None:
 def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Flask, clock: Clock) -> None:
     overdue_from = parse_iso(job.read()["overdue_from"])
     clock.set(format_ms(overdue_from + 7_200_000))  # two hours in which no sweep ran: the service was down
-    background.of(app).work.excuse_downtime()
+    services(app).background.work.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
     assert parse_iso(job.read()["overdue_from"]) > clock()
@@ -112,7 +112,7 @@ def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Fl
 def test_downtime_does_not_end_what_was_overdue_before(job: Job, app: Flask, clock: Clock) -> None:
     job.go_silent()
     clock.advance(hours=5)
-    background.of(app).work.excuse_downtime()
+    services(app).background.work.excuse_downtime()
     job.sweep()
     assert job.read()["overdue"] is True
     assert [end for _, _, end in job.incidents()] == [None]
@@ -125,7 +125,7 @@ def test_a_step_of_the_wall_clock_makes_nothing_overdue(
     seconds = {"monotonic": 0.0}
     app = make_app(MONOTONIC=lambda: seconds["monotonic"])
     client = new_client("acme", app=app)
-    sweep = background.of(app).tasks["sweep"].run
+    sweep = services(app).background.tasks["sweep"].run
     for _ in range(8):
         clock.advance(hours=1)
         seconds["monotonic"] += 3600
@@ -144,17 +144,17 @@ def test_a_restart_changes_nothing_of_what_was_learned(
     before = job.read()
     clock.advance(minutes=1)
     again = make_app()
-    background.of(again).work.excuse_downtime()
-    background.of(again).tasks["sweep"].run()
+    services(again).background.work.excuse_downtime()
+    services(again).background.tasks["sweep"].run()
     after: Any = new_client("acme", app=again).get(JOB).json
     assert after == before
 
 
 def test_a_job_that_is_learned_anew_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
     clock.set(format_ms(parse_iso(job.read()["overdue_from"]) + 7_200_000))
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
-    background.of(app).work.excuse_downtime()
+    services(app).background.work.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
     assert parse_iso(job.read()["overdue_from"]) > clock()

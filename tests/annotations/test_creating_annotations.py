@@ -4,7 +4,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from obs.tenancy import auth
+from obs.services import services
 
 PATH = "/api/v1/annotations"
 
@@ -25,7 +25,7 @@ def test_a_name_and_a_title_make_a_marker_at_the_moment_of_the_request(app: Flas
         "updated_at": "2026-06-21T10:00:00.000Z",
         "by_service": False,
     }
-    with app.extensions[auth.EXTENSION].databases.read("acme") as db:
+    with services(app).tenancy.databases.read("acme") as db:
         rows = [tuple(row) for row in db.execute("SELECT name, title, start_time, end_time FROM annotations")]
     assert rows == [("deploy/web", "Web 2.14.0 is out", 1782036000000, None)]
 

@@ -7,7 +7,7 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from obs.tenancy import auth
+from obs.services import services
 from obs.times import format_ms
 
 PATH = "/api/v1/annotations"
@@ -46,7 +46,7 @@ def test_the_pages_hold_each_annotation_of_the_range_exactly_once_and_in_order(
     limit: int,
     bounds: tuple[int | None, int | None],
 ) -> None:
-    app.extensions[auth.EXTENSION].databases.write("acme", lambda db: db.execute("DELETE FROM annotations"))
+    services(app).tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM annotations"))
     placed = []
     for offset, length in spans:
         start = clock.now_ms + offset

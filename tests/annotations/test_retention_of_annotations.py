@@ -8,8 +8,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from obs.annotations.purge import purge
+from obs.services import services
 from obs.storage.databases import Databases
-from obs.tenancy import auth
 
 PATH = "/api/v1/annotations"
 # The clock of these tests stands at 2026-06-21T10:00:00Z.
@@ -23,7 +23,7 @@ def _post(client: FlaskClient, **fields: Any) -> Any:
 
 
 def _count_rows(app: Flask) -> int:
-    with app.extensions[auth.EXTENSION].databases.read("acme") as db:
+    with services(app).tenancy.databases.read("acme") as db:
         return int(db.execute("SELECT count(*) FROM annotations").fetchone()[0])
 
 
@@ -92,7 +92,7 @@ def test_a_band_is_kept_from_its_end(client: FlaskClient, clock: Any) -> None:
 
 
 def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, client: FlaskClient, clock: Any) -> None:
-    databases: Databases = app.extensions[auth.EXTENSION].databases
+    databases: Databases = services(app).tenancy.databases
     begun = clock.now_ms
     rows = [("a", "t", begun - age, None, begun, begun) for age in range(1, 1501)]
     rows.append(("a", "t", begun - 2000, begun, begun, begun))
@@ -118,5 +118,5 @@ def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, c
 def test_ids_are_not_given_again_after_a_purge(app: Flask, client: FlaskClient, clock: Any) -> None:
     _post(client)
     now_ms = clock.advance(days=91)
-    assert purge(app.extensions[auth.EXTENSION].databases, "acme", now_ms) == 1
+    assert purge(services(app).tenancy.databases, "acme", now_ms) == 1
     assert _post(client).json["id"] == 2

@@ -22,10 +22,11 @@ from granian.constants import HTTPModes, Interfaces
 from load import Measured
 
 from migrations import tenant
-from obs import background, create_app
+from obs import create_app
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store.attributions import NOWHERE
 from obs.heartbeat.store.record import record
+from obs.services import services
 from obs.storage.databases import Databases
 
 _ANSWER = b'{"job": "job-1", "event": "ping", "run_id": 1, "run_status": "success", "time": "2026-06-21T10:00:00.000Z"}'
@@ -36,7 +37,7 @@ def answer_at_once(instance: Path) -> Callable[..., Any]:
     """The application as it is, but for the lane in front of Flask and for the write behind the view."""
     app = create_app({"INSTANCE": instance})
     app.extensions["obs.heartbeat"].take = lambda *_: _ANSWER
-    background.of(app).start()
+    services(app).background.start()
     return partial(Flask.wsgi_app, app)
 
 

@@ -33,7 +33,7 @@ from load import Case, Measured, run
 from served import Service, new_service
 
 from obs import config
-from obs.tenancy import instance, store
+from obs.tenancy import instance, service, store
 
 PING = Case()
 CASES = [
@@ -73,7 +73,7 @@ def make_tenants(folder: Path) -> list[str]:
     tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
     keys = []
     for number in range(TENANTS):
-        assert instance.add_organization(tenancy, f"tenant-{number}")
+        service.create_organization(tenancy, f"tenant-{number}")
         added = tenancy.control.write(
             lambda db, org=f"tenant-{number}": store.add_key(  # type: ignore[misc]
                 db, org, "load", ("heartbeat:write",), None, tenancy.clock()

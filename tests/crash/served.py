@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from obs import config
-from obs.tenancy import instance, store
+from obs.tenancy import instance, service, store
 
 START_SECONDS = 60
 OBS = (sys.executable, "-m", "obs")
@@ -120,7 +120,7 @@ class Service:
         tenancy = instance.open_instance(self.instance, settings, lambda: time.time_ns() // 1_000_000)
         keys = {}
         for org in orgs:
-            assert instance.add_organization(tenancy, org)
+            service.create_organization(tenancy, org)
             added = tenancy.control.write(lambda db, org=org: store.add_key(db, org, "crash test", ("admin",), None, 0))
             assert added is not None
             keys[org] = added[1]

@@ -3,7 +3,7 @@
 import pytest
 from flask import Flask
 
-from obs import background
+from obs.services import services
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -79,7 +79,7 @@ def test_silence_is_planned_and_taken_back(client: KeyClient, admin: Visitor) ->
 def test_incidents_that_last_are_shown_with_the_loudest_first(
     app: Flask, client: KeyClient, admin: Visitor, clock: Clock
 ) -> None:
-    sweep = background.of(app).tasks["sweep"].run
+    sweep = services(app).background.tasks["sweep"].run
     for minute in range(0, 100, 10):
         clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
         client.post("/api/v1/heartbeat/broken/end?status=fail" if minute == 0 else "/api/v1/heartbeat/silent/ping")

@@ -6,11 +6,11 @@ import re
 import pytest
 from flask import Flask
 
-from obs import background
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store.attributions import NOWHERE
 from obs.heartbeat.store.record import record
-from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.services import services
+from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -106,7 +106,7 @@ def test_a_refresh_sends_only_the_rows_that_differ(reader: Visitor, client: KeyC
 
 @pytest.fixture
 def five_hundred_jobs(app: Flask, client: KeyClient, clock: Clock) -> Tenancy:
-    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy: Tenancy = services(app).tenancy
     for number in range(500):
 
         def runs(db: object, name: str = f"job-{number:03}") -> None:
@@ -115,7 +115,7 @@ def five_hundred_jobs(app: Flask, client: KeyClient, clock: Clock) -> Tenancy:
                 record(db, name, Heartbeat(Kind.END, at, duration_ms=back * 100), NOWHERE, None, at)  # type: ignore[arg-type]
 
         tenancy.databases.write("acme", runs)
-    background.of(app).tasks["sweep"].run()
+    services(app).background.tasks["sweep"].run()
     return tenancy
 
 
@@ -188,7 +188,7 @@ def test_a_run_that_was_due_and_did_not_come_is_a_gap(
     for minute in (0, 10, 20, 30, 40, 50, 70, 80):
         clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
         client.post("/api/v1/heartbeat/tick/ping")
-    background.of(app).tasks["sweep"].run()
+    services(app).background.tasks["sweep"].run()
     assert "Last 8 runs: 8 success; 1 did not come" in reader.get("/").text
 
 

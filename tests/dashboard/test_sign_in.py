@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from obs.tenancy import instance, store
-from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.services import services
+from obs.tenancy import service, store
+from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -50,7 +51,7 @@ def test_a_key_without_query_read_does_not_sign_in(app: Flask, new_client: Calla
 
 def test_the_session_ends_when_its_key_is_revoked(app: Flask, reader: Visitor, admin: Visitor) -> None:
     assert reader.get("/").status_code == 200
-    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy: Tenancy = services(app).tenancy
     with tenancy.control.read() as db:
         read_key = next(key for key in store.keys_of(db, "acme") if "admin" not in key.scopes)
     assert admin.post(f"/settings/keys/{read_key.id}/revoke").status_code == 302
@@ -58,7 +59,7 @@ def test_the_session_ends_when_its_key_is_revoked(app: Flask, reader: Visitor, a
 
 
 def test_the_session_ends_when_its_key_expires(app: Flask, clock: Clock, client: KeyClient) -> None:
-    tenancy: Tenancy = app.extensions[EXTENSION]
+    tenancy: Tenancy = services(app).tenancy
     expires_at = clock.now_ms + 60_000
     added = tenancy.control.write(
         lambda db: store.add_key(db, "acme", "short", ("query:read",), expires_at, clock.now_ms)
@@ -73,8 +74,8 @@ def test_the_session_ends_when_its_key_expires(app: Flask, clock: Clock, client:
 
 
 def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask, client: KeyClient) -> None:
-    tenancy: Tenancy = app.extensions[EXTENSION]
-    token = instance.new_sign_in_token(tenancy, "acme")
+    tenancy: Tenancy = services(app).tenancy
+    token = service.create_sign_in_link(tenancy, "acme")
     visitor = Visitor(app)
     assert visitor.client.head(f"/sign-in/{token}").status_code == 405
     assert visitor.get(f"/sign-in/{token}").location == "/"
@@ -88,13 +89,13 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
 
 
 def test_links_that_have_expired_are_deleted(app: Flask, client: KeyClient, clock: Clock) -> None:
-    tenancy: Tenancy = app.extensions[EXTENSION]
-    unused = instance.new_sign_in_token(tenancy, "acme")
+    tenancy: Tenancy = services(app).tenancy
+    unused = service.create_sign_in_link(tenancy, "acme")
     clock.advance(hours=24)
     assert Visitor(app).get(f"/sign-in/{unused}").status_code == 401
-    instance.new_sign_in_token(tenancy, "acme")
+    service.create_sign_in_link(tenancy, "acme")
     clock.advance(hours=23)
-    fresh = instance.new_sign_in_token(tenancy, "acme")
+    fresh = service.create_sign_in_link(tenancy, "acme")
     with tenancy.control.read() as db:
         assert db.execute("SELECT count(*) FROM sign_in_links").fetchone()[0] == 2
     assert Visitor(app).get(f"/sign-in/{fresh}").location == "/"

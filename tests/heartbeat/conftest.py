@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from obs import background
+from obs.services import services
 from obs.tenancy import auth
 from tests.conftest import KeyClient
 
@@ -48,7 +48,7 @@ def by_body(client: KeyClient) -> Sender:
 @pytest.fixture
 def rows(app: Flask) -> Callable[..., list[dict[str, Any]]]:
     """Reads rows of the file of ``acme``: ``rows("SELECT * FROM runs")``."""
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
 
     def read(sql: str, *values: Any) -> list[dict[str, Any]]:
         with tenancy.databases.read("acme") as db:
@@ -60,7 +60,7 @@ def rows(app: Flask) -> Callable[..., list[dict[str, Any]]]:
 @pytest.fixture
 def sweep(app: Flask) -> Callable[[], None]:
     """Does at once what the service does every second: learn, and flag what did not come."""
-    return background.of(app).tasks["sweep"].run
+    return services(app).background.tasks["sweep"].run
 
 
 @pytest.fixture

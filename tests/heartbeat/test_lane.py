@@ -139,7 +139,7 @@ def test_a_request_out_of_the_usual_is_answered_by_flask(client: KeyClient, app:
 def test_a_fault_of_the_service_is_told_in_the_one_shape(
     client: KeyClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("obs.heartbeat.intake.format_ms", lambda _: 1 / 0)
+    monkeypatch.setattr("obs.ingest.intake.format_ms", lambda _: 1 / 0)
     answer = client.post(f"{BASE}/backup/ping")
     assert answer.status_code == 500
     assert answer.json["error"] == "internal_error"

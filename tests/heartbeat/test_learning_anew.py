@@ -7,6 +7,7 @@ import pytest
 from flask import Flask
 
 from obs import background
+from obs.services import services
 from obs.tenancy import auth
 from obs.times import parse_iso
 from tests.conftest import Clock, KeyClient
@@ -28,9 +29,9 @@ def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
     """The service comes up again with another method of learning; gives its sweep."""
 
     def up() -> Sweep:
-        tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+        tenancy: auth.Tenancy = services(app).tenancy
         tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
-        again = background.of(make_app())
+        again = services(make_app()).background
         again.work.excuse_downtime()
         return again.tasks["sweep"].run
 
@@ -129,7 +130,7 @@ def test_a_heartbeat_with_the_number_of_one_that_was_purged_is_learned_from(
     clock.advance(days=91)
     sweep()
     assert _read(client, "backup")["status"] == "overdue"
-    background.of(app).tasks["purge"].run()
+    services(app).background.tasks["purge"].run()
     assert rows("SELECT id FROM events") == []
     assert _read(client, "backup")["status"] == "overdue"
     for _ in range(last["id"] - 1):

@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Flask
 
-from obs import background
+from obs.services import services
 from obs.storage.batches import in_batches
 from obs.tenancy import auth
 from tests.conftest import Clock, KeyClient
@@ -17,7 +17,7 @@ RunOf = Callable[..., dict[str, Any]]
 
 
 def _purge(app: Flask) -> None:
-    background.of(app).tasks["purge"].run()
+    services(app).background.tasks["purge"].run()
 
 
 def _counts(rows: Rows) -> tuple[int, int, int]:
@@ -85,7 +85,7 @@ def test_a_run_is_kept_from_its_end_on(app: Flask, by_path: Sender, clock: Clock
 
 
 def test_more_than_a_batch_is_deleted_and_writes_go_in_between(app: Flask, client: KeyClient, rows: Rows) -> None:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
 
     def fill(db: sqlite3.Connection) -> None:
         db.execute(
@@ -112,7 +112,7 @@ def test_more_than_a_batch_is_deleted_and_writes_go_in_between(app: Flask, clien
 def test_purging_one_organization_spares_the_others(
     app: Flask, client: KeyClient, other_client: KeyClient, clock: Clock, caplog: Any
 ) -> None:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     number = other_client.post("/api/v1/heartbeat/backup/ping").json["run_id"]  # type: ignore[index]
     tenancy.databases.forget("acme")
     tenancy.databases.path("acme").write_bytes(b"not a database at all" * 100)

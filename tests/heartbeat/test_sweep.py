@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.services import services
 from obs.tenancy import auth
 from tests.conftest import Clock, KeyClient
 from tests.heartbeat.conftest import Sender
@@ -156,11 +157,11 @@ def test_what_a_locked_file_held_up_is_made_good(
     """A heartbeat whose sweep failed must not wait for the next heartbeat, which may never come."""
     app = make_app(BUSY_SECONDS=0)
     client = new_client("acme", app=app)
-    sweep = app.extensions["obs.background"].tasks["sweep"].run
+    sweep = services(app).background.tasks["sweep"].run
     send = Sender(client, "path")
     sweep()
     _hourly(send, clock, lambda: None)
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     holder = sqlite3.connect(tenancy.databases.path("acme"), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     sweep()
@@ -177,7 +178,7 @@ def test_one_organizations_trouble_is_not_anothers(
     """acme is swept before globex, and its schema is not what the service expects."""
     started = other_client.post("/api/v1/heartbeat/backup/start").json
     client.post("/api/v1/heartbeat/backup/start")
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("DROP TABLE runs"))
     clock.advance(days=7)
     sweep()

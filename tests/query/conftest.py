@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.services import services
 from obs.tenancy import auth
 from obs.times import parse_iso
 
@@ -63,7 +64,7 @@ def _fill(db: sqlite3.Connection) -> None:
 @pytest.fixture
 def write(app: Flask, client: Any) -> Callable[[Callable[[sqlite3.Connection], Any]], Any]:
     """Writes into the file of ``acme``."""
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     return lambda unit: tenancy.databases.write("acme", unit)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from obs import SOURCES
 from obs.config import SETTINGS
-from obs.errors import ERROR_WORDS
-from obs.query.durations import UNITS_MS
-from obs.query.functions import FUNCTIONS, Family, Function
-from obs.query.grammar import RESERVED
-from obs.query.timeline import AUTO_MS
+from obs.errors import ERROR_CODES
+from obs.query.execution.window import AUTO_MS
+from obs.query.language.durations import UNITS_MS
+from obs.query.language.functions import FUNCTIONS, Family, Function
+from obs.query.language.grammar import RESERVED
 
 PAGE = Path(__file__).parents[2] / "docs" / "oql.md"
 _SHORT = {
@@ -67,7 +67,7 @@ def _limits() -> str:
 
 
 def _errors() -> str:
-    words = [(name, word) for name, word in ERROR_WORDS.items() if name.startswith(("oql_", "query_limit"))]
+    words = [(name, word) for name, word in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
     return "\n".join(
         [
             "| Word | Status | Meaning |",

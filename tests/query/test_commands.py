@@ -30,18 +30,18 @@ def test_explain(run: Any, client: Any) -> None:
 
 def test_a_limit_of_one_organization(run: Any, client: Any, other_client: Any) -> None:
     statement = {"query": "SELECT count(*) FROM runs EVERY 1h LAST 1d"}
-    run("tenant", "set-limit", "acme", "query_max_rows", "23")
-    assert "query_max_rows\t23\town" in run("tenant", "limits", "acme")
+    run("org", "set-limit", "acme", "query_max_rows", "23")
+    assert "query_max_rows\t23\town" in run("org", "limits", "acme")
     refused = client.post("/api/v1/dsl", json=statement)
     assert (refused.status_code, refused.json["max"], refused.json["actual"]) == (422, 23, 24)
     assert other_client.post("/api/v1/dsl", json=statement).status_code == 200
-    run("tenant", "set-limit", "acme", "query_max_rows", "--default")
-    assert "query_max_rows\t10000\tdefault" in run("tenant", "limits", "acme")
+    run("org", "set-limit", "acme", "query_max_rows", "--default")
+    assert "query_max_rows\t10000\tdefault" in run("org", "limits", "acme")
     assert client.post("/api/v1/dsl", json=statement).status_code == 200
 
 
 def test_a_limit_that_cannot_be_set(run: Any, client: Any) -> None:
-    run("tenant", "set-limit", "nobody", "query_max_rows", "5", exit_code=1)
-    run("tenant", "set-limit", "acme", "query_max_rows", exit_code=2)
-    run("tenant", "set-limit", "acme", "query_max_rows", "0", exit_code=2)
-    run("tenant", "set-limit", "acme", "query_max_flavours", "5", exit_code=2)
+    run("org", "set-limit", "nobody", "query_max_rows", "5", exit_code=1)
+    run("org", "set-limit", "acme", "query_max_rows", exit_code=2)
+    run("org", "set-limit", "acme", "query_max_rows", "0", exit_code=2)
+    run("org", "set-limit", "acme", "query_max_flavours", "5", exit_code=2)

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from obs.query import grid
+from obs.query.execution import grid
 from obs.times import format_ms, parse_iso
 
 Ask = Callable[..., dict[str, Any]]

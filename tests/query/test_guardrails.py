@@ -9,15 +9,16 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.source import SOURCES
-from obs.query.compile import compile_plan
-from obs.query.compile_rows import Compiled
-from obs.query.language import Language
-from obs.query.limits import Limits
-from obs.query.plan import Plan
-from obs.query.reading import Reading
-from obs.query.session import Sessions
-from obs.query.timeline import resolve
-from obs.query.watchdog import counts_bytes
+from obs.query.execution.limits import Limits
+from obs.query.execution.session import Sessions
+from obs.query.execution.watchdog import counts_bytes
+from obs.query.execution.window import resolve
+from obs.query.language.plan import Plan
+from obs.query.language.statements import Language
+from obs.query.sql.compile import compile_plan
+from obs.query.sql.compile_rows import Compiled
+from obs.query.sql.reading import Reading
+from obs.services import services
 from obs.tenancy import auth
 
 Ask = Callable[..., dict[str, Any]]
@@ -55,7 +56,7 @@ def test_too_many_buckets_are_refused_with_numbers_that_work(ask: Ask) -> None:
 def test_buckets_of_all_groups_count(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_MAX_ROWS=100)
     client = new_client("acme", app=app)
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 20, 40))
 
     def ask(statement: str, status: int) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def test_buckets_of_all_groups_count(make_app: Callable[..., Flask], new_client:
 def test_more_rows_than_allowed_are_refused_not_cut(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_MAX_ROWS=10)
     client = new_client("acme", app=app)
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 11, 11))
     for statement in (
         "SELECT * FROM runs LAST 1d",
@@ -94,7 +95,7 @@ def test_more_rows_than_allowed_are_refused_not_cut(make_app: Callable[..., Flas
 
 def test_a_query_past_its_time_is_stopped(app: Flask, client: Any) -> None:
     """Straight at the session: no statement of OQL runs for long on a small file."""
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(max_rows=10, max_bytes_scanned=1 << 30, max_seconds=0, max_length=100, rate_per_minute=1)
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 1_000))
     endless = Compiled("SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0", {})
@@ -110,7 +111,7 @@ def test_a_query_past_its_time_is_stopped(app: Flask, client: Any) -> None:
 def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_MAX_BYTES_SCANNED=500_000)
     client = new_client("acme", app=app)
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 50_000))
     response = client.post("/api/v1/dsl", json={"query": "SELECT count(exit_code) FROM runs LAST 1d"})
     assert response.status_code == 422
@@ -146,7 +147,7 @@ def test_the_window_that_the_hint_names_is_read_in_time(make_app: Callable[..., 
 
 
 def _fill_a_day(app: Flask) -> None:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
 
     def fill(db: sqlite3.Connection) -> None:
         _insert_runs(db, 1, 0)
@@ -193,7 +194,7 @@ def test_requests_past_the_rate_are_told_to_wait(make_app: Callable[..., Flask],
     ],
 )
 def test_a_session_can_do_nothing_but_read_its_tables(app: Flask, client: Any, sql: str) -> None:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(10, 1 << 30, 5, 100, 1)
     with (
         Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
@@ -203,7 +204,7 @@ def test_a_session_can_do_nothing_but_read_its_tables(app: Flask, client: Any, s
 
 
 def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: Ask) -> None:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 5, 10))
     assert _plan(app, "SELECT count(*) FROM runs EVERY 1h LAST 90d") == [
         "SEARCH runs USING COVERING INDEX runs_started"
@@ -215,7 +216,7 @@ def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: 
 
 
 def _plan(app: Flask, statement: str) -> list[str]:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     plan = Language(SOURCES).plan(statement, 1_000)
     assert isinstance(plan, Plan)
     window = resolve(plan.window, tenancy.clock())

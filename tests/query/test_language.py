@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from obs.query import grid
+from obs.query.execution import grid
 from tests.query.test_answers import ANSWERS as SIMPLE_ANSWERS
 
 Ask = Callable[..., dict[str, Any]]

@@ -10,9 +10,9 @@ from flask import Flask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from obs import background
 from obs.heartbeat import rollups
 from obs.heartbeat.store import rollups as store
+from obs.services import services
 from obs.tenancy import auth
 from obs.times import DAY_MS, HOUR_MS, format_ms
 from tests.conftest import START, Clock
@@ -98,7 +98,7 @@ def test_rollups_say_what_the_rows_say(
     clock.now_ms = START
     name = f"org{next(_names)}"
     client = new_client(name, *SCOPES, app=long_app)
-    tenancy: auth.Tenancy = long_app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(long_app).tenancy
     for beats, others, rolls in story:
         for beat in beats:
             _send(client, clock, beat)
@@ -106,7 +106,7 @@ def test_rollups_say_what_the_rows_say(
             if kind == "advance":
                 clock.advance(minutes=what[0])
             elif kind == "task":
-                background.of(long_app).tasks[what[0]].run()
+                services(long_app).background.tasks[what[0]].run()
             elif kind == "delete":
                 assert client.delete(f"/api/v1/jobs/{what[0]}").status_code in (204, 404)
             else:
@@ -166,7 +166,7 @@ def history(write: Write) -> None:
 
 
 def _roll_up(app: Flask) -> None:
-    background.of(app).tasks["rollups"].run()
+    services(app).background.tasks["rollups"].run()
 
 
 def _explained(ask: Ask, statement: str) -> list[str]:
@@ -289,7 +289,7 @@ def test_what_is_deleted_leaves_the_rollups(app: Flask, new_client: Any, ask: As
     assert _explained(ask, statement)
     assert ask(statement)["rows"] == [["backup", 360]]
     clock.advance(days=200)
-    background.of(app).tasks["purge"].run()
+    services(app).background.tasks["purge"].run()
     _roll_up(app)
     tables = ("rolled_up_hours", "rolled_up_days", "runs_by_hour", "runs_by_job_and_hour", "runs_by_job_and_day")
     for table in (*tables, "durations_by_hour"):

@@ -8,6 +8,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat import messages
+from obs.services import services
 from obs.tenancy import auth
 
 Ask = Callable[..., dict[str, Any]]
@@ -52,7 +53,7 @@ PARTS = [
 
 @pytest.fixture
 def index(app: Flask, client: Any) -> Callable[[], int]:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     return lambda: messages.index(tenancy.databases, "acme")
 
 
@@ -127,7 +128,7 @@ def test_an_index_with_positions_is_made_anew(app: Flask, ask: Ask, write: Any, 
 
     write(go_back)
     index()
-    databases = app.extensions[auth.EXTENSION].databases
+    databases = services(app).tenancy.databases
     databases.forget("acme")
     databases.update("acme")
     (definition,) = write(

@@ -14,11 +14,10 @@ from werkzeug.test import TestResponse
 
 from obs import SOURCES
 from obs.errors import ServiceError
-from obs.query.engine import Question
-from obs.query.limits import Limits
-from obs.query.routes import WORKERS
-from obs.query.workers import Workers
-from obs.tenancy import auth
+from obs.query.execution.engine import Question
+from obs.query.execution.limits import Limits
+from obs.query.execution.workers import Workers
+from obs.services import services
 from obs.times import DAY_MS
 from tests.conftest import KeyClient
 
@@ -28,7 +27,7 @@ def client(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient])
     """A client of an application that runs queries in two processes."""
     app = make_app(QUERY_WORKERS=2)
     yield new_client(app=app)
-    app.extensions[WORKERS].close()
+    services(app).queries.workers.close()
 
 
 def ask(client: KeyClient, query: str) -> TestResponse:
@@ -82,7 +81,7 @@ def test_a_process_that_ends_takes_only_its_query_along(client: KeyClient) -> No
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         lost = pool.submit(ask, client, "SHOW SOURCES")
-        while not client.application.extensions[WORKERS].running():
+        while not services(client.application).queries.workers.running():
             assert not lost.done()
         os.kill(worker, signal.SIGKILL)
         assert lost.result().json["error"] == "internal_error"
@@ -104,7 +103,7 @@ def test_processes_end_with_the_service(make_app: Callable[..., Flask], new_clie
     app = make_app(QUERY_WORKERS=2)
     assert ask(new_client(app=app), "SHOW SOURCES").status_code == 200
     assert children() - before
-    app.extensions[WORKERS].close()
+    services(app).queries.workers.close()
     assert children() == before
 
 
@@ -114,7 +113,7 @@ LIMITS = Limits(max_rows=10, max_bytes_scanned=1 << 20, max_seconds=600, max_len
 @pytest.fixture
 def question(app: Flask, client: KeyClient) -> Question:
     client.get("/api/v1/jobs")  # makes the file
-    return Question("SHOW SOURCES", app.extensions[auth.EXTENSION].databases.path("acme"), 0, LIMITS)
+    return Question("SHOW SOURCES", services(app).tenancy.databases.path("acme"), 0, LIMITS)
 
 
 def test_a_query_that_gets_no_turn_in_time_is_told_so(question: Question) -> None:

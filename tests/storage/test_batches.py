@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.services import services
 from obs.storage.batches import in_batches
 from obs.storage.databases import Databases
 from obs.tenancy import auth
@@ -29,7 +30,7 @@ class WindingDown:
 @pytest.fixture
 def databases(app: Flask, client: Any) -> Databases:
     """Those of an organization with 5,000 annotations."""
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write(
         "acme",
         lambda db: db.executemany(

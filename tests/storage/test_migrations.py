@@ -13,9 +13,9 @@ from sqlite_utils import Database, Migrations
 
 import migrations.tenant
 from obs.errors import ServiceError
+from obs.services import services
 from obs.storage.databases import Databases
 from obs.storage.migrate import NewerFileError, migrate
-from obs.tenancy.auth import EXTENSION
 from tests.conftest import KeyClient
 from tests.storage.conftest import MakeDatabases, numbers
 
@@ -171,7 +171,7 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(databases: Database
 def test_over_http_only_that_organization_is_affected(
     app: Flask, client: KeyClient, other_client: KeyClient, trouble: str
 ) -> None:
-    databases: Databases = app.extensions[EXTENSION].databases
+    databases: Databases = services(app).tenancy.databases
     assert client.post(PING).status_code == 200
     if trouble == "newer":
         _add_step(databases, "acme", "from_the_future")
@@ -189,7 +189,7 @@ def test_over_http_only_that_organization_is_affected(
 
 def test_a_control_file_of_a_newer_version_ends_the_start(make_app: Callable[..., Flask]) -> None:
     app = make_app()
-    control = app.extensions[EXTENSION].control
+    control = services(app).tenancy.control
     control.write(
         lambda db: db.execute(
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"

@@ -8,7 +8,8 @@ from click.testing import CliRunner, Result
 from flask import Flask
 
 from obs import cli, config
-from obs.tenancy import auth, instance
+from obs.services import services
+from obs.tenancy import instance
 from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock
 
@@ -29,7 +30,7 @@ def obs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Obs:
 @pytest.fixture
 def tenancy(app: Flask) -> Tenancy:
     """What the application under test holds in memory."""
-    found = app.extensions[auth.EXTENSION]
+    found = services(app).tenancy
     assert isinstance(found, Tenancy)
     return found
 

@@ -52,7 +52,7 @@ def test_an_organization_is_made_once(obs: Obs) -> None:
     obs("org", "create", "acme")
     key = obs("key", "create", "acme", "--label", "x").stdout
     again = obs("org", "create", "acme")
-    assert (again.exit_code, again.stderr) == (1, "Error: There is an organization 'acme' already.\n")
+    assert (again.exit_code, again.stderr) == (1, "Error: The organization 'acme' already exists.\n")
     assert obs("key", "list", "acme").stdout.count("\n") == 1
     assert key
 
@@ -88,8 +88,8 @@ def test_scopes_and_expiry_of_a_key(obs: Obs, tenancy: Tenancy) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
-        ("--label", "", "1 to 200 characters"),
-        ("--label", "x" * 201, "1 to 200 characters"),
+        ("--label", "", "between 1 and 200"),
+        ("--label", "x" * 201, "between 1 and 200"),
         ("--expires", "2020-01-01", "in the future"),
         ("--expires", "-1h", "in the future"),
         ("--expires", "soon", "ISO 8601"),
@@ -124,7 +124,7 @@ def test_a_key_is_revoked_once(obs: Obs) -> None:
     obs("key", "create", "acme", "--label", "x")
     assert obs("key", "revoke", "1").exit_code == 0
     again = obs("key", "revoke", "1")
-    assert (again.exit_code, again.stderr) == (1, "Error: There is no valid key of the id 1.\n")
+    assert (again.exit_code, again.stderr) == (1, "Error: There is no valid key with id 1.\n")
 
 
 def test_deleting_asks_first(obs: Obs, tmp_path: Path) -> None:

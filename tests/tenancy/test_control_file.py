@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
+from obs.services import services
 from obs.tenancy import auth
 from tests.conftest import KeyClient
 
@@ -18,7 +19,7 @@ def test_known_keys_work_while_the_control_file_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     seconds = [1_000_000.0]
     monkeypatch.setattr(tenancy.keyring, "_monotonic", lambda: seconds[0])
     path = tenancy.control.path

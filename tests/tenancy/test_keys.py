@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.services import services
 from obs.tenancy import keys, store
 from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
@@ -180,7 +181,7 @@ def test_the_last_use_is_seen_at_once_and_written_down_later(
             return store.keys_of(db, "acme")[-1].last_used_at
 
     assert written() is None
-    app.extensions["obs.background"].tasks["last use of keys"].run()
+    services(app).background.tasks["last use of keys"].run()
     assert written() == clock.now_ms
     listed = admin.get(KEYS).json
     assert listed is not None

@@ -12,8 +12,9 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from obs.services import services
 from obs.tenancy import store
-from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.tenancy.auth import Tenancy
 from obs.tenancy.keys import SCOPES
 from tests.conftest import Clock, KeyClient
 
@@ -176,7 +177,7 @@ def test_no_key_that_is_none_gets_in(
     world: World, clock: Clock, new_client: Callable[..., KeyClient], method: str, rule: str
 ) -> None:
     route = ROUTES[method, rule]
-    tenancy: Tenancy = world.app.extensions[EXTENSION]
+    tenancy: Tenancy = services(world.app).tenancy
     revoked, expired = new_client("acme", "admin"), new_client("acme", "admin")
     with tenancy.control.read() as db:
         ids = [key.id for key in store.keys_of(db, "acme")][-2:]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
-from obs.query.routes import WORKERS
-from obs.tenancy import instance, store
-from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.services import services
+from obs.tenancy import instance, service, store
+from obs.tenancy.auth import Tenancy
 from tests.conftest import KeyClient
 from tests.tenancy.conftest import Obs
 
@@ -79,7 +79,7 @@ def test_a_query_of_one_made_anew_does_not_read_the_old_file(
 ) -> None:
     """The process that runs queries keeps its connection to the old file."""
     app = make_app(QUERY_WORKERS=1)
-    tenancy = app.extensions[EXTENSION]
+    tenancy = services(app).tenancy
     statement = {"query": "SELECT job FROM runs LAST 1h"}
     client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
     try:
@@ -92,7 +92,7 @@ def test_a_query_of_one_made_anew_does_not_read_the_old_file(
         again.post("/api/v1/heartbeat/new/end?duration_ms=1500")
         assert again.post("/api/v1/dsl", json=statement).json["rows"] == [["new"]]
     finally:
-        app.extensions[WORKERS].close()
+        services(app).queries.workers.close()
 
 
 def test_a_file_opened_between_deleting_and_making_anew_is_let_go(
@@ -124,12 +124,12 @@ def test_an_organization_whose_file_cannot_be_removed_is_not_deleted(
 
 
 def test_the_first_start_makes_no_file_where_there_are_organizations(client: KeyClient, tenancy: Tenancy) -> None:
-    assert instance.make_first_organization(tenancy) is None
+    assert service.create_first_organization(tenancy) is None
     assert not tenancy.databases.path("default").exists()
 
 
 def test_two_first_starts_make_one_organization(tenancy: Tenancy, other_process: Tenancy) -> None:
-    made = [instance.make_first_organization(each) for each in (tenancy, other_process)]
+    made = [service.create_first_organization(each) for each in (tenancy, other_process)]
     assert made[0] is not None
     assert made[1] is None
     assert tenancy.databases.path("default").exists()

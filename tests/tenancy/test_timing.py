@@ -13,7 +13,7 @@ import pytest
 from flask import Flask
 
 import obs
-from obs.tenancy import instance, keyring, keys, store
+from obs.tenancy import keyring, keys, service, store
 from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
 
@@ -67,7 +67,7 @@ def test_all_keys_that_are_not_valid_take_the_same_way(
 def test_all_sign_in_tokens_that_are_not_valid_take_the_same_way(
     app: Flask, tenancy: Tenancy, client: KeyClient, clock: Clock
 ) -> None:
-    used, valid, expired = (instance.new_sign_in_token(tenancy, "acme") for _ in range(3))
+    used, valid, expired = (service.create_sign_in_link(tenancy, "acme") for _ in range(3))
     visitor = app.test_client()
     assert visitor.get(f"/sign-in/{used}").status_code == 302
 
@@ -81,7 +81,7 @@ def test_all_sign_in_tokens_that_are_not_valid_take_the_same_way(
 
 
 def test_secrets_are_looked_up_by_digest_and_never_compared(app: Flask, tenancy: Tenancy, client: KeyClient) -> None:
-    token = instance.new_sign_in_token(tenancy, "acme")
+    token = service.create_sign_in_link(tenancy, "acme")
     with tenancy.control.read() as db:
         stored = [
             row[0] for row in db.execute("SELECT sha256 FROM api_keys UNION ALL SELECT sha256 FROM sign_in_links")

@@ -6,9 +6,9 @@ from flask.typing import ResponseReturnValue
 from obs import times
 from obs.alerts import store
 from obs.dashboard.viewer import viewer
-from obs.errors import ServiceError, invalid_field
-from obs.heartbeat.routes.heartbeats import watch
+from obs.errors import invalid_field
 from obs.heartbeat.store import maintenance
+from obs.services import services
 
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
 _INCIDENTS_SHOWN = 200
@@ -40,10 +40,9 @@ def add_window() -> ResponseReturnValue:
         start, end = (times.parse_time(form.get(name, ""), looking.now_ms) for name in ("start", "end"))
     except ValueError as error:
         raise invalid_field("form", "time", str(error)) from error
-    if end <= start or len(title) > _LONGEST_TITLE:
-        raise invalid_field("form", "end", "Must be after the start.")
-    looking.write(lambda db: maintenance.add(db, start, end, title))
-    watch().note(looking.org)
+    if len(title) > _LONGEST_TITLE:
+        raise invalid_field("form", "title", "500 characters at most.")
+    services().heartbeats.add_window(looking.as_caller(), start, end, title)
     flash("Planned.")
     return redirect(url_for("dashboard.alerts.page"))
 
@@ -51,9 +50,6 @@ def add_window() -> ResponseReturnValue:
 @blp.post("/maintenance/<int(max=9223372036854775807):number>/delete")
 def delete_window(number: int) -> ResponseReturnValue:
     """Delete a maintenance window."""
-    looking = viewer()
-    if not looking.write(lambda db: maintenance.delete(db, number)):
-        raise ServiceError("window_not_found", f"There is no maintenance window {number}.")
-    watch().note(looking.org)
+    services().heartbeats.delete_window(viewer().as_caller(), number)
     flash("Deleted.")
     return redirect(url_for("dashboard.alerts.page"))

@@ -7,11 +7,11 @@ from flask import Blueprint, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from obs import times
-from obs.annotations import rules, schemas, store
+from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import decode_cursor, encode_cursor, time_of_query
 from obs.dashboard import charts, marks
-from obs.dashboard.viewer import Viewer, viewer
+from obs.dashboard.viewer import viewer
 from obs.errors import ServiceError
 
 blp = Blueprint("annotations", __name__, url_prefix="/annotations")
@@ -33,11 +33,10 @@ def add() -> ResponseReturnValue:
     looking = viewer()
     try:
         fields = schemas.AnnotationRequestSchema().load(_entered(looking.now_ms))
-        draft = rules.draft(fields, looking.now_ms)
+        annotation, _ = service.create(looking.as_caller(), fields)
     except (ma.ValidationError, ServiceError) as error:
         return _list(request.form, _problems(error)), 422
-    looking.write(lambda db: store.add(db, draft, looking.now_ms))
-    flash(f"Added {draft.title}.")
+    flash(f"Added {annotation.title}.")
     return redirect(url_for("dashboard.annotations.page"))
 
 
@@ -46,7 +45,10 @@ def edit(number: int) -> ResponseReturnValue:
     """The form of one."""
     looking = viewer()
     return render_template(
-        "annotations/edit.html", number=number, values=_as_entered(_find(looking, number)), problems={}
+        "annotations/edit.html",
+        number=number,
+        values=_as_entered(service.get(looking.as_caller(), number)),
+        problems={},
     )
 
 
@@ -57,7 +59,7 @@ def change(number: int) -> ResponseReturnValue:
     try:
         cleared = dict.fromkeys(("end_time", "description", "url"))
         changes = schemas.AnnotationChangesSchema().load({**cleared, **_entered(looking.now_ms)})
-        _revise(looking, number, changes)
+        service.update(looking.as_caller(), number, changes)
     except (ma.ValidationError, ServiceError) as error:
         values = request.form
         return render_template("annotations/edit.html", number=number, values=values, problems=_problems(error)), 422
@@ -69,7 +71,7 @@ def change(number: int) -> ResponseReturnValue:
 def end_now(number: int) -> ResponseReturnValue:
     """Let one end at this moment."""
     looking = viewer()
-    _revise(looking, number, {"end_time": looking.now_ms})
+    service.update(looking.as_caller(), number, {"end_time": looking.now_ms})
     flash("Ended.")
     return redirect(url_for("dashboard.annotations.page"))
 
@@ -77,10 +79,7 @@ def end_now(number: int) -> ResponseReturnValue:
 @blp.post(f"/{_NUMBER}/delete")
 def delete(number: int) -> ResponseReturnValue:
     """Delete one."""
-    looking = viewer()
-    deleted = looking.write(lambda db: store.delete(db, number, looking.now_ms, lambda _: None))
-    if deleted is None:
-        raise _no_annotation(number)
+    deleted = service.delete(viewer().as_caller(), number)
     flash(f"Deleted {deleted.title}.")
     return redirect(url_for("dashboard.annotations.page"))
 
@@ -140,23 +139,3 @@ def _as_entered(annotation: Annotation) -> dict[str, str]:
     for name in ("start_time", "end_time"):
         values[name] = times.format_optional_ms(values[name])
     return {name: value or "" for name, value in values.items()}
-
-
-def _find(looking: Viewer, number: int) -> Annotation:
-    with looking.read() as db:
-        annotation = store.find(db, number, looking.now_ms)
-    if annotation is None:
-        raise _no_annotation(number)
-    return annotation
-
-
-def _revise(looking: Viewer, number: int, changes: dict[str, Any]) -> None:
-    def revision(stored: Annotation) -> Annotation:
-        return rules.revised(stored, changes, looking.now_ms)
-
-    if looking.write(lambda db: store.revise(db, number, looking.now_ms, revision)) is None:
-        raise _no_annotation(number)
-
-
-def _no_annotation(number: int) -> ServiceError:
-    return ServiceError("annotation_not_found", f"There is no annotation {number}.")

@@ -1,19 +1,14 @@
 """What a person changes of a job: its schedule, its name, whether it is watched at all; and deleting it."""
 
-import sqlite3
-from collections.abc import Callable
+from typing import Any
 
 from flask import Blueprint, flash, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.dashboard.viewer import viewer
-from obs.errors import ServiceError, invalid_field
-from obs.heartbeat import pins, reading
-from obs.heartbeat.routes.heartbeats import watch
-from obs.heartbeat.store import changes
-from obs.heartbeat.store import jobs as job_store
-from obs.storage.batches import in_batches
+from obs.errors import invalid_field
+from obs.services import services
 
 blp = Blueprint("job_changes", __name__, url_prefix="/job")
 
@@ -22,26 +17,24 @@ blp = Blueprint("job_changes", __name__, url_prefix="/job")
 def pin() -> ResponseReturnValue:
     """Pin a cron line, an interval or "never overdue", or give the schedule back to the learner."""
     said = _pin()
-    _change(lambda db, job_id: changes.pin(db, job_id, said))
+    _change({"pin": said})
     return _back("Learning the schedule again." if said is None else "Pinned the schedule.")
 
 
 @blp.post("/pause")
 def pause() -> ResponseReturnValue:
     """Pause a job, for a time or until it is resumed."""
-    now_ms, until = viewer().now_ms, request.form.get("until", "")
+    until = request.form.get("until", "")
     if until not in ("", "+1h", "+1d", "+7d"):
         raise invalid_field("form", "until", "Not one of the choices.")
-    until_ms = times.parse_time(until, now_ms) if until else None
-    _change(lambda db, job_id: changes.pause(db, job_id, now_ms, until_ms))
+    _change({"paused_until": times.parse_time(until, viewer().now_ms)} if until else {"paused": True})
     return _back("Paused.")
 
 
 @blp.post("/resume")
 def resume() -> ResponseReturnValue:
     """Resume a job."""
-    now_ms = viewer().now_ms
-    _change(lambda db, job_id: changes.resume(db, job_id, now_ms))
+    _change({"paused": False})
     return _back("Resumed.")
 
 
@@ -49,13 +42,7 @@ def resume() -> ResponseReturnValue:
 def rename() -> ResponseReturnValue:
     """Give a job another name; its history stays."""
     name = request.form.get("new_name", "").strip()
-    problem = reading.name_problem(name)
-    if problem is not None:
-        raise invalid_field("form", "name", problem)
-    try:
-        _change(lambda db, job_id: changes.rename(db, job_id, name))
-    except changes.NameTakenError as error:
-        raise ServiceError("conflict", f"There is another job named {name!r}.") from error
+    _change({"name": name})
     flash(f"Renamed to {name}. Heartbeats under the old name make a new job.")
     return redirect(url_for("dashboard.job.page", name=name))
 
@@ -63,13 +50,8 @@ def rename() -> ResponseReturnValue:
 @blp.post("/delete")
 def delete() -> ResponseReturnValue:
     """Delete a job with its runs."""
-    looking, name = viewer(), request.form.get("name", "")
-    with looking.read() as db:
-        job_id = job_store.job_id(db, name)
-    if job_id is None:
-        raise ServiceError("job_not_found", f"There is no job named {name!r}.")
-    in_batches(looking.databases, looking.org, lambda db, limit: job_store.delete_runs(db, job_id, limit))
-    looking.write(lambda db: job_store.delete_job(db, job_id))
+    name = request.form.get("name", "")
+    services().heartbeats.delete_job(viewer().as_caller(), name)
     flash(f"Deleted {name}.")
     return redirect(url_for("dashboard.jobs.page"))
 
@@ -89,7 +71,7 @@ def _pin() -> dict[str, object] | None:
                 said = {"never": True}
             case _:
                 return None
-        return pins.to_dict(pins.from_dict(said))
+        return said
     except ValueError as error:
         raise invalid_field("form", "schedule", str(error)) from error
 
@@ -101,17 +83,8 @@ def _seconds(field: str, otherwise: str) -> int:
     return int(text) * 60
 
 
-def _change(change: Callable[[sqlite3.Connection, int], None]) -> None:
-    looking, name = viewer(), request.form.get("name", "")
-
-    def unit(db: sqlite3.Connection) -> None:
-        job_id = job_store.job_id(db, name)
-        if job_id is None:
-            raise ServiceError("job_not_found", f"There is no job named {name!r}.")
-        change(db, job_id)
-
-    looking.write(unit)
-    watch().note(looking.org)
+def _change(fields: dict[str, Any]) -> None:
+    services().heartbeats.change_job(viewer().as_caller(), request.form.get("name", ""), fields)
 
 
 def _back(words: str) -> ResponseReturnValue:

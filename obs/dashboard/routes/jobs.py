@@ -9,12 +9,10 @@ from flask.typing import ResponseReturnValue
 from obs.dashboard import bars, store
 from obs.dashboard.overview import SORTS, Choice, Overview, Row, look
 from obs.dashboard.viewer import Viewer, viewer
-from obs.errors import ServiceError
 from obs.heartbeat.schemas import STATES
 from obs.heartbeat.store import jobs as job_store
-from obs.tenancy import store as key_store
-from obs.tenancy.auth import tenancy
-from obs.tenancy.keys import DEFAULT_SCOPES
+from obs.services import services
+from obs.tenancy import service
 
 blp = Blueprint("jobs", __name__)
 _MOST_JOBS = 100_000
@@ -27,7 +25,7 @@ def page() -> ResponseReturnValue:
     looking = viewer()
     seen = _overview(looking)
     if not seen.total:
-        return render_template("jobs/empty.html", ingest_url=tenancy().ingest.url(looking.org))
+        return render_template("jobs/empty.html", ingest_url=services().tenancy.ingest.url(looking.org))
     return render_template("jobs/page.html", seen=seen, columns=_COLUMNS)
 
 
@@ -69,13 +67,9 @@ def changes() -> Response:
 def make_first_key() -> ResponseReturnValue:
     """The page of an organization without jobs once more, with a new key filled in."""
     looking = viewer()
-    added = tenancy().control.write(
-        lambda db: key_store.add_key(db, looking.org, "first heartbeat", DEFAULT_SCOPES, None, looking.now_ms)
-    )
-    if added is None:
-        raise ServiceError("unauthorized", "The organization is gone.")
-    tenancy().keyring.reload()
-    return render_template("jobs/empty.html", ingest_url=tenancy().ingest.url(looking.org), key=added[1])
+    created = service.create_key(services().tenancy, looking.org, "first heartbeat")
+    ingest_url = services().tenancy.ingest.url(looking.org)
+    return render_template("jobs/empty.html", ingest_url=ingest_url, key=created.secret)
 
 
 _COLUMNS = (

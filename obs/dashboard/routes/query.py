@@ -3,10 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from flask import Blueprint, Response, current_app, render_template, request
+from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.alerts.source import INCIDENTS
@@ -16,10 +15,9 @@ from obs.dashboard import charts, marks
 from obs.dashboard.viewer import Viewer, viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
-from obs.query.engine import Reply
-from obs.query.routes import EXTENSION
-from obs.query.run import Answer
-from obs.tenancy.auth import Caller
+from obs.query.execution.engine import Reply
+from obs.query.execution.run import Answer
+from obs.services import services
 
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
@@ -91,8 +89,7 @@ def _statement() -> str:
 
 
 def _ask(looking: Viewer, text: str) -> Reply:
-    ask = cast("Callable[[str, Caller], Reply]", current_app.extensions[EXTENSION])
-    return ask(text, looking.as_caller())
+    return services().queries.ask(looking.as_caller(), text)
 
 
 def _answer(reply: Reply) -> Answer:

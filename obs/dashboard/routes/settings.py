@@ -1,7 +1,6 @@
 """The organization's settings: its ingest address with snippets, its keys, its limits, its file."""
 
 import shutil
-import sqlite3
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +12,10 @@ from obs import times
 from obs.dashboard import snippets, usage
 from obs.dashboard import store as page_store
 from obs.dashboard.viewer import Viewer, admin, viewer
-from obs.errors import ServiceError
-from obs.query import store as query_store
-from obs.query.limits import Limits
-from obs.query.routes import RATES
+from obs.query.execution.limits import Limits
+from obs.services import services
 from obs.storage import backup
-from obs.tenancy import keys, store
-from obs.tenancy.auth import tenancy
+from obs.tenancy import keys, service, store
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
 _LONGEST_LABEL = 200
@@ -42,24 +38,15 @@ def make_key() -> ResponseReturnValue:
         return _page(problem="A key has a label of 1 to 200 characters and at least one scope."), 422
     expires = form.get("expires")
     expires_at = times.parse_time(expires, looking.now_ms) if expires else None
-
-    def unit(db: sqlite3.Connection) -> tuple[int, str] | None:
-        return store.add_key(db, looking.org, label, scopes, expires_at, looking.now_ms)
-
-    added = tenancy().control.write(unit)
-    if added is None:
-        raise ServiceError("unauthorized", "The organization is gone.")
-    tenancy().keyring.reload()
-    return _page(new_key=added[1])
+    created = service.create_key(services().tenancy, looking.org, label, scopes, expires_at)
+    return _page(new_key=created.secret)
 
 
 @blp.post("/keys/<int(max=9223372036854775807):key_id>/revoke")
 def revoke_key(key_id: int) -> ResponseReturnValue:
     """Revoke a key."""
     looking = viewer()
-    if not tenancy().control.write(lambda db: store.revoke_key(db, looking.org, key_id, looking.now_ms)):
-        raise ServiceError("key_not_found", "There is no valid key of that id.")
-    tenancy().keyring.reload()
+    service.revoke_key(services().tenancy, looking.org, key_id)
     flash("Revoked the key.")
     return redirect(url_for("dashboard.settings.page") + "#keys")
 
@@ -81,7 +68,7 @@ def download() -> Response:
 
 
 def _limits(looking: Viewer, limits: Limits) -> list[usage.Row]:
-    queries = current_app.extensions[RATES].used(looking.org, limits.rate_per_minute)
+    queries = services().queries.used_in_the_last_minute(looking.org)
     path = looking.databases.path(looking.org)
     with looking.read() as db:
         jobs, runs, oldest_run_at, annotations = page_store.held(db)
@@ -92,10 +79,11 @@ def _limits(looking: Viewer, limits: Limits) -> list[usage.Row]:
 
 def _page(new_key: str | None = None, problem: str = "") -> str:
     looking = viewer()
-    ingest_url = tenancy().ingest.url(looking.org)
-    with tenancy().control.read() as db:
-        limits = Limits.of(current_app.config, query_store.own_limits(db, looking.org))
-        known = tenancy().keyring.with_last_use(store.keys_of(db, looking.org))
+    tenancy = services().tenancy
+    ingest_url = tenancy.ingest.url(looking.org)
+    limits = services().queries.limits(looking.org)
+    with tenancy.control.read() as db:
+        known = tenancy.keyring.with_last_use(store.keys_of(db, looking.org))
     return render_template(
         "settings.html",
         ingest_url=ingest_url,

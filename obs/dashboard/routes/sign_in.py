@@ -7,8 +7,8 @@ from flask.typing import ResponseReturnValue
 
 from obs.dashboard.viewer import begin_session
 from obs.errors import ServiceError
-from obs.tenancy import keys, store
-from obs.tenancy.auth import tenancy
+from obs.services import services
+from obs.tenancy import keys, service
 
 blp = Blueprint("sign_in", __name__)
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
@@ -24,7 +24,8 @@ def page() -> ResponseReturnValue:
 def by_key() -> ResponseReturnValue:
     """Sign in with a key that may query."""
     wanted = request.form.get("next", "")
-    credential = tenancy().keyring.find(request.form.get("key", "").strip(), tenancy().clock())
+    tenancy = services().tenancy
+    credential = tenancy.keyring.find(request.form.get("key", "").strip(), tenancy.clock())
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         return render_template("sign_in.html", failed=True, next=wanted), 401
     begin_session(credential.org, credential.key_id)
@@ -36,12 +37,7 @@ def by_link(token: str) -> ResponseReturnValue:
     """Sign in with a one-time link."""
     if request.method == "HEAD":  # whoever only looks whether the link is alive must not use it up
         raise ServiceError("method_not_allowed", "A sign-in link is opened with GET.", headers={"Allow": "GET"})
-    now_ms = tenancy().clock()
-    org = tenancy().control.write(lambda db: store.take_sign_in_link(db, token, now_ms))
-    if org is None:
-        raise ServiceError(
-            "unauthorized", "This sign-in link is unknown, used or expired.", hint="Make another: obs sign-in ORG"
-        )
+    org = service.use_sign_in_link(services().tenancy, token)
     begin_session(org, None)
     return redirect(url_for("dashboard.jobs.page"))
 

@@ -5,8 +5,9 @@ from typing import Any
 from obs.api import Blueprint, decode_cursor, encode_cursor
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
+from obs.heartbeat.service import no_job
 from obs.heartbeat.store import jobs as store
-from obs.storage.batches import in_batches
+from obs.services import services
 from obs.tenancy.auth import caller, requires
 
 jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their state and their runs.")
@@ -49,14 +50,7 @@ def delete_job(job_name: str) -> None:
 
     A heartbeat that comes afterwards makes a new job of the name.
     """
-    sender = caller()
-    with sender.read() as db:
-        job_id = store.job_id(db, job_name)
-    if job_id is None:
-        raise no_job(job_name)
-    in_batches(sender.databases, sender.org, lambda db, limit: store.delete_runs(db, job_id, limit))
-    if not sender.write(lambda db: store.delete_job(db, job_id)):
-        raise no_job(job_name)
+    services().heartbeats.delete_job(caller(), job_name)
 
 
 @jobs_blp.route("/<job_name:job_name>/runs", methods=["GET"])
@@ -87,8 +81,3 @@ def get_run(number: int) -> dict[str, Any]:
     if run is None:
         raise ServiceError("run_not_found", f"There is no run {number}.")
     return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline}
-
-
-def no_job(name: str) -> ServiceError:
-    """The 404 for a job that is not there."""
-    return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")

@@ -20,6 +20,7 @@ import duckdb
 from obs import create_app
 from obs.heartbeat import messages as messages_index
 from obs.heartbeat import rollups
+from obs.services import services
 from obs.tenancy import auth, keys, store
 from obs.times import DAY_MS, parse_iso
 
@@ -131,7 +132,7 @@ def copy_to_duckdb(path: Path, target: Path) -> None:
 def make(folder: Path, runs: int, *, progress: bool = True) -> str:
     """Make the instance and DuckDB's file in `folder`; returns a key."""
     app = create_app({"TESTING": True, "INSTANCE": folder / "instance", "CLOCK": lambda: NOW_MS})
-    tenancy: auth.Tenancy = app.extensions[auth.EXTENSION]
+    tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.create(ORG)
     tenancy.control.write(lambda db: store.add_organization(db, ORG, NOW_MS))
     added = tenancy.control.write(lambda db: store.add_key(db, ORG, "bench", keys.DEFAULT_SCOPES, None, NOW_MS))

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from flask import Flask
 from playwright.sync_api import BrowserContext, Page, expect
 
-from obs import background
+from obs.services import services
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.chromium.conftest import sign_in
 
@@ -54,7 +54,7 @@ def something(app: Flask, client: KeyClient, new_client: Callable[..., KeyClient
     client.post("/api/v1/annotations", json={"name": "incident/db", "title": "slow", **band})
     window = {"start_time": "2026-06-22T08:00:00Z", "end_time": "2026-06-22T09:00:00Z"}
     assert new_client("acme", "admin").post("/api/v1/maintenance", json=window).status_code == 201
-    background.of(app).tasks["sweep"].run()
+    services(app).background.tasks["sweep"].run()
     clock.advance(minutes=1)
 
 
@@ -130,7 +130,7 @@ def test_what_clients_send_is_text_everywhere(
     assert client.post("/api/v1/annotations", json=note).status_code == 201
     window = {"title": HOSTILE, "start_time": "2026-06-22T08:00:00Z", "end_time": "2026-06-22T09:00:00Z"}
     assert new_client("acme", "admin").post("/api/v1/maintenance", json=window).status_code == 201
-    background.of(app).tasks["sweep"].run()
+    services(app).background.tasks["sweep"].run()
     clock.advance(minutes=1)
     page.goto(address)
     page.get_by_role("link", name="<img").first.click()

@@ -6,20 +6,21 @@ import pytest
 from flask import Flask
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from obs.tenancy import instance, store
-from obs.tenancy.auth import EXTENSION, Tenancy
+from obs.services import services
+from obs.tenancy import service, store
+from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.chromium.conftest import sign_in
 
 
 @pytest.fixture
 def tenancy(app: Flask) -> Tenancy:
-    held: Tenancy = app.extensions[EXTENSION]
+    held: Tenancy = services(app).tenancy
     return held
 
 
 def test_a_link_signs_in_once(window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy) -> None:
-    link = f"{address}/sign-in/{instance.new_sign_in_token(tenancy, 'acme')}"
+    link = f"{address}/sign-in/{service.create_sign_in_link(tenancy, 'acme')}"
     page = window.new_page()
     page.goto(link)
     expect(page.get_by_role("button", name="Make a key and fill it in")).to_be_visible()

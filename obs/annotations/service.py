@@ -1,0 +1,63 @@
+"""Changes to annotations. Every route, page and command goes through here.
+
+Times are milliseconds since the epoch.
+"""
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+from obs.annotations import rules, store
+from obs.annotations.rules import Annotation
+from obs.errors import ServiceError
+from obs.tenancy.auth import Caller
+
+
+def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]:
+    """Create an annotation from the fields of AnnotationRequestSchema; returns it, and whether it is new.
+
+    It is not new where its idempotency key was sent before: then the first annotation is returned unchanged.
+    Raises ServiceError (422).
+    """
+    draft = rules.draft(fields, caller.now_ms)
+    return caller.write(lambda db: store.add(db, draft, caller.now_ms))
+
+
+def update(
+    caller: Caller, annotation_id: int, changes: Mapping[str, Any], versions: Container[str] | None = None
+) -> Annotation:
+    """Change the fields in `changes`, which are those of AnnotationChangesSchema; returns the annotation.
+
+    `versions` are those that the caller expects, None for any. Raises ServiceError: 404; 409 for one that shows an
+    incident; 412 for another version; 422.
+    """
+
+    def revision(stored: Annotation) -> Annotation:
+        rules.check_editable(stored)
+        rules.check_version(stored, versions)
+        return rules.revised(stored, changes, caller.now_ms)
+
+    updated = caller.write(lambda db: store.revise(db, annotation_id, caller.now_ms, revision))
+    return _known(updated, annotation_id)
+
+
+def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
+    """Delete an annotation; returns what it was. Raises ServiceError (404, 409 or 412) as `update`."""
+
+    def check(stored: Annotation) -> None:
+        rules.check_editable(stored)
+        rules.check_version(stored, versions)
+
+    return _known(caller.write(lambda db: store.delete(db, annotation_id, caller.now_ms, check)), annotation_id)
+
+
+def get(caller: Caller, annotation_id: int) -> Annotation:
+    """The annotation with that id. Raises ServiceError (404)."""
+    with caller.read() as db:
+        return _known(store.find(db, annotation_id, caller.now_ms), annotation_id)
+
+
+def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:
+    """`annotation`, unless it is None. Raises ServiceError (404)."""
+    if annotation is None:
+        raise ServiceError("annotation_not_found", f"There is no annotation with id {annotation_id}.")
+    return annotation

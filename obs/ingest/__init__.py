@@ -1,0 +1,1 @@
+"""Heartbeats on their way in: the one endpoint, and the protocols that it speaks."""

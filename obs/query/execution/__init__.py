@@ -1,0 +1,1 @@
+"""Running a plan within its limits, and putting the result together."""

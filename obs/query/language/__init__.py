@@ -1,0 +1,1 @@
+"""From text to a checked plan: the grammar, its nodes, functions, types and errors."""

@@ -1,0 +1,78 @@
+"""What is wrong with a statement, where, and what could stand there: the errors that a person who writes OQL reads."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from obs.errors import ServiceError
+from obs.query.language.nodes import Span
+
+_LONGEST_LINE = 100
+
+
+class OqlError(Exception):
+    """A statement that cannot be answered.
+
+    `word` is one of the ``oql_`` error words, `expected` what could stand at `span`, `known` the names among which a
+    misspelt one is looked for.
+    """
+
+    def __init__(
+        self,
+        word: str,
+        span: Span,
+        message: str,
+        *,
+        expected: Iterable[str] = (),
+        known: Iterable[str] = (),
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.word = word
+        self.span = span
+        self.message = message
+        self.expected = list(expected)
+        self.known = list(known)
+        self.hint = hint
+
+    def error(self, text: str) -> ServiceError:
+        """The 400 that tells of this fault in the statement `text`."""
+        start, end = self.span
+        found = text[start:end]
+        line = text.count("\n", 0, start) + 1
+        column = start - (text.rfind("\n", 0, start) + 1) + 1
+        suggestions = _similar(found, self.known)
+        detail: dict[str, Any] = {
+            "line": line,
+            "column": column,
+            "offset": start,
+            "length": end - start,
+            "found": found,
+            "expected": self.expected,
+            "did_you_mean": suggestions,
+            "caret": _caret(text, start, end),
+        }
+        hint = self.hint
+        if hint is None and suggestions:
+            hint = f"Did you mean {suggestions[0]}?"
+        return ServiceError(
+            self.word, f"Line {line}, column {column}: {self.message}", errors={"query": [detail]}, hint=hint
+        )
+
+
+def _similar(found: str, known: list[str]) -> list[str]:
+    written = {name.strip("'").lower(): name for name in reversed(known)}
+    close = difflib.get_close_matches(found.strip("\"'").lower(), list(written), n=3, cutoff=0.6)
+    return [written[name] for name in close]
+
+
+def _caret(text: str, start: int, end: int) -> str:
+    """The line in question, and under it a ``^`` for every character that is meant. Long lines are shown in part."""
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    first = max(line_start, start - _LONGEST_LINE // 2) if line_end - line_start > _LONGEST_LINE else line_start
+    shown = text[first : min(line_end, first + _LONGEST_LINE)]
+    shown = "".join(character if character.isprintable() else " " for character in shown)
+    length = max(1, min(end, first + len(shown)) - start)
+    return f"{shown}\n{' ' * (start - first)}{'^' * length}"

@@ -1,0 +1,1 @@
+"""The HTTP server and what every request passes: bodies, compression, metrics."""

@@ -1,0 +1,30 @@
+"""The WSGI stack: everything that a request passes before Flask."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from obs.services import Services
+
+Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
+"""A WSGI application: takes the environment and start_response, returns the body."""
+
+Middleware = Callable[[Wsgi], Wsgi]
+"""Takes the next WSGI application and returns one that calls it."""
+
+
+def stack(services: "Services") -> tuple[Middleware, ...]:
+    """The middleware, outermost first."""
+    return (
+        services.background.start_on_first_request,
+        services.metrics.measure,
+        services.tenancy.ingest.recognize,
+        services.ingest.answer_heartbeats,
+    )
+
+
+def wrap(application: Wsgi, middleware: Iterable[Middleware]) -> Wsgi:
+    """`application` inside `middleware`, the first of which is outermost."""
+    for layer in reversed(tuple(middleware)):
+        application = layer(application)
+    return application

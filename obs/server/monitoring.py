@@ -1,0 +1,128 @@
+"""How the service itself is doing: /healthz, /readyz, and /metrics for Prometheus. None of them needs a key."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flask import Flask, Response
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from obs.api import ENDPOINT
+from obs.errors import ServiceError
+from obs.server.middleware import Wsgi
+from obs.services import services
+from obs.tenancy import store
+from obs.tenancy.auth import Tenancy
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class _Instance(Collector):
+    """What is read off at the moment of the scrape."""
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        yield GaugeMetricFamily(
+            "obs_organizations", "Organizations of the instance.", len(self._tenancy.keyring.organizations())
+        )
+        yield GaugeMetricFamily(
+            "obs_open_files", "Organizations' files that are open.", self._tenancy.databases.open_files()
+        )
+        yield GaugeMetricFamily(
+            "obs_unusable_files",
+            "Organizations' files that are missing, damaged or of a newer version.",
+            _unusable(self._tenancy),
+        )
+
+
+def _unusable(tenancy: Tenancy) -> int:
+    """How many organizations' files cannot be used; the log tells which."""
+    return len(tenancy.databases.troubles.unusable() & set(tenancy.keyring.organizations()))
+
+
+def _endpoint_in_flask(answered: Any) -> str:
+    rule = getattr(answered, "url_rule", None)
+    return "unknown" if rule is None else str(rule.endpoint)
+
+
+class Metrics:
+    """The metrics of one application, and the middleware that measures its requests."""
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Instance(tenancy))
+        self._seconds = Histogram(
+            "obs_http_request_duration_seconds",
+            "Time to answer a request, by endpoint and status.",
+            ("endpoint", "status"),
+            registry=self._registry,
+            buckets=_BUCKETS,
+        )
+
+    def text(self) -> bytes:
+        """The metrics in the Prometheus text format."""
+        return generate_latest(self._registry)
+
+    def measure(self, inner: Wsgi) -> Wsgi:
+        """The WSGI application that measures each request to `inner`.
+
+        It stands around Flask and not among its hooks: that costs a heartbeat less.
+        """
+
+        def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            begun = time.perf_counter()
+            endpoint, status = "unknown", "500"
+
+            def note(line: str, *rest: Any) -> Any:
+                nonlocal endpoint, status
+                status = line[:3]
+                endpoint = environ.get(ENDPOINT) or _endpoint_in_flask(environ.get("werkzeug.request"))
+                return start_response(line, *rest)
+
+            try:
+                return inner(environ, note)
+            finally:
+                self._seconds.labels(endpoint, status).observe(time.perf_counter() - begun)
+
+        return measured
+
+
+def healthz() -> dict[str, str]:
+    """The process is up."""
+    return {"status": "ok"}
+
+
+def readyz() -> tuple[dict[str, str | int], int]:
+    """200 when the control file opens and the scheduler runs; else 503 with what is wrong.
+
+    An organization whose file cannot be used is counted; the others are served.
+    """
+    problems = {}
+    tenancy = services().tenancy
+    try:
+        with tenancy.control.read() as db:
+            store.credentials_version(db)
+    except ServiceError as error:
+        problems["control"] = error.message
+    if not services().background.is_alive():
+        problems["scheduler"] = "not running"
+    if problems:
+        return {"status": "unready", **problems}, 503
+    unusable = _unusable(tenancy)
+    return {"status": "ready", **({"unusable_organizations": unusable} if unusable else {})}, 200
+
+
+def metrics() -> Response:
+    """The metrics for Prometheus."""
+    return Response(services().metrics.text(), content_type=CONTENT_TYPE_LATEST)
+
+
+def init_app(app: Flask) -> None:
+    """Register the three paths."""
+    for view in (healthz, readyz, metrics):
+        app.add_url_rule(f"/{view.__name__}", view_func=view)

@@ -1,0 +1,134 @@
+"""``obs serve``: granian with one worker process, which holds the writers, the scheduler and everything else."""
+
+import logging
+import multiprocessing
+import multiprocessing.util
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import click
+from flask import Flask
+from granian import Granian
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+
+from obs import background, config, create_app
+from obs.server import bodies
+from obs.services import services
+from obs.storage.databases import allow_many_descriptors, files_that_fit
+from obs.storage.file import DESCRIPTORS_A_FILE
+from obs.tenancy import instance, service, store
+from obs.tenancy.auth import Tenancy
+
+_STOP_SECONDS = 4
+_HEADER_MS = 10_000  # for a request's headers, and for the next request of a connection
+_MOST_HEADER_BYTES = 128 * 1024  # a statement of OQL may stand in an address; each connection may hold as much
+_OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
+
+
+def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
+    """Serve the instance in `folder` until SIGINT or SIGTERM; then finish what was accepted, within 5 seconds.
+
+    Raises OSError when the address is taken, ServiceError or ConfigError when the instance cannot be used.
+    """
+    settings = {**config.load(folder), **overrides}
+    server = Granian(
+        "obs",
+        address=_free_address(str(settings["HOST"]), int(settings["PORT"])),
+        port=int(settings["PORT"]),
+        interface=Interfaces.WSGI,
+        workers=1,
+        blocking_threads=int(settings["THREADS"]),
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=2048,
+        # granian calls this back-pressure and counts connections: the idle ones too.
+        backpressure=_most_connections(),
+        http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
+        workers_kill_timeout=_STOP_SECONDS,
+        respawn_failed_workers=True,
+        log_level=LogLevels.error,
+    )
+    server.on_startup(partial(_prepare, folder, settings))
+    server.serve(target_loader=partial(_load, folder, overrides), wrap_loader=False)
+
+
+def _most_connections() -> int:
+    """How many connections may be open at once: as many as leave descriptors for the organizations' files."""
+    descriptors = allow_many_descriptors()
+    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_A_FILE - _OTHER_DESCRIPTORS)
+
+
+def _free_address(host: str, port: int) -> str:
+    """The IP address that `host` names. Raises OSError where nothing can listen on it or something else does.
+
+    granian shares its address with any process of the same user that asks for it, and takes no names.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise OSError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
+    return str(address[0])
+
+
+def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
+    """Bring every file up to date and say where the service is; runs once the address is ours, before the worker."""
+    tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000)
+    try:
+        with tenancy.control.read() as db:
+            organizations = [organization.slug for organization in store.organizations(db)]
+        background.for_each_organization(tenancy, tenancy.databases.update, organizations)
+        _welcome(tenancy, folder, instance.base_url(settings))
+    finally:
+        instance.close(tenancy)
+
+
+def _welcome(tenancy: Tenancy, folder: Path, address: str) -> None:
+    click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
+    first = service.create_first_organization(tenancy)
+    if first is not None:
+        click.echo(
+            f"\nThe first key, shown this once:\n\n    {first.key}\n\n"
+            f"Sign in to the dashboard (works once, within 24 hours):\n\n"
+            f"    {address}/sign-in/{first.sign_in_token}\n\n"
+            f"Send a first heartbeat:\n\n"
+            f"    curl -X POST -H 'X-API-Key: {first.key}' {address}/api/v1/heartbeat/my-first-job/ping\n"
+        )
+
+
+def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Iterable[bytes]]:
+    """In the worker process: the application, with its background work begun."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    app = create_app({"INSTANCE": folder, **overrides})
+    services(app).background.start()
+    services(app).queries.start()
+    multiprocessing.util.Finalize(None, _close, args=(app,), exitpriority=1)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_stop_with, args=(parent.sentinel,), name="parent-watch", daemon=True).start()
+    return bodies.Bodies(app.wsgi_app, int(app.config["THREADS"]), int(app.config["BODY_SECONDS"]))
+
+
+def _close(app: Flask) -> None:
+    """When all requests are answered: end the background work and write down what is only in memory."""
+    services(app).background.stop()
+    services(app).queries.close()
+    instance.close(services(app).tenancy)
+
+
+def _stop_with(parent_sentinel: int) -> None:
+    """Stop this process when its parent has died: nobody else would, and the address would stay taken."""
+    wait([parent_sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,40 @@
+"""The process-wide services of an application, in one typed object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from flask import Flask, current_app
+
+if TYPE_CHECKING:  # for the types alone: the areas import this module
+    from obs.background import Background
+    from obs.heartbeat.service import HeartbeatService
+    from obs.ingest.endpoint import HeartbeatEndpoint
+    from obs.query.service import QueryService
+    from obs.server.monitoring import Metrics
+    from obs.tenancy.auth import Tenancy
+
+_EXTENSION = "obs"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What `create_app` builds once and everything else looks up."""
+
+    tenancy: Tenancy
+    heartbeats: HeartbeatService
+    ingest: HeartbeatEndpoint
+    queries: QueryService
+    metrics: Metrics
+    background: Background
+
+
+def attach(app: Flask, built: Services) -> None:
+    """Make `built` the services of `app`."""
+    app.extensions[_EXTENSION] = built
+
+
+def services(app: Flask | None = None) -> Services:
+    """The services of `app`, or of the application that handles the current request."""
+    return cast("Services", (app or current_app).extensions[_EXTENSION])

@@ -1,0 +1,179 @@
+"""Organizations, keys and sign-in links: every change to them goes through here.
+
+Times are milliseconds since the epoch.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from obs.errors import ServiceError, invalid_field
+from obs.tenancy import keys, store
+from obs.tenancy.auth import Tenancy
+from obs.times import DAY_MS
+
+FIRST_ORG = "default"
+LONGEST_LABEL = 200
+"""In characters."""
+SIGN_IN_LINK_MS = DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key just created. `secret` is the key itself, known only now."""
+
+    id: int
+    secret: str
+    label: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStart:
+    """What the first start created; both secrets are known only now."""
+
+    org: str
+    key: str
+    sign_in_token: str
+
+
+def create_first_organization(tenancy: Tenancy) -> FirstStart | None:
+    """On an instance without organizations, create one with an admin key and a sign-in link; else do nothing.
+
+    The check and the rows are one transaction, so two processes that start at once create one organization.
+    """
+    now_ms = tenancy.clock()
+    token = secrets.token_urlsafe(24)
+
+    def unit(db: sqlite3.Connection) -> FirstStart | None:
+        if store.organizations(db):
+            return None
+        store.add_organization(db, FIRST_ORG, now_ms)
+        tenancy.databases.create(FIRST_ORG)
+        added = store.add_key(db, FIRST_ORG, "first key", ("admin",), None, now_ms)
+        assert added is not None
+        store.add_sign_in_link(db, FIRST_ORG, token, now_ms + SIGN_IN_LINK_MS, now_ms)
+        return FirstStart(FIRST_ORG, added[1], token)
+
+    return tenancy.control.write(unit)
+
+
+def create_organization(tenancy: Tenancy, org: str) -> None:
+    """Create an organization and its file. Raises ServiceError: 422 for an invalid slug, 409 for one that is taken.
+
+    The file is created inside the transaction, so that creating here and deleting elsewhere cannot interleave.
+    """
+    check_slug(org)
+    now_ms = tenancy.clock()
+
+    def unit(db: sqlite3.Connection) -> bool:
+        if not store.add_organization(db, org, now_ms):
+            return False
+        tenancy.databases.create(org)
+        return True
+
+    if not tenancy.control.write(unit):
+        raise ServiceError("conflict", f"The organization {org!r} already exists.")
+    tenancy.keyring.reload()
+
+
+def check_slug(org: str) -> None:
+    """Raise ServiceError (422) unless `org` is valid as the slug of an organization."""
+    if not keys.SLUG.fullmatch(org):
+        raise invalid_field(
+            "json", "name", f"{org!r} is not a name such as home-lab: a-z, 0-9 and -, 1 to 63 characters."
+        )
+
+
+def delete_organization(tenancy: Tenancy, org: str) -> None:
+    """Delete an organization with its keys and its file. Raises ServiceError (404).
+
+    The file goes first, inside the transaction: another organization of that slug never finds it. Raises OSError, and
+    deletes nothing, when the file cannot be removed.
+    """
+
+    def unit(db: sqlite3.Connection) -> bool:
+        if not store.delete_organization(db, org):
+            return False
+        tenancy.databases.delete(org)
+        return True
+
+    if not tenancy.control.write(unit):
+        raise no_organization(org)
+    tenancy.keyring.reload()
+
+
+def create_key(
+    tenancy: Tenancy, org: str, label: str, scopes: Iterable[str] = keys.DEFAULT_SCOPES, expires_at: int | None = None
+) -> NewKey:
+    """Create a key for `org`; it never expires when `expires_at` is None.
+
+    Raises ServiceError: 404 for an unknown organization; 422 for a label that is not 1 to 200 characters, for no scope
+    or an unknown one, and for an expiry that is not in the future.
+    """
+    now_ms, chosen = tenancy.clock(), tuple(dict.fromkeys(scopes))
+    if not 1 <= len(label) <= LONGEST_LABEL:
+        raise invalid_field("json", "label", f"Length must be between 1 and {LONGEST_LABEL}.")
+    if not chosen:
+        raise invalid_field("json", "scopes", "Choose at least one scope.")
+    if unknown := [scope for scope in chosen if scope not in keys.SCOPES]:
+        raise invalid_field(
+            "json", "scopes", f"Unknown scope {unknown[0]!r}.", hint=f"Scopes: {', '.join(keys.SCOPES)}."
+        )
+    if expires_at is not None and expires_at <= now_ms:
+        raise invalid_field("json", "expires_at", "Must be in the future.")
+    added = tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms))
+    if added is None:
+        raise no_organization(org)
+    tenancy.keyring.reload()
+    return NewKey(added[0], added[1], label, chosen, now_ms, expires_at)
+
+
+def revoke_key(tenancy: Tenancy, org: str | None, key_id: int) -> None:
+    """Revoke a key (of `org`, or of any organization when None); this process refuses it at once.
+
+    Raises ServiceError (404) when there is no valid key with that id.
+    """
+    now_ms = tenancy.clock()
+    if not tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms)):
+        raise ServiceError("key_not_found", f"There is no valid key with id {key_id}.")
+    tenancy.keyring.reload()
+
+
+def create_sign_in_link(tenancy: Tenancy, org: str) -> str:
+    """A token with which a person can sign in once, within SIGN_IN_LINK_MS, as an admin of `org`.
+
+    Raises ServiceError (404).
+    """
+    token, now_ms = secrets.token_urlsafe(24), tenancy.clock()
+
+    def unit(db: sqlite3.Connection) -> None:
+        if store.organization_id(db, org) is None:
+            raise no_organization(org)
+        store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
+
+    tenancy.control.write(unit)
+    return token
+
+
+def use_sign_in_link(tenancy: Tenancy, token: str) -> str:
+    """The organization that `token` signs in to; the token is used up. Raises ServiceError (401)."""
+    now_ms = tenancy.clock()
+    org = tenancy.control.write(lambda db: store.take_sign_in_link(db, token, now_ms))
+    if org is None:
+        raise ServiceError(
+            "unauthorized",
+            "This sign-in link has expired or was already used.",
+            hint="Create a new one: obs sign-in ORG",
+        )
+    return org
+
+
+def no_organization(org: str) -> ServiceError:
+    """The 404 for an organization that does not exist."""
+    return ServiceError(
+        "organization_not_found", f"There is no organization {org!r}.", hint="List them with: obs org list"
+    )
