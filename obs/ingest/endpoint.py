@@ -60,7 +60,7 @@ def wrap(intake: Intake, flask: Wsgi) -> Wsgi:
         except ServiceError as error:
             return _refuse(start_response, error)
         except Exception as error:  # noqa: BLE001 - it goes to the log, and the client is told its id
-            return _refuse(start_response, errors.from_fault(error, environ["REQUEST_METHOD"], path))
+            return _refuse(start_response, errors.internal_error(error, environ["REQUEST_METHOD"], path))
         return _respond(start_response, 200, answer, ANSWER_HEADERS)
 
     return lane
@@ -77,7 +77,7 @@ def _decoded(wsgi_text: str) -> str:
 
 def _refuse(start_response: Any, error: ServiceError) -> Iterable[bytes]:
     headers = {**ANSWER_HEADERS, **error.headers}
-    return _respond(start_response, error.status, errors.as_json(error).encode(), headers)
+    return _respond(start_response, error.status, errors.json_body(error).encode(), headers)
 
 
 def _respond(start_response: Any, status: int, body: bytes, headers: dict[str, str]) -> Iterable[bytes]:

@@ -156,7 +156,7 @@ def test_a_cursor_of_another_list_is_refused(client: KeyClient, by_path: Sender,
     answer = client.get(path, query_string={"cursor": cursor})
     assert answer.status_code == 422
     assert answer.json is not None
-    assert answer.json["errors"] == {"query": {"cursor": ["Not a cursor of this list."]}}
+    assert answer.json["errors"] == {"query": {"cursor": ["Not a valid cursor for this list."]}}
 
 
 @pytest.mark.parametrize(
