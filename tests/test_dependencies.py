@@ -67,3 +67,10 @@ def test_the_bill_of_materials_lists_what_the_service_needs_to_run() -> None:
     assert listed == {(name, version) for name in _needed_to_run() for version in versions[name]}, (
         "SECURITY.md says how the bill is made"
     )
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    bill = json.loads((ROOT / "docs" / "sbom.cdx.json").read_text())
+    newest = re.search(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert newest[1] == bill["metadata"]["component"]["version"] == PROJECT["version"]
