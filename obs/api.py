@@ -84,16 +84,16 @@ class ErrorSchema(ma.Schema):
 
 
 class _Api(SmorestApi):  # type: ignore[misc]
-    """flask-smorest's Api without its error handler."""
+    """flask-smorest's Api, with this service's errors."""
 
     ERROR_SCHEMA = ErrorSchema
 
     def _register_error_handlers(self) -> None:
-        """Do nothing: `obs.errors` registers the error handlers."""
+        """Errors are answered by `obs.errors`."""
 
 
 def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
-    """Register the routes of the areas, and the OpenAPI document built from them at /api/openapi.json."""
+    """Register the areas' routes, and the OpenAPI document at /api/openapi.json that is made from them."""
     app.config.update(
         API_TITLE="obs",
         API_VERSION=version("obs"),
@@ -113,7 +113,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     documented.register_field(Time, "string", "date-time")
     for converter in app.url_map.converters.values():
         if hasattr(converter, "openapi"):
-            documented.register_converter(converter, lambda instance: instance.openapi)
+            documented.register_converter(converter, lambda held: held.openapi)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
     for name, schema in documented.spec.components.schemas.items():

@@ -33,7 +33,10 @@ def main(context: click.Context, instance: Path | None) -> None:
 )
 @tenancy_cli.instance_option
 def serve(folder: Path, host: str | None, port: int | None, threads: int | None) -> None:
-    """Run the server until SIGINT or SIGTERM; the first start creates the instance."""
+    """Run the server until SIGINT or SIGTERM.
+
+    Creates the instance if it is missing.
+    """
     options = {"HOST": host, "PORT": port, "THREADS": threads}
     overrides = {name: value for name, value in options.items() if value is not None}
     try:

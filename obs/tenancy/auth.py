@@ -68,7 +68,7 @@ def requires(scope: str) -> Callable[[View], View]:
             g.caller = authenticate(services().tenancy, request.environ, scope)
             return view(*args, **kwargs)
 
-        # The same as flask-smorest's Blueprint.doc. The documentation page shows x-scope with each operation.
+        # What flask-smorest's Blueprint.doc would note; the scope is shown in the description of the operation.
         checked._apidoc = {  # type: ignore[attr-defined]
             **getattr(view, "_apidoc", {}),
             "manual_doc": {

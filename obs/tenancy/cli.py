@@ -50,14 +50,20 @@ def opened(folder: Path) -> Iterator[Tenancy]:
 
 @click.group()
 def org() -> None:
-    """Manage organizations. Each has its own file and its own keys."""
+    """Manage organizations.
+
+    Each organization has its own keys and its own data.
+    """
 
 
 @org.command("create")
 @click.argument("name")
 @instance_option
 def create_org(name: str, folder: Path) -> None:
-    """Create the organization NAME (a-z, 0-9 and -, at most 63 characters)."""
+    """Create the organization NAME.
+
+    A name has 1 to 63 of a-z, 0-9 and -, and does not begin with -.
+    """
     with opened(folder) as tenancy:
         service.create_organization(tenancy, name)
     click.echo(f"Created organization {name}. Create a key with: obs key create {name} --label LABEL", err=True)
@@ -66,7 +72,7 @@ def create_org(name: str, folder: Path) -> None:
 @org.command("list")
 @instance_option
 def list_orgs(folder: Path) -> None:
-    """List the organizations, one per line: name, creation time."""
+    """List the organizations: name, creation time."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
         for organization in store.organizations(db):
             click.echo(f"{organization.slug}\t{times.format_ms(organization.created_at)}")
@@ -77,13 +83,13 @@ def list_orgs(folder: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @instance_option
 def delete_org(name: str, yes: bool, folder: Path) -> None:
-    """Delete the organization NAME with its keys and all its data."""
+    """Delete the organization NAME with its keys and data."""
     with opened(folder) as tenancy:
         with tenancy.control.read() as db:
             if store.organization_id(db, name) is None:
                 raise service.no_organization(name)
         if not yes:
-            click.confirm(f"Delete organization {name} with its keys and all its data?", abort=True, err=True)
+            click.confirm(f"Delete organization {name} with its keys and data?", abort=True, err=True)
         service.delete_organization(tenancy, name)
     click.echo(f"Deleted organization {name}.", err=True)
 
@@ -106,7 +112,10 @@ def key() -> None:
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 @instance_option
 def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | None, folder: Path) -> None:
-    """Create a key for ORG and print it. The key is not stored and cannot be shown again."""
+    """Create a key for ORG and print it.
+
+    The key is not stored and cannot be shown again.
+    """
     with opened(folder) as tenancy:
         try:
             expires_at = None if expires is None else times.parse_time(expires, tenancy.clock())
@@ -121,7 +130,7 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | Non
 @click.argument("org")
 @instance_option
 def list_keys(org: str, folder: Path) -> None:
-    """List the keys of ORG, one per line: id, label, scopes, state, last use."""
+    """List the keys of ORG: id, label, scopes, state, last use."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
         if store.organization_id(db, org) is None:
             raise service.no_organization(org)
@@ -138,7 +147,10 @@ def list_keys(org: str, folder: Path) -> None:
 @click.argument("key_id", type=int)
 @instance_option
 def revoke_key(key_id: int, folder: Path) -> None:
-    """Revoke the key with the id KEY_ID (see: obs key list ORG)."""
+    """Revoke the key with the id KEY_ID.
+
+    "obs key list ORG" shows the ids.
+    """
     with opened(folder) as tenancy:
         service.revoke_key(tenancy, None, key_id)
     click.echo(f"Revoked key {key_id}.", err=True)
@@ -148,7 +160,10 @@ def revoke_key(key_id: int, folder: Path) -> None:
 @click.argument("org")
 @instance_option
 def sign_in(org: str, folder: Path) -> None:
-    """Print a link for signing in to ORG once, within 24 hours."""
+    """Print a link for signing in to ORG.
+
+    The link works once, within 24 hours.
+    """
     with opened(folder) as tenancy:
         token = service.create_sign_in_link(tenancy, org)
         address = instance.base_url(config.load(folder))
