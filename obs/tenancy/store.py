@@ -41,7 +41,7 @@ class Credential:
 def organizations(db: sqlite3.Connection) -> list[Organization]:
     """All organizations by slug."""
     rows = db.execute("SELECT id, slug, created_at FROM organizations ORDER BY slug")
-    return [Organization(*row) for row in rows]
+    return [Organization(row["id"], row["slug"], row["created_at"]) for row in rows]
 
 
 def organization_id(db: sqlite3.Connection, org: str) -> int | None:
@@ -87,7 +87,7 @@ def keys_of(db: sqlite3.Connection, org: str) -> list[Key]:
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE o.slug = ? ORDER BY k.id",
         (org,),
     )
-    return [Key(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+    return [Key(**{**dict(row), "scopes": tuple(row["scopes"].split())}) for row in rows]
 
 
 def revoke_key(db: sqlite3.Connection, org: str | None, key_id: int, now_ms: int) -> bool:
@@ -103,10 +103,13 @@ def revoke_key(db: sqlite3.Connection, org: str | None, key_id: int, now_ms: int
 def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
     """Every key that is not revoked, by its SHA-256."""
     rows = db.execute(
-        "SELECT k.sha256, k.id, o.slug, k.scopes, k.expires_at "
+        "SELECT k.sha256, k.id AS key_id, o.slug AS org, k.scopes, k.expires_at "
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
     )
-    return {row[0]: Credential(row[1], row[2], frozenset(row[3].split()), row[4]) for row in rows}
+    return {
+        row["sha256"]: Credential(row["key_id"], row["org"], frozenset(row["scopes"].split()), row["expires_at"])
+        for row in rows
+    }
 
 
 def credentials_version(db: sqlite3.Connection) -> int:
@@ -137,7 +140,7 @@ def take_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> str | 
     """Use up a one-time token and return its organization; None if the token is unknown, used or expired."""
     row = db.execute(
         "DELETE FROM sign_in_links WHERE sha256 = ? RETURNING expires_at, "
-        "(SELECT slug FROM organizations WHERE organizations.id = organization_id)",
+        "(SELECT slug FROM organizations WHERE organizations.id = organization_id) AS org",
         (keys.digest(token),),
     ).fetchone()
-    return row[1] if row is not None and row[0] > now_ms else None
+    return row["org"] if row is not None and row["expires_at"] > now_ms else None
