@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import Faults
-from served import START_SECONDS, Service, running_service
+
+from tests.crash.faults import Faults
+from tests.crash.served import START_SECONDS, Service, running_service
 
 JOBS = 20
 

@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from diskmodel import Disk, lay_out, read_journal
-from faults import Faults
-from power_loss import World
-from senders import Ledger, Load
-from served import new_service, running_service
+
+from tests.crash.diskmodel import Disk, lay_out, read_journal
+from tests.crash.faults import Faults
+from tests.crash.power_loss import World
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import new_service, running_service
 
 
 def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:

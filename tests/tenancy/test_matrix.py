@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from obs.services import services
@@ -100,8 +101,8 @@ class World:
         assert all(answer.status_code in (200, 201) for answer in made.values())
         self.ids = {name: json.loads(answer.text)["run_id" if name == "run" else "id"] for name, answer in made.items()}
 
-    def call(self, client: KeyClient, method: str, route: Route, prefix: str = "") -> TestResponse:
-        body = {} if route.body is None else {"json": route.body}
+    def call(self, client: FlaskClient, method: str, route: Route, prefix: str = "") -> TestResponse:
+        body: dict[str, Any] = {} if route.body is None else {"json": route.body}
         return client.open(prefix + route.path.format(**self.ids), method=method, **body)
 
     def seen(self) -> list[Any]:

@@ -1,5 +1,7 @@
 """A key changed in one process is known to every other within a second."""
 
+from functools import partial
+
 import pytest
 from flask import Flask
 
@@ -34,7 +36,7 @@ def _revoke_all(tenancy: Tenancy, now_ms: int) -> None:
     with tenancy.control.read() as db:
         found = store.keys_of(db, "acme")
     for key in found:
-        tenancy.control.write(lambda db, key_id=key.id: store.revoke_key(db, "acme", key_id, now_ms))
+        tenancy.control.write(partial(store.revoke_key, org="acme", key_id=key.id, now_ms=now_ms))
 
 
 def test_a_revoked_key_is_refused_within_a_second(
