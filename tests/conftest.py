@@ -19,6 +19,8 @@ from obs.storage.migrate import migrate
 from obs.tenancy import auth, instance, keys, store
 from obs.times import parse_iso
 
+pytest_plugins = ["tests.selection"]
+
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("obs", deadline=None)
 settings.load_profile("obs")

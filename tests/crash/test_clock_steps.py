@@ -11,6 +11,8 @@ import pytest
 from tests.crash.faults import Faults
 from tests.crash.served import START_SECONDS, Service, running_service
 
+pytestmark = [pytest.mark.slow, pytest.mark.compiler]
+
 JOBS = 20
 
 

@@ -15,6 +15,8 @@ from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
 from tests.crash.served import new_service, running_service
 
+pytestmark = [pytest.mark.slow, pytest.mark.compiler]
+
 
 @pytest.mark.parametrize("while_full", ["nothing", "stop", "kill"])
 def test_a_full_disk_is_told_and_damages_nothing(tmp_path: Path, while_full: str) -> None:

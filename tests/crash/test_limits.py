@@ -5,11 +5,15 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.crash.burst import Burst
 from tests.crash.consistency import problems
 from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
 from tests.crash.served import Service, new_service, running_service
+
+pytestmark = pytest.mark.slow
 
 
 def test_300_organizations_with_256_descriptors(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 from tests.crash.faults import Faults
 from tests.crash.served import new_service
 
+pytestmark = pytest.mark.compiler
+
 PING = "/api/v1/heartbeat/backup/ping"
 TROUBLES = ("garbage", "cut", "newer", "missing", "folder", "readonly")
 
