@@ -8,7 +8,7 @@ The plain command, ``pytest`` without a path or a filter, leaves out the tests t
 import os
 import shutil
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def find_compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
-TOOL_BY_MARKER = {
+TOOL_BY_MARKER: dict[str, tuple[Callable[[], str | None], str]] = {
     "browser": (find_chromium, "no Chromium (Debian: apt-get install chromium; or set OBS_TEST_CHROMIUM to its path)"),
     "compiler": (find_compiler, "no C compiler (Debian: apt-get install gcc libc6-dev)"),
     "curl": (partial(shutil.which, "curl"), "no curl (Debian: apt-get install curl)"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.burst import Burst
+from tests.crash.burst import PATIENCE_SECONDS, Burst
 from tests.crash.consistency import problems
 from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
@@ -20,6 +20,7 @@ def test_300_organizations_with_256_descriptors(tmp_path: Path) -> None:
     service = new_service(tmp_path)
     keys = list(service.add_organizations(f"org-{number}" for number in range(300)).values())
     service.descriptors = 256
+    service.environment["OBS_BUSY_SECONDS"] = str(PATIENCE_SECONDS)  # how long a request waits for a descriptor
     service.start()
     try:
         for round_number in range(2):

@@ -1,6 +1,7 @@
 """What comes out of rollups is what the runs say, whatever happens to runs meanwhile."""
 
 import itertools
+import math
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -145,6 +146,12 @@ def _send(client: Any, clock: Clock, beat: Any) -> None:
         f"/api/v1/heartbeat/{path}", query_string={name: value for name, value in said.items() if value is not None}
     )
     assert response.status_code == 200, response.json
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call rolls up everything there is, however slow the machine is."""
+    monkeypatch.setattr(rollups, "_SECONDS", math.inf)
 
 
 @pytest.fixture
