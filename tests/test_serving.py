@@ -117,6 +117,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
+@pytest.mark.curl
 def test_the_first_start_prints_a_key_a_link_and_a_curl_line_that_work(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     printed = server.printed()

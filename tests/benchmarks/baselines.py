@@ -1,6 +1,6 @@
 """What heartbeats a second are held against: the same view without the write, the same write without HTTP, bare SQLite.
 
-    python tests/benchmarks/baselines.py PORT INSTANCE
+    python -m tests.benchmarks.baselines PORT INSTANCE
 
 serves an instance whose heartbeats are answered at once by Flask's own view, with the key checked and nothing recorded.
 """
@@ -19,7 +19,6 @@ from typing import Any
 from flask import Flask
 from granian import Granian
 from granian.constants import HTTPModes, Interfaces
-from load import Measured
 
 from migrations import tenant
 from obs import create_app
@@ -28,6 +27,7 @@ from obs.heartbeat.store.attributions import NOWHERE
 from obs.heartbeat.store.record import record
 from obs.services import services
 from obs.storage.databases import Databases
+from tests.benchmarks.load import Measured
 
 _ANSWER = b'{"job": "job-1", "event": "ping", "run_id": 1, "run_status": "success", "time": "2026-06-21T10:00:00.000Z"}'
 _THREADS = 64

@@ -1,6 +1,6 @@
 """Durable heartbeats a second over HTTP, as ratios to what was measured in the same run.
 
-    python tests/benchmarks/heartbeats.py [--seconds 5] [--rounds 3] [--cases all] [--runs 5000000]
+    python -m tests.benchmarks.heartbeats [--seconds 5] [--rounds 3] [--cases all] [--runs 5000000]
 
 Needs wrk (Debian: apt-get install wrk) and its two cores for itself. The service is started as users start it, with
 ``synchronous = FULL``. Each figure is the median of the rounds, which take the cases in turn. Held against: Flask's
@@ -27,13 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
-import baselines
-from load import Case, Measured, run
-from served import Service, new_service
-
 from obs import config
 from obs.tenancy import instance, service, store
+from tests.benchmarks import baselines
+from tests.benchmarks.load import Case, Measured, run
+from tests.crash.served import Service, new_service
 
 PING = Case()
 CASES = [
@@ -135,7 +133,7 @@ def querying(service: Service, query: str) -> Iterator[list[float]]:
 @contextmanager
 def view_alone(prepared: Service) -> Iterator[None]:
     """A service on the instance of `prepared` that answers heartbeats at once."""
-    command = [sys.executable, baselines.__file__, str(prepared.port), str(prepared.instance)]
+    command = [sys.executable, "-m", baselines.__name__, str(prepared.port), str(prepared.instance)]
     with prepared.log.open("ab") as log:
         prepared.process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
@@ -148,7 +146,7 @@ def view_alone(prepared: Service) -> Iterator[None]:
 
 def show(measured: dict[str, list[Measured]]) -> None:
     medians = {
-        name: Measured(*(statistics.median(values) for values in zip(*rounds, strict=True)))  # type: ignore[arg-type]
+        name: Measured(*(statistics.median(values) for values in zip(*rounds, strict=True)))
         for name, rounds in measured.items()
     }
     print(f"{'':48}{'per s':>8}{'x view':>8}{'x write':>9}{'p50 ms':>8}{'p99':>8}{'p99.9':>8}{'errors':>8}")

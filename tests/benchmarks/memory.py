@@ -1,20 +1,18 @@
 """The memory of the service over many heartbeats: it has to stay flat.
 
-    python tests/benchmarks/memory.py [--heartbeats 10000000] [--jobs 100]
+    python -m tests.benchmarks.memory [--heartbeats 10000000] [--jobs 100]
 
 Needs wrk. Prints the resident memory of the process that takes heartbeats and that of the others (the one that watches
 it, those that run queries), with the size of the file, each time another fiftieth is done.
 """
 
 import argparse
-import sys
 import tempfile
 from collections import deque
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))
-from load import Case, run
-from served import Service, running_service
+from tests.benchmarks.load import Case, run
+from tests.crash.served import Service, running_service
 
 SECONDS = 10
 

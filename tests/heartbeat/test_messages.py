@@ -76,7 +76,7 @@ def test_every_character_comes_back_as_it_went_in(client: KeyClient, send: Sende
     else:
         send("log", message=text)
     assert _stored(rows)[-1] == text
-    timeline = client.get(f"/api/v1/runs/{started}").json["timeline"]  # type: ignore[index]
+    timeline = client.get(f"/api/v1/runs/{started}").json["timeline"]
     assert timeline[-1]["message"] == text
 
 

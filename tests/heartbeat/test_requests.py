@@ -53,7 +53,8 @@ def test_an_unknown_field_is_refused(send: Sender, rows: Rows, kind: str) -> Non
 @pytest.mark.parametrize("kind", ["start", "log", "ping"])
 @pytest.mark.parametrize("field", ["status", "exit_code", "duration_ms"])
 def test_only_an_end_has_an_outcome(send: Sender, kind: str, field: str) -> None:
-    assert send(kind, message="m", **{field: "ok" if field == "status" else 1}).status_code == 422
+    outcome: dict[str, Any] = {field: "ok" if field == "status" else 1}
+    assert send(kind, message="m", **outcome).status_code == 422
 
 
 def test_a_parameter_given_twice_is_refused(client: KeyClient) -> None:

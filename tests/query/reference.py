@@ -112,6 +112,11 @@ def mark(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=<!-- {name} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 
 
+def _escaped(text: str) -> str:
+    """`text` as a replacement in which no backslash has a meaning."""
+    return text.replace("\\", r"\\")
+
+
 def statements() -> list[str]:
     """Every statement of the page: what stands in blocks marked as ``sql``, one in each."""
     return [block.strip() for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)]
@@ -120,5 +125,5 @@ def statements() -> list[str]:
 if __name__ == "__main__":
     page = PAGE.read_text()
     for part, text in parts().items():
-        page = mark(part).sub(lambda _, text=text: text, page, count=1)
+        page = mark(part).sub(_escaped(text), page, count=1)
     PAGE.write_text(page)

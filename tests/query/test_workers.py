@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from werkzeug.test import TestResponse
 
 from obs import SOURCES
 from obs.errors import ServiceError
@@ -19,7 +18,7 @@ from obs.query.execution.limits import Limits
 from obs.query.execution.workers import Workers
 from obs.services import services
 from obs.times import DAY_MS
-from tests.conftest import KeyClient
+from tests.conftest import ApiResponse, KeyClient
 
 
 @pytest.fixture
@@ -27,10 +26,10 @@ def client(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient])
     """A client of an application that runs queries in two processes."""
     app = make_app(QUERY_WORKERS=2)
     yield new_client(app=app)
-    services(app).queries.workers.close()
+    services(app).queries.close()
 
 
-def ask(client: KeyClient, query: str) -> TestResponse:
+def ask(client: KeyClient, query: str) -> ApiResponse:
     return client.post("/api/v1/dsl", json={"query": query})
 
 
@@ -81,7 +80,9 @@ def test_a_process_that_ends_takes_only_its_query_along(client: KeyClient) -> No
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         lost = pool.submit(ask, client, "SHOW SOURCES")
-        while not services(client.application).queries.workers.running():
+        workers = services(client.application).queries.workers
+        assert workers is not None
+        while not workers.running():
             assert not lost.done()
         os.kill(worker, signal.SIGKILL)
         assert lost.result().json["error"] == "internal_error"
@@ -103,7 +104,7 @@ def test_processes_end_with_the_service(make_app: Callable[..., Flask], new_clie
     app = make_app(QUERY_WORKERS=2)
     assert ask(new_client(app=app), "SHOW SOURCES").status_code == 200
     assert children() - before
-    services(app).queries.workers.close()
+    services(app).queries.close()
     assert children() == before
 
 

@@ -5,13 +5,14 @@ import json
 import re
 import socket
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.strangers import hostile
 from tests.strangers.hostile import answer, connect, head, messages, ping, statuses
-from tests.test_serving import Server, select_nothing
+from tests.test_serving import PATIENCE_SECONDS, Server, select_nothing
 
 THREADS = 8
 IDLE = 2_500  # more than the kernel's backlog holds
@@ -44,7 +45,9 @@ def test_others_are_answered_while_bodies_do_not_come(server: Server) -> None:
         refused = server.ask("POST", hostile.LOG, b"hello", {"X-API-Key": server.key()})
         assert (refused.status, refused.json()["error"]) == (503, "too_many_bodies")
         assert refused.headers["retry-after"] == "1"
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while server.ask("POST", hostile.LOG, b"hello", {"X-API-Key": server.key()}).status == 503:
+        assert time.monotonic() < deadline, "the threads that waited for bodies were never freed"
         select_nothing()
     assert ping(server) == 200
 

@@ -17,7 +17,7 @@ NewClient = Callable[..., KeyClient]
 def test_the_ingest_address_and_the_plain_path_both_work(client: KeyClient) -> None:
     for path in (f"/in/acme{PING}", PING):
         assert client.post(path).status_code == 200
-    assert client.get("/in/acme/api/v1/jobs/backup").json["run_count"] == 2  # type: ignore[index]
+    assert client.get("/in/acme/api/v1/jobs/backup").json["run_count"] == 2
 
 
 @pytest.mark.parametrize("org", ["globex", "nobody", "ACME"])
@@ -60,7 +60,7 @@ def by_host(make_app: Callable[..., Flask], new_client: NewClient) -> KeyClient:
 def test_the_host_name_selects_the_organization(by_host: KeyClient, host: str, status: int) -> None:
     answer = by_host.post(PING, headers={"Host": host})
     assert answer.status_code == status
-    assert (by_host.get("/api/v1/jobs").json["jobs"] != []) == (status == 200)  # type: ignore[index]
+    assert (by_host.get("/api/v1/jobs").json["jobs"] != []) == (status == 200)
 
 
 def test_with_a_host_template_the_path_form_does_not_exist(by_host: KeyClient) -> None:

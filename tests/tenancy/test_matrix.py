@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from obs.services import services
@@ -102,8 +103,8 @@ class World:
             name: json.loads(answer.text)["run_id" if name == "run" else "id"] for name, answer in created.items()
         }
 
-    def call(self, client: KeyClient, method: str, route: Route, prefix: str = "") -> TestResponse:
-        body = {} if route.body is None else {"json": route.body}
+    def call(self, client: FlaskClient, method: str, route: Route, prefix: str = "") -> TestResponse:
+        body: dict[str, Any] = {} if route.body is None else {"json": route.body}
         return client.open(prefix + route.path.format(**self.ids), method=method, **body)
 
     def visible(self) -> list[Any]:

@@ -83,7 +83,7 @@ def test_a_query_of_a_recreated_organization_does_not_read_the_old_file(
     statement = {"query": "SELECT job FROM runs LAST 1h"}
     client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
     try:
-        before = _client(app, client.key)
+        before = _client(app, str(client.key))
         assert [before.post("/api/v1/dsl", json=statement).json["rows"] for _ in range(2)] == [[["backup"]]] * 2
         obs("org", "delete", "acme", "--yes")
         obs("org", "create", "acme")
@@ -92,7 +92,7 @@ def test_a_query_of_a_recreated_organization_does_not_read_the_old_file(
         again.post("/api/v1/heartbeat/new/end?duration_ms=1500")
         assert again.post("/api/v1/dsl", json=statement).json["rows"] == [["new"]]
     finally:
-        services(app).queries.workers.close()
+        services(app).queries.close()
 
 
 def test_a_file_opened_between_deleting_and_recreating_is_closed(
