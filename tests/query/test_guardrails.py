@@ -1,5 +1,6 @@
-"""Queries that ask for too much are stopped, and told what would work."""
+"""Queries that exceed a limit are stopped, and the error names what would work."""
 
+import os
 import re
 import sqlite3
 from collections.abc import Callable
@@ -11,19 +12,18 @@ from flask import Flask
 from obs.heartbeat.source import SOURCES
 from obs.query.execution.limits import Limits
 from obs.query.execution.session import Sessions
-from obs.query.execution.watchdog import counts_bytes
 from obs.query.execution.window import resolve
 from obs.query.language.plan import Plan
 from obs.query.language.statements import Language
-from obs.query.sql.compile import compile_plan
-from obs.query.sql.compile_rows import Compiled
-from obs.query.sql.reading import Reading
+from obs.query.sql.scan import Scan
+from obs.query.sql.select import SqlStatement, select
 from obs.services import services
 from obs.tenancy import auth
 
 Ask = Callable[..., dict[str, Any]]
 
 _HOUR_MS = 3_600_000
+COUNTS_BYTES = os.access("/proc/thread-self/io", os.R_OK)
 
 
 def _breach(answer: dict[str, Any], limit: str) -> dict[str, Any]:
@@ -98,16 +98,16 @@ def test_a_query_past_its_time_is_stopped(app: Flask, client: Any) -> None:
     tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(max_rows=10, max_bytes_scanned=1 << 30, max_seconds=0, max_length=100, rate_per_minute=1)
     tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 1_000))
-    endless = Compiled("SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0", {})
+    sql = "SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0"
     with (
         Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
         pytest.raises(Exception, match="was stopped after") as caught,
     ):
-        session.fetch(endless)
+        session.fetch(SqlStatement(sql, {}))
     assert caught.value.body()["limit"] == "max_seconds"  # type: ignore[attr-defined]
 
 
-@pytest.mark.skipif(not counts_bytes(), reason="this system does not tell what a thread reads")
+@pytest.mark.skipif(not COUNTS_BYTES, reason="this system does not count the bytes that a thread reads")
 def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_MAX_BYTES_SCANNED=500_000)
     client = new_client("acme", app=app)
@@ -120,7 +120,7 @@ def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], 
     assert response.status_code == 422
 
 
-@pytest.mark.skipif(not counts_bytes(), reason="this system does not tell what a thread reads")
+@pytest.mark.skipif(not COUNTS_BYTES, reason="this system does not count the bytes that a thread reads")
 def test_the_window_that_the_hint_names_works(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_MAX_BYTES_SCANNED=1_000_000)
     client = new_client("acme", app=app)
@@ -200,7 +200,7 @@ def test_a_session_can_do_nothing_but_read_its_tables(app: Flask, client: Any, s
         Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
         pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
     ):
-        session.fetch(Compiled(sql, {}))
+        session.fetch(SqlStatement(sql, {}))
 
 
 def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: Ask) -> None:
@@ -220,7 +220,7 @@ def _plan(app: Flask, statement: str) -> list[str]:
     plan = Language(SOURCES).plan(statement, 1_000)
     assert isinstance(plan, Plan)
     window = resolve(plan.window, tenancy.clock())
-    compiled = compile_plan(plan, Reading(window, tenancy.clock(), 1, 1, plan.interval_ms, (0,)))
+    query = select(plan, Scan(window, tenancy.clock(), 1, 1, plan.interval_ms, (0,)))
     with tenancy.databases.read("acme") as db:
-        rows = db.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", compiled.parameters).fetchall()
+        rows = db.execute(f"EXPLAIN QUERY PLAN {query.sql}", query.parameters).fetchall()
     return [re.sub(r" \(.*", "", row[3]) for row in rows if row[3].startswith(("SEARCH", "SCAN"))]
