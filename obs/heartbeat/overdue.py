@@ -16,7 +16,7 @@ LONGEST_RUN_MS = 7 * DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a job. A field is None if nothing is known yet, or if the pin says that it never applies.
+    """What is expected of a job. Times are None if nothing is known yet, or if the pin is "never".
 
     expected_interval_ms  the usual interval between heartbeats, as learned
     next_expected         when the next heartbeat is due

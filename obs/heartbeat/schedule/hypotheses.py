@@ -26,14 +26,14 @@ from obs.heartbeat.schedule.history import usual_interval
 from obs.times import DAY_MS, HOUR_MS
 
 NEGLIGIBLE = 1e-5
-"""A hypothesis whose weight, relative to the best, is below this is dropped."""
+"""A hypothesis is dropped if its weight is below this share of the weight of the best one."""
 
 _NEGLIGIBLE_BITS = 17.0  # 2^-17 is less than NEGLIGIBLE
 _UTC_SHARE = 0.6
 _LATTICE_BITS = 1.0
 _GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
-_RARE_SKIP = 0.1
+_RARE_SHARE = 0.1  # of the runs; more missed slots than before the other runs are not usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _gap(times: Sequence[int]) -> Weighed:
 
 
 def _after_a_jump(zone: str, times: Sequence[int], pattern: Sequence[int]) -> list[tuple[int, int]]:
-    """The indexes of heartbeats right after the zone's clocks went forward, and by how many milliseconds they went.
+    """The indexes of heartbeats right after the zone's clocks went forward, with the milliseconds that were skipped.
 
     Such a heartbeat may be the run of a slot that the clock skipped.
     """
@@ -201,8 +201,8 @@ def _weigh_draft(draft: _Draft, shares: dict[str, float], best: float, found: li
                 continue
             if gate not in known:
                 ranks = [
-                    None if of is None else of * size + place
-                    for of, place in zip(gate.ranks(days), places, strict=True)
+                    None if rank is None else rank * size + place
+                    for rank, place in zip(gate.ranks(days), places, strict=True)
                 ]
                 known[gate] = account(ranks, residuals, bits, allowance)
             seen = known[gate]
@@ -221,7 +221,7 @@ def usual_skip(seen: Account) -> int:
     if not seen.misses_often:
         return 0
     recent = sorted(seen.skips[-RECENT:])
-    return recent[min(len(recent) - 1, int((1 - _RARE_SKIP) * len(recent)))]
+    return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))]
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:

@@ -60,22 +60,14 @@ def describe(fit: Fit) -> Description:
     summary = schedule_words(hypothesis, residuals)
     if hypothesis.lattice is not None:
         summary += f", {zone}"
-    match = f"{'all' if fit.fitted == fit.seen else fit.fitted} match"
     expected = _expected(fit, fit.expected_at, fit.overdue_at, zone)
-    if not is_regular(fit):
+    if not _is_regular(fit):
         evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"
         return Description("irregular", "No regular schedule found", evidence, expected, fit.confidence, None, zone)
-    evidence = f"Learned from {'the last ' if fit.seen == MAX_HEARTBEATS else ''}{fit.seen} runs ({match})"
-    return Description(
-        "regular", summary, evidence, expected, fit.confidence, cron_expression(hypothesis, residuals), zone
-    )
-
-
-def is_regular(fit: Fit) -> bool:
-    """Whether most runs match, and the grace period is at most twice the usual interval."""
-    if fit.grace_ms is None or not fit.interval_ms:
-        return False
-    return fit.fitted >= _REGULAR_SHARE * fit.seen and fit.grace_ms <= _REGULAR_GRACE * fit.interval_ms
+    runs = f"the last {fit.seen} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.seen} runs"
+    evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.seen else fit.fitted} match)"
+    cron = cron_expression(hypothesis, residuals)
+    return Description("regular", summary, evidence, expected, fit.confidence, cron, zone)
 
 
 def duration_words(length_ms: int) -> str:
@@ -101,11 +93,17 @@ def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | N
         return None
     slots = _nominal_slots(hypothesis, residuals)
     if lattice.period_ms == DAY_MS:
-        minutes = {slot % 60 for slot in slots}
-        return (
-            f"{minutes.pop()} {_cron_numbers([slot // 60 for slot in slots], 24)} {days}" if len(minutes) == 1 else None
-        )
+        if len({slot % 60 for slot in slots}) > 1:
+            return None
+        return f"{slots[0] % 60} {_cron_numbers([slot // 60 for slot in slots], 24)} {days}"
     return f"{_cron_numbers(slots, 60)} {_cron_numbers(lattice.open, 24)} {days}"
+
+
+def _is_regular(fit: Fit) -> bool:
+    """Whether most runs match, and the grace period is at most twice the usual interval."""
+    if fit.grace_ms is None or not fit.interval_ms:
+        return False
+    return fit.fitted >= _REGULAR_SHARE * fit.seen and fit.grace_ms <= _REGULAR_GRACE * fit.interval_ms
 
 
 def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
