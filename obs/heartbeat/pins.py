@@ -150,10 +150,10 @@ def _check_expression(expression: str) -> None:
         parts = expression.split()
         for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):
             if str(error) == f"Bad {field}":
-                raise ValueError(f'Cron expression: invalid {name} "{part}": use {values}.') from error
+                raise ValueError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
         raise ValueError(
-            f'Cron expression: "{expression}" is not valid. It has five fields: minute, hour, day of the month, month '
-            "and day of the week."
+            f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and day of '
+            "the week."
         ) from error
 
 
@@ -163,7 +163,7 @@ def _check_zone(zone: str) -> None:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f'Time zone: "{zone}" is unknown. Use a name such as Europe/Berlin.') from error
+        raise ValueError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.') from error
 
 
 def _check_grace(grace_ms: int) -> None:
