@@ -152,8 +152,8 @@ def _check_expression(expression: str) -> None:
             if str(error) == f"Bad {field}":
                 raise ValueError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
         raise ValueError(
-            f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and day of '
-            "the week."
+            f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and '
+            "day of the week."
         ) from error
 
 
