@@ -18,6 +18,7 @@ from typing import Any
 
 from obs.errors import ServiceError
 
+MOST_BODY_BYTES = 1 << 20
 _DAWDLING_SECONDS = 1  # a body that is there is read in a fraction of a millisecond
 _BURST_SECONDS = 2
 _TURN_SECONDS = 0.25
@@ -26,6 +27,45 @@ _LOOK_SECONDS = 1
 _DESCRIPTORS = "/dev/fd"
 _LAST_DATA_SENT = 44  # offset in Linux' struct tcp_info: milliseconds since we last sent data on the connection
 _log = logging.getLogger(__name__)
+
+
+def content_length(environ: Mapping[str, Any]) -> int:
+    """The length of a request's body in bytes; 0 without a body, and for one that is sent in chunks.
+
+    Raises ServiceError (400) for a Content-Length that is not a whole number.
+    """
+    text = environ.get("CONTENT_LENGTH") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise ServiceError("bad_request", f"Content-Length is not a whole number: {text!r}.")
+    return int(text)
+
+
+def read_body(environ: Mapping[str, Any]) -> bytes:
+    """The whole body of a request, for what is not handled by Flask.
+
+    Raises ServiceError: 413 for more than MOST_BODY_BYTES, 400 for an invalid Content-Length, and what `Bodies.read`
+    raises.
+    """
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        return _read_chunks(environ)
+    length = content_length(environ)
+    if length > MOST_BODY_BYTES:
+        raise _body_too_large(str(length))
+    body: bytes = environ["wsgi.input"].read(length) if length else b""
+    return body
+
+
+def _read_chunks(environ: Mapping[str, Any]) -> bytes:
+    body = bytearray()
+    while piece := environ["wsgi.input"].read(MOST_BODY_BYTES + 1 - len(body)):
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise _body_too_large(f"more than {MOST_BODY_BYTES}")
+    return bytes(body)
+
+
+def _body_too_large(size: str) -> ServiceError:
+    return ServiceError("body_too_large", f"The body has {size} bytes; the limit is {MOST_BODY_BYTES} bytes.")
 
 
 class Bodies:
