@@ -92,22 +92,23 @@ class MessageText:
         if not isinstance(value, str):
             raise InvalidValueError("Not a valid string.")
         encoded = value.encode("utf-8", "replace")
-        self.check_size(len(encoded))
+        if len(encoded) > self.most_bytes:
+            raise self.too_large(len(encoded))
         return value if value.isascii() else encoded.decode()
 
     def from_body(self, body: bytes) -> str:
         """The message in the body of a request. Raises ServiceError (413)."""
-        self.check_size(len(body))
+        if len(body) > self.most_bytes:
+            raise self.too_large(len(body))
         return body.decode("utf-8", "replace")
 
-    def check_size(self, size: int) -> None:
-        """Raise ServiceError (413) for a message of `size` bytes that is too large."""
-        if size > self.most_bytes:
-            raise ServiceError(
-                "log_too_large",
-                f"The message has {size} bytes; the limit is {self.most_bytes} bytes. Nothing was recorded.",
-                hint=f"Send it in several log calls, or send only its end: tail -c {self.most_bytes}.",
-            )
+    def too_large(self, size: int) -> ServiceError:
+        """The 413 for a message of `size` bytes."""
+        return ServiceError(
+            "log_too_large",
+            f"The message has {size} bytes; the limit is {self.most_bytes} bytes. Nothing was recorded.",
+            hint=f"Send it in several log calls, or send only its end: tail -c {self.most_bytes}.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from obs.ingest.fields import (
     read_values,
 )
 from obs.ingest.protocol import SCOPE, JobHeartbeat, Response, Route, Submission
-from obs.server.bodies import MOST_BODY_BYTES, content_length, read_body
+from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
 from obs.times import format_ms
 
@@ -50,20 +50,16 @@ class NativeProtocol:
         self._tenancy = tenancy
         self._retention_ms = retention_ms
         self._by_path = {
-            event: Route(
-                f"heartbeats.{event}_by_path",
-                methods(Kind(number), in_path=True),
-                partial(self._read_path, Kind(number)),
+            KINDS[kind]: Route(
+                f"heartbeats.{KINDS[kind]}_by_path", methods(kind, in_path=True), partial(self._read_path, kind)
             )
-            for number, event in enumerate(KINDS)
+            for kind in Kind
         }
         self._by_body = {
-            event: Route(
-                f"heartbeats.{event}_by_body",
-                methods(Kind(number), in_path=False),
-                partial(self._read_body, Kind(number)),
+            KINDS[kind]: Route(
+                f"heartbeats.{KINDS[kind]}_by_body", methods(kind, in_path=False), partial(self._read_body, kind)
             )
-            for number, event in enumerate(KINDS)
+            for kind in Kind
         }
         self._by_get = {
             event: route._replace(endpoint=f"heartbeats.{event}_by_get") if "GET" in route.methods else route
@@ -95,7 +91,7 @@ class NativeProtocol:
 
     def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
-        body = _message_body(environ)
+        body = read_body(environ, MESSAGE.too_large)
         name = _name_in_path(environ["PATH_INFO"], kind)
         query = environ.get("QUERY_STRING")
         sent = _query_parameters(query) if query else {}
@@ -129,14 +125,6 @@ def methods(kind: Kind, *, in_path: bool) -> tuple[str, ...]:
 def _submission(caller: Caller, name: str, heartbeat: Heartbeat, environ: Mapping[str, Any]) -> Submission:
     sent = JobHeartbeat(name, heartbeat, read_attribution(environ), IDEMPOTENCY_KEY.read(environ))
     return Submission(caller, (sent,))
-
-
-def _message_body(environ: Mapping[str, Any]) -> bytes:
-    """The body of a request in the path form. Raises ServiceError."""
-    length = content_length(environ)
-    if length > MOST_BODY_BYTES:
-        MESSAGE.check_size(length)
-    return read_body(environ)
 
 
 def _name_in_path(path: str, kind: Kind) -> str:
