@@ -126,7 +126,7 @@ def init_app(
     documented.register_field(Time, "string", "date-time")
     for converter in app.url_map.converters.values():
         if hasattr(converter, "openapi"):
-            documented.register_converter(converter, lambda held: held.openapi)
+            documented.register_converter(converter, lambda instance: instance.openapi)
     for add_operations in describe:
         add_operations(documented.spec)
     for blueprint in blueprints:

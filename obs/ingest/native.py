@@ -151,6 +151,6 @@ def _query_parameters(query: str) -> dict[str, str]:
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(query.encode("latin-1").decode("utf-8", "replace"), keep_blank_values=True):
         if name in parameters:
-            raise invalid_field("query", name, "Given more than once.")
+            raise invalid_field("query", name, "Appears more than once.")
         parameters[name] = value
     return parameters

@@ -41,7 +41,7 @@ def test_a_parameter_given_twice_is_refused(client: KeyClient) -> None:
     answer = client.post(f"{BASE}/backup/end?status=ok&status=fail")
     assert answer.status_code == 422
     assert answer.json is not None
-    assert answer.json["errors"] == {"query": {"status": ["Given more than once."]}}
+    assert answer.json["errors"] == {"query": {"status": ["Appears more than once."]}}
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])
