@@ -17,13 +17,13 @@ from obs.heartbeat.routes import changes, jobs
 from obs.heartbeat.service import HeartbeatService
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
 from obs.heartbeat.sweep import Watch
-from obs.ingest import routes as ingest_routes
-from obs.ingest.endpoint import HeartbeatEndpoint
-from obs.ingest.intake import Intake
+from obs.ingest import openapi as heartbeat_operations
+from obs.ingest.endpoint import HeartbeatEndpoint, protocols
 from obs.query import cli as query_cli
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
 from obs.server import compression, middleware, monitoring
+from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
 from obs.tenancy import cli as tenancy_cli
 from obs.tenancy import instance
@@ -48,13 +48,13 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     settings = {**config.load(folder), **remaining}
 
     app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
-    app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=1 << 20)
+    app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
     tenancy = instance.open_instance(folder, settings, clock)
     watch = Watch()
     built = Services(
         tenancy=tenancy,
         heartbeats=HeartbeatService(watch),
-        ingest=HeartbeatEndpoint(Intake(tenancy, watch, int(app.config["RUN_RETENTION_DAYS"]))),
+        ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), watch),
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),
         background=Background(tenancy, watch, app.config, folder),
@@ -63,11 +63,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app.wsgi_app = middleware.wrap(app.wsgi_app, middleware.stack(built))  # type: ignore[assignment,method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
 
-    errors.register(app, dashboard.error_page)
     api.init_app(
         app,
         [
-            ingest_routes.blp,
             jobs.jobs_blp,
             jobs.runs_blp,
             changes.maintenance_blp,
@@ -75,7 +73,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             query_routes.blp,
             tenancy_routes.blp,
         ],
+        describe=[heartbeat_operations.describe],
     )
+    errors.register(app, dashboard.error_page)
     monitoring.init_app(app)
     compression.init_app(app)
     dashboard.init_app(app)

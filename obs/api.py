@@ -3,15 +3,17 @@
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
 import flask
 import marshmallow as ma
+from apispec import APISpec
 from flask import Flask, request
 from flask_smorest import Api as SmorestApi
 from flask_smorest import Blueprint as SmorestBlueprint
+from flask_smorest.spec.plugins import FlaskPlugin
 from webargs.flaskparser import FlaskParser
 
 from obs import times
@@ -84,16 +86,27 @@ class ErrorSchema(ma.Schema):
 
 
 class _Api(SmorestApi):  # type: ignore[misc]
-    """flask-smorest's Api, with this service's errors."""
+    """flask-smorest's Api, with the schema of this service's errors."""
 
     ERROR_SCHEMA = ErrorSchema
 
-    def _register_error_handlers(self) -> None:
-        """Errors are answered by `obs.errors`."""
+
+class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
+    """flask-smorest's plugin for paths, which also accepts paths that are not routes of Flask."""
+
+    def path_helper(self, rule: Any = None, **kwargs: Any) -> str | None:
+        """The path of `rule`; None without a rule, where the caller of `spec.path` names the path."""
+        return None if rule is None else super().path_helper(rule, **kwargs)
 
 
-def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
-    """Register the areas' routes, and the OpenAPI document at /api/openapi.json that is made from them."""
+def init_app(
+    app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Iterable[Callable[[APISpec], None]] = ()
+) -> None:
+    """Register the areas' routes, and the OpenAPI document at /api/openapi.json that is generated from them.
+
+    `describe` adds the operations that are not routes of Flask. Register the handlers of `obs.errors` afterwards:
+    flask-smorest registers its own here.
+    """
     app.config.update(
         API_TITLE="obs",
         API_VERSION=version("obs"),
@@ -109,11 +122,13 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint]) -> None:
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.url_map.merge_slashes = False
-    documented = _Api(app)
+    documented = _Api(app, spec_kwargs={"flask_plugin": _PathPlugin()})
     documented.register_field(Time, "string", "date-time")
     for converter in app.url_map.converters.values():
         if hasattr(converter, "openapi"):
-            documented.register_converter(converter, lambda held: held.openapi)
+            documented.register_converter(converter, lambda instance: instance.openapi)
+    for add_operations in describe:
+        add_operations(documented.spec)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
     for name, schema in documented.spec.components.schemas.items():

@@ -261,6 +261,6 @@ def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs:
         try:
             work(org)
         except ServiceError as error:
-            tenancy.databases.troubles.failed(org, "write", error)
+            tenancy.databases.problems.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; whatever is wrong with one file, the others are served
             _log.exception("organization %s", org)

@@ -12,6 +12,7 @@ from werkzeug.http import HTTP_STATUS_CODES
 from werkzeug.test import TestResponse
 
 from obs.errors import ERROR_CODES
+from obs.heartbeat.runs import KINDS
 from obs.services import services
 from obs.tenancy.auth import Tenancy
 from tests.conftest import Clock, KeyClient
@@ -46,6 +47,10 @@ def _routes(app: Flask) -> Iterator[tuple[str, str]]:
             path = re.sub(r"<(?:[^:<>]*:)?(\w+)>", lambda found: VALUES.get(found[1], "1"), rule.rule)
             for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
                 yield method, path
+    for kind in KINDS:  # handled before Flask
+        yield "POST", f"/api/v1/heartbeat/backup/{kind}"
+        yield "POST", f"/api/v1/heartbeat/{kind}"
+    yield "GET", PING
 
 
 def test_routes_are_found(app: Flask) -> None:

@@ -1,85 +1,92 @@
-"""The short way of the usual heartbeats: they are answered in front of Flask, which costs five times what they do.
+"""The heartbeat endpoint: a WSGI middleware before Flask that handles every request under the heartbeat paths.
 
-What is out of the usual (another method, a body of unknown or large size, a path that is none) goes on to Flask and its
-routes. Both ways meet in `Intake` and in `obs.tenancy.auth`, so that they differ in nothing but speed.
+Routing, a request context and a response object in Flask cost five times as much as a heartbeat itself.
 """
 
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from obs import errors
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
-from obs.heartbeat.runs import KINDS, Kind
-from obs.ingest.intake import ANSWER_HEADERS, SCOPE, Intake
+from obs.heartbeat.store.record import Recorded, record
+from obs.heartbeat.sweep import Watch
+from obs.ingest.native import NativeProtocol
+from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.middleware import Wsgi
-from obs.tenancy.auth import authenticate
+from obs.tenancy.auth import Tenancy
+from obs.times import DAY_MS
 
-_PREFIX = "/api/v1/heartbeat/"
-_KINDS = {kind: Kind(number) for number, kind in enumerate(KINDS)}
-_MOST_BODY_BYTES = 64 * 1024
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
-class HeartbeatEndpoint:
-    """Answers heartbeats in front of Flask."""
+def protocols(tenancy: Tenancy, retention_days: int) -> tuple[HeartbeatProtocol, ...]:
+    """Every heartbeat protocol, in the order in which a path is matched."""
+    return (NativeProtocol(tenancy, retention_days * DAY_MS),)
 
-    def __init__(self, intake: Intake) -> None:
-        self.intake = intake
+
+class HeartbeatEndpoint:
+    """Handles heartbeats of every protocol. A success response means that the heartbeats are on disk."""
+
+    def __init__(self, protocols: Sequence[HeartbeatProtocol], watch: Watch) -> None:
+        """`watch` is notified of each organization that sends heartbeats."""
+        self._protocols = tuple(protocols)
+        self._watch = watch
 
     def answer_heartbeats(self, flask: Wsgi) -> Wsgi:
-        """The WSGI application that answers heartbeats itself and passes the rest on to `flask`."""
-        return wrap(self.intake, flask)
+        """The WSGI application that handles the heartbeat paths and passes every other request to `flask`."""
 
+        def handle(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            method, path = environ["REQUEST_METHOD"].upper(), environ["PATH_INFO"]
+            for protocol in self._protocols:
+                route = protocol.route(method, path)
+                if route is not None:
+                    break
+            else:
+                return flask(environ, start_response)
+            environ[ENDPOINT] = route.endpoint
+            status, headers, body = self._respond(protocol, route, method, environ)
+            start_response(_STATUS_LINES[status], [*headers.items(), ("Content-Length", str(len(body)))])
+            return [b"" if method == "HEAD" else body]
 
-def wrap(intake: Intake, flask: Wsgi) -> Wsgi:
-    """The WSGI application that answers the usual heartbeats itself and hands the rest on to `flask`."""
+        return handle
 
-    def lane(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        path: str = environ["PATH_INFO"]
-        if not path.startswith(_PREFIX):
-            return flask(environ, start_response)
-        wsgi_name, slash, event = path[len(_PREFIX) :].rpartition("/")
-        kind = _KINDS.get(event)
-        size = environ.get("CONTENT_LENGTH") or "0"
-        if (
-            kind is None
-            or not _is_taken(environ["REQUEST_METHOD"], kind, in_path=bool(slash))
-            or "HTTP_TRANSFER_ENCODING" in environ
-            or not (size.isascii() and size.isdigit() and int(size) <= _MOST_BODY_BYTES)
-        ):
-            return flask(environ, start_response)
-        form = "get" if environ["REQUEST_METHOD"] == "GET" else "path" if slash else "body"
-        environ[ENDPOINT] = f"heartbeats.{event}_by_{form}"
+    def _respond(self, protocol: HeartbeatProtocol, route: Route, method: str, environ: Mapping[str, Any]) -> Response:
         try:
-            sender = authenticate(intake.tenancy, environ, SCOPE)
-            body = environ["wsgi.input"].read(int(size)) if size != "0" else b""
-            name = _decoded(wsgi_name) if slash else None
-            answer = intake.take(sender, environ, body, kind, name)
+            if route.methods and method not in route.methods:
+                return _other_method(route, method, environ["PATH_INFO"])
+            submission = route.read(environ)
+            return protocol.respond(submission, self._record(submission))
         except ServiceError as error:
-            return _refuse(start_response, error)
-        except Exception as error:  # noqa: BLE001 - it goes to the log, and the client is told its id
-            return _refuse(start_response, errors.internal_error(error, environ["REQUEST_METHOD"], path))
-        return _respond(start_response, 200, answer, ANSWER_HEADERS)
+            return protocol.refuse(error)
+        except Exception as error:  # noqa: BLE001 - logged; the client receives the request id
+            return protocol.refuse(errors.internal_error(error, method, environ["PATH_INFO"]))
 
-    return lane
-
-
-def _is_taken(method: str, kind: Kind, *, in_path: bool) -> bool:
-    return method == "POST" or (method == "GET" and kind is Kind.PING and in_path)
-
-
-def _decoded(wsgi_text: str) -> str:
-    """A WSGI string, which holds bytes as Latin-1, as the UTF-8 that a client means."""
-    return wsgi_text if wsgi_text.isascii() else wsgi_text.encode("latin-1").decode("utf-8", "replace")
+    def _record(self, submission: Submission) -> Sequence[Recorded]:
+        """Record the heartbeats; they are on disk when this returns. Raises ServiceError (503)."""
+        caller, heartbeats = submission
+        if not heartbeats:
+            return ()
+        recorded = caller.write(partial(_record_all, heartbeats=heartbeats, now_ms=caller.now_ms))
+        self._watch.note(caller.org)
+        return recorded
 
 
-def _refuse(start_response: Any, error: ServiceError) -> Iterable[bytes]:
-    headers = {**ANSWER_HEADERS, **error.headers}
-    return _respond(start_response, error.status, errors.json_body(error).encode(), headers)
+def _record_all(db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], now_ms: int) -> list[Recorded]:
+    return [record(db, sent.job, sent.heartbeat, sent.attribution, sent.idempotency_key, now_ms) for sent in heartbeats]
 
 
-def _respond(start_response: Any, status: int, body: bytes, headers: dict[str, str]) -> Iterable[bytes]:
-    start_response(_STATUS_LINES[status], [*headers.items(), ("Content-Length", str(len(body)))])
-    return [body]
+def _other_method(route: Route, method: str, path: str) -> Response:
+    """The response to OPTIONS. Raises ServiceError (405) for every other method."""
+    allowed = ", ".join(sorted((*route.methods, "OPTIONS")))
+    if method == "OPTIONS":
+        return Response(200, {"Allow": allowed, "Cache-Control": "no-store"}, b"")
+    raise ServiceError(
+        "method_not_allowed",
+        f"{path.encode('latin-1').decode('utf-8', 'replace')} does not support {method}.",
+        hint=f"Supported methods: {allowed}.",
+        headers={"Allow": allowed},
+    )

@@ -1,8 +1,9 @@
-"""Bodies that come slowly or not at all: few threads wait for them, and none for long.
+"""Request bodies: read within limits of size and time, so that slow clients do not occupy all threads.
 
-granian hands a request on when its headers are there and reads the body in the thread of the request, without an end:
-as many half-sent bodies as there are threads would stop the service. And where a body breaks off, granian gives what
-has come as if it were all. This stands between granian and the application.
+granian starts a request when its headers have arrived, and reads the body in the thread of the request without a time
+limit: as many half-sent bodies as there are threads would stop the service. When a connection ends in the middle of a
+body, granian returns what has arrived as if it were complete. `Bodies` stands between granian and the application and
+prevents both.
 """
 
 import logging
@@ -18,29 +19,66 @@ from typing import Any
 
 from obs.errors import ServiceError
 
-_DAWDLING_SECONDS = 1  # a body that is there is read in a fraction of a millisecond
+MOST_BODY_BYTES = 1 << 20
+"""The largest body that is accepted."""
+
+_SLOW_SECONDS = 1  # a body that has arrived is read in a fraction of a millisecond
 _BURST_SECONDS = 2
-_TURN_SECONDS = 0.25
+_QUEUE_SECONDS = 0.25
 _PAGE_READERS = 8
-_LOOK_SECONDS = 1
+_WATCH_SECONDS = 1
 _DESCRIPTORS = "/dev/fd"
 _LAST_DATA_SENT = 44  # offset in Linux' struct tcp_info: milliseconds since we last sent data on the connection
 _log = logging.getLogger(__name__)
 
 
-class Bodies:
-    """A WSGI application around `app` that lets bodies be waited for by at most half of `threads`.
+def body_too_large(size: int | str) -> ServiceError:
+    """The 413 for a body of `size` bytes."""
+    return ServiceError("body_too_large", f"The body has {size} bytes; the limit is {MOST_BODY_BYTES} bytes.")
 
-    The pages, whose sign-in form anybody may send, have a few turns of their own: strangers cannot take those of the
-    API, which reads no body before it has checked the key.
+
+def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceError] = body_too_large) -> bytes:
+    """The whole body of a request, for what is not handled by Flask.
+
+    Raises ServiceError: `too_large` when Content-Length is more than MOST_BODY_BYTES (the body is not read), 413 when
+    a body sent in chunks is, 400 for an invalid Content-Length, and what `Bodies.read` raises.
+    """
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        return _read_chunks(environ)
+    text = environ.get("CONTENT_LENGTH")
+    if not text or text == "0":
+        return b""
+    if not (text.isascii() and text.isdigit()):
+        raise ServiceError("bad_request", f"Content-Length is not a whole number: {text!r}.")
+    length = int(text)
+    if length > MOST_BODY_BYTES:
+        raise too_large(length)
+    body: bytes = environ["wsgi.input"].read(length)
+    return body
+
+
+def _read_chunks(environ: Mapping[str, Any]) -> bytes:
+    body = bytearray()
+    while piece := environ["wsgi.input"].read(MOST_BODY_BYTES + 1 - len(body)):
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise body_too_large(f"more than {MOST_BODY_BYTES}")
+    return bytes(body)
+
+
+class Bodies:
+    """A WSGI application around `app` in which at most half of `threads` read bodies at the same time.
+
+    Requests to pages have a few readers of their own. Anybody can post the sign-in form, and must not be able to take
+    the readers of the API, which reads no body before it has checked the key.
     """
 
     def __init__(self, app: Callable[..., Iterable[bytes]], threads: int, patience_seconds: float) -> None:
-        """`patience_seconds` is how long a body may take, from the first byte that is waited for to the last."""
+        """A body may take `patience_seconds`, from the start of the first read to its last byte."""
         self._app = app
         self._patience_seconds = patience_seconds
-        self._api_turns = threading.BoundedSemaphore(max(1, threads // 2))
-        self._page_turns = threading.BoundedSemaphore(max(1, min(_PAGE_READERS, threads // 4)))
+        self._api_readers = threading.BoundedSemaphore(max(1, threads // 2))
+        self._page_readers = threading.BoundedSemaphore(max(1, min(_PAGE_READERS, threads // 4)))
         self._queue = threading.BoundedSemaphore(max(1, threads // 4))
         self._waiting: dict[object, tuple[float, str]] = {}
         threading.Thread(target=self._watch, name="slow-bodies", daemon=True).start()
@@ -51,16 +89,16 @@ class Bodies:
         return self._app(environ, start_response)
 
     def read(self, read: Callable[[int], bytes], size: int, environ: Mapping[str, Any], begun: float) -> bytes:
-        """What `read` gives, when it is this thread's turn. Raises ServiceError: 503 without one, 408 after too long.
+        """Call ``read(size)`` as one of the readers; `begun` is the `time.monotonic` of the body's first read.
 
-        `begun` is when the body was first waited for, by `time.monotonic`.
+        Raises ServiceError: 503 when no reader is free, 408 when the body takes too long.
         """
-        turns = self._api_turns if environ["PATH_INFO"].startswith("/api/") else self._page_turns
-        if not self._take(turns):
+        readers = self._api_readers if environ["PATH_INFO"].startswith("/api/") else self._page_readers
+        if not self._acquire(readers):
             raise ServiceError(
                 "too_many_bodies",
-                "Too many requests wait for bodies that do not come. Nothing was recorded.",
-                hint="Send it again in a moment.",
+                "Too many requests are waiting for their bodies to arrive. Nothing was recorded.",
+                hint="Try again in a moment.",
                 headers={"Retry-After": "1"},
             )
         token = object()
@@ -69,42 +107,42 @@ class Bodies:
             data = read(size)
         finally:
             del self._waiting[token]
-            turns.release()
+            readers.release()
         if time.monotonic() - begun >= self._patience_seconds:
             raise ServiceError(
-                "body_timeout", f"The body did not come within {self._patience_seconds:g} s. Nothing was recorded."
+                "body_timeout", f"The body did not arrive within {self._patience_seconds:g} s. Nothing was recorded."
             )
         return data
 
-    def _take(self, turns: threading.BoundedSemaphore) -> bool:
-        """Whether this thread got one of `turns`.
+    def _acquire(self, readers: threading.BoundedSemaphore) -> bool:
+        """Become one of `readers`; False when none is free in time.
 
-        In a burst all may stand in line. When those whose turn it is dawdle, few may, and not for long.
+        In a burst of fast clients, every thread may wait. While clients are slow, only a few threads may, and briefly.
         """
-        if turns.acquire(blocking=False):
+        if readers.acquire(blocking=False):
             return True
-        dawdling_since = time.monotonic() - _DAWDLING_SECONDS
-        if not any(begun <= dawdling_since for begun, _ in list(self._waiting.values())):
-            return turns.acquire(timeout=_BURST_SECONDS)
+        slow_since = time.monotonic() - _SLOW_SECONDS
+        if not any(begun <= slow_since for begun, _ in list(self._waiting.values())):
+            return readers.acquire(timeout=_BURST_SECONDS)
         if not self._queue.acquire(blocking=False):
             return False
         try:
-            return turns.acquire(timeout=_TURN_SECONDS)
+            return readers.acquire(timeout=_QUEUE_SECONDS)
         finally:
             self._queue.release()
 
     def _watch(self) -> None:
         while True:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_WATCH_SECONDS)
             late = time.monotonic() - self._patience_seconds
             peers = {peer for begun, peer in list(self._waiting.values()) if begun <= late}
             if peers:
-                ended = end_silent_connections(peers, self._patience_seconds)
-                _log.warning("ended %d connections of %s: bodies did not come", ended, ", ".join(sorted(peers)))
+                closed = close_silent_connections(peers, self._patience_seconds)
+                _log.warning("closed %d connections from %s: bodies did not arrive", closed, ", ".join(sorted(peers)))
 
 
 class _Body:
-    """The body of one request, in the place of granian's."""
+    """The body of one request; replaces granian's ``wsgi.input``."""
 
     def __init__(self, bodies: Bodies, environ: dict[str, Any]) -> None:
         self._bodies = bodies
@@ -114,7 +152,7 @@ class _Body:
         self._begun: float | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, all for -1. Raises ServiceError as `Bodies.read`, and 400 where the body breaks off."""
+        """At most `size` bytes, all for -1. Raises what `Bodies.read` raises, and 400 for an incomplete body."""
         if self._missing is not None:
             size = self._missing if size < 0 else min(size, self._missing)
         elif size < 0:
@@ -128,23 +166,25 @@ class _Body:
             self._missing -= len(data)
             if len(data) < size:
                 raise ServiceError(
-                    "incomplete_body", f"The body broke off: {self._missing} bytes are missing. Nothing was recorded."
+                    "incomplete_body",
+                    f"The body is incomplete: {self._missing} bytes are missing. Nothing was recorded.",
                 )
         return data
 
 
-def end_silent_connections(peers: Iterable[str], silent_seconds: float) -> int:
-    """Shut down this process's TCP connections from `peers` on which we have sent nothing for so long; how many.
+def close_silent_connections(peers: Iterable[str], silent_seconds: float) -> int:
+    """Close the TCP connections from `peers` on which this process sent nothing for `silent_seconds`; returns how many.
 
-    Those are the ones that keep us waiting, and idle ones, which a server may end at any time: granian does not tell
-    which connection a request came by. Only Linux says when data was last sent; elsewhere this ends none.
+    granian does not say which connection a request belongs to. The connections found this way are those whose bodies do
+    not arrive, and idle ones, which a server may close at any time. Only Linux says when data was last sent; elsewhere
+    no connection is closed.
     """
-    ended, wanted = 0, set(peers)
+    closed, wanted = 0, set(peers)
     for name in os.listdir(_DESCRIPTORS) if sys.platform == "linux" else ():
         try:
             descriptor = os.dup(int(name))
         except OSError:
-            continue  # closed since it was listed
+            continue  # closed since the folder was listed
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             continue
@@ -158,7 +198,7 @@ def end_silent_connections(peers: Iterable[str], silent_seconds: float) -> int:
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
                 if struct.unpack_from("I", info, _LAST_DATA_SENT)[0] >= silent_seconds * 1000:
                     connection.shutdown(socket.SHUT_RD)
-                    ended += 1
+                    closed += 1
             except OSError:
-                continue  # not a connection, or no longer one
-    return ended
+                continue  # not a connection, or already closed
+    return closed

@@ -1,8 +1,8 @@
-"""Compression of large answers, for the blueprints that ask for it: a heartbeat's answer is small and not looked at.
+"""Compression of large responses, for the blueprints that enable it. Responses to heartbeats are never compressed.
 
-Pages are compressed although they hold a token against forged forms and repeat what was searched for: Flask-WTF signs
-the token anew with each second, and a signature that holds for one page only cannot be guessed over many (BREACH).
-Answers to forms, which may show a new key, are left as they are.
+Compressing a page that contains both a secret and text from the request can reveal the secret (the BREACH attack). The
+CSRF token of Flask-WTF is signed again every second, so that there is no constant secret to guess. Responses to forms,
+which may contain a new API key, are not compressed.
 """
 
 from flask import Flask, Response, request
@@ -12,27 +12,27 @@ _compress = Compress()
 
 
 def init_app(app: Flask) -> None:
-    """Say how; what is compressed is for the blueprints to say, with `page` or `answer` after their requests."""
+    """Configure compression. A blueprint enables it by registering `page` or `answer` as an after_request handler."""
     app.config.update(
         COMPRESS_REGISTER=False,
         COMPRESS_ALGORITHM=["zstd", "br", "gzip"],
         COMPRESS_STREAMS=False,
         COMPRESS_LEVEL=4,
-        COMPRESS_MIN_SIZE=1_400,  # less than that is one packet anyway
+        COMPRESS_MIN_SIZE=1_400,  # fewer bytes fit into one packet
     )
     _compress.init_app(app)
 
 
 def page(response: Response) -> Response:
-    """Compress what was asked for with GET."""
+    """Compress the response to a GET."""
     return answer(response) if request.method == "GET" else response
 
 
 def answer(response: Response) -> Response:
-    """Compress an answer of some size, if the client takes one."""
+    """Compress a large response, if the client accepts that."""
     if response.is_streamed and (response.mimetype or "").startswith("text/"):
-        # Flask-Compress leaves a file that it streams open, so a style sheet or script is read before.
+        # Flask-Compress does not close a file that it streams: read a style sheet or script into memory first.
         response.direct_passthrough = False
         response.get_data()
-    done: Response = _compress.after_request(response)
-    return done
+    compressed: Response = _compress.after_request(response)
+    return compressed

@@ -1,4 +1,4 @@
-"""The WSGI stack: everything that a request passes before Flask."""
+"""The WSGI stack: the middleware that every request passes before it reaches Flask."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from obs.services import Services
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-"""A WSGI application: takes the environment and start_response, returns the body."""
+"""A WSGI application: takes the environment and start_response, and returns the body."""
 
 Middleware = Callable[[Wsgi], Wsgi]
 """Takes the next WSGI application and returns one that calls it."""
@@ -24,7 +24,7 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
 
 
 def wrap(application: Wsgi, middleware: Iterable[Middleware]) -> Wsgi:
-    """`application` inside `middleware`, the first of which is outermost."""
+    """Put `middleware` around `application`; the first one is the outermost."""
     for layer in reversed(tuple(middleware)):
         application = layer(application)
     return application

@@ -1,4 +1,4 @@
-"""How the service itself is doing: /healthz, /readyz, and /metrics for Prometheus. None of them needs a key."""
+"""Monitoring of the service: /healthz, /readyz, and /metrics for Prometheus. None of them needs a key."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -21,32 +21,32 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class _Instance(Collector):
-    """What is read off at the moment of the scrape."""
+    """The metrics that are computed when they are scraped."""
 
     def __init__(self, tenancy: Tenancy) -> None:
         self._tenancy = tenancy
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         yield GaugeMetricFamily(
-            "obs_organizations", "Organizations of the instance.", len(self._tenancy.keyring.organizations())
+            "obs_organizations", "Number of organizations.", len(self._tenancy.keyring.organizations())
         )
         yield GaugeMetricFamily(
-            "obs_open_files", "Organizations' files that are open.", self._tenancy.databases.open_files()
+            "obs_open_files", "Number of open files of organizations.", self._tenancy.databases.open_files()
         )
         yield GaugeMetricFamily(
             "obs_unusable_files",
-            "Organizations' files that are missing, damaged or of a newer version.",
+            "Number of organizations whose file is missing, damaged or of a newer version.",
             _unusable(self._tenancy),
         )
 
 
 def _unusable(tenancy: Tenancy) -> int:
-    """How many organizations' files cannot be used; the log tells which."""
-    return len(tenancy.databases.troubles.unusable() & set(tenancy.keyring.organizations()))
+    """The number of organizations whose file cannot be used; the log names them."""
+    return len(tenancy.databases.problems.unusable() & set(tenancy.keyring.organizations()))
 
 
-def _endpoint_in_flask(answered: Any) -> str:
-    rule = getattr(answered, "url_rule", None)
+def _flask_endpoint(request: Any) -> str:
+    rule = getattr(request, "url_rule", None)
     return "unknown" if rule is None else str(rule.endpoint)
 
 
@@ -58,7 +58,7 @@ class Metrics:
         self._registry.register(_Instance(tenancy))
         self._seconds = Histogram(
             "obs_http_request_duration_seconds",
-            "Time to answer a request, by endpoint and status.",
+            "Duration of HTTP requests in seconds, by endpoint and status.",
             ("endpoint", "status"),
             registry=self._registry,
             buckets=_BUCKETS,
@@ -69,23 +69,23 @@ class Metrics:
         return generate_latest(self._registry)
 
     def measure(self, inner: Wsgi) -> Wsgi:
-        """The WSGI application that measures each request to `inner`.
+        """The WSGI application that measures every request to `inner`.
 
-        It stands around Flask and not among its hooks: that costs a heartbeat less.
+        Measuring here, not in Flask's hooks, includes heartbeats, which are handled before Flask.
         """
 
         def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             begun = time.perf_counter()
             endpoint, status = "unknown", "500"
 
-            def note(line: str, *rest: Any) -> Any:
+            def start(line: str, *rest: Any) -> Any:
                 nonlocal endpoint, status
                 status = line[:3]
-                endpoint = environ.get(ENDPOINT) or _endpoint_in_flask(environ.get("werkzeug.request"))
+                endpoint = environ.get(ENDPOINT) or _flask_endpoint(environ.get("werkzeug.request"))
                 return start_response(line, *rest)
 
             try:
-                return inner(environ, note)
+                return inner(environ, start)
             finally:
                 self._seconds.labels(endpoint, status).observe(time.perf_counter() - begun)
 
@@ -93,14 +93,14 @@ class Metrics:
 
 
 def healthz() -> dict[str, str]:
-    """The process is up."""
+    """200 while the process runs."""
     return {"status": "ok"}
 
 
 def readyz() -> tuple[dict[str, str | int], int]:
-    """200 when the control file opens and the scheduler runs; else 503 with what is wrong.
+    """200 when the control file can be read and the scheduler runs, else 503 with the problems.
 
-    An organization whose file cannot be used is counted; the others are served.
+    Unusable files of organizations are only counted: the other organizations are served.
     """
     problems = {}
     tenancy = services().tenancy
@@ -123,6 +123,6 @@ def metrics() -> Response:
 
 
 def init_app(app: Flask) -> None:
-    """Register the three paths."""
+    """Register /healthz, /readyz and /metrics."""
     for view in (healthz, readyz, metrics):
         app.add_url_rule(f"/{view.__name__}", view_func=view)

@@ -1,4 +1,4 @@
-"""``obs serve``: granian with one worker process, which holds the writers, the scheduler and everything else."""
+"""``obs serve``: granian with one worker process, in which the application, its writers and the scheduler run."""
 
 import logging
 import multiprocessing
@@ -24,20 +24,21 @@ from obs import background, config, create_app
 from obs.server import bodies
 from obs.services import services
 from obs.storage.databases import allow_many_descriptors, files_that_fit
-from obs.storage.file import DESCRIPTORS_A_FILE
+from obs.storage.file import DESCRIPTORS_PER_FILE
 from obs.tenancy import instance, service, store
 from obs.tenancy.auth import Tenancy
 
 _STOP_SECONDS = 4
-_HEADER_MS = 10_000  # for a request's headers, and for the next request of a connection
-_MOST_HEADER_BYTES = 128 * 1024  # a statement of OQL may stand in an address; each connection may hold as much
+_HEADER_MS = 10_000  # until the headers of a request are complete, also for the next request of a connection
+_MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
 _OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
 
 
 def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
-    """Serve the instance in `folder` until SIGINT or SIGTERM; then finish what was accepted, within 5 seconds.
+    """Serve the instance in `folder` until SIGINT or SIGTERM, then finish the accepted requests within 5 seconds.
 
-    Raises OSError when the address is taken, ServiceError or ConfigError when the instance cannot be used.
+    `overrides` replaces settings of the instance. Raises OSError when the address is in use, ServiceError or
+    ConfigError when the instance cannot be used.
     """
     settings = {**config.load(folder), **overrides}
     server = Granian(
@@ -50,7 +51,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
         http=HTTPModes.http1,
         websockets=False,
         backlog=2048,
-        # granian calls this back-pressure and counts connections: the idle ones too.
+        # The maximum number of connections, idle ones included.
         backpressure=_most_connections(),
         http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
         workers_kill_timeout=_STOP_SECONDS,
@@ -62,15 +63,15 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
 
 
 def _most_connections() -> int:
-    """How many connections may be open at once: as many as leave descriptors for the organizations' files."""
+    """How many connections may be open at once: the file descriptors that the organizations' files do not need."""
     descriptors = allow_many_descriptors()
-    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_A_FILE - _OTHER_DESCRIPTORS)
+    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS)
 
 
 def _free_address(host: str, port: int) -> str:
-    """The IP address that `host` names. Raises OSError where nothing can listen on it or something else does.
+    """The IP address of `host`. Raises OSError when the service cannot listen on it, or another process does.
 
-    granian shares its address with any process of the same user that asks for it, and takes no names.
+    granian does not accept host names, and shares its address with other processes of the same user.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -83,7 +84,7 @@ def _free_address(host: str, port: int) -> str:
 
 
 def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
-    """Bring every file up to date and say where the service is; runs once the address is ours, before the worker."""
+    """Migrate every file and print the address; called when granian has the address, before it starts the worker."""
     tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000)
     try:
         with tenancy.control.read() as db:
@@ -99,8 +100,8 @@ def _welcome(tenancy: Tenancy, folder: Path, address: str) -> None:
     first = service.create_first_organization(tenancy)
     if first is not None:
         click.echo(
-            f"\nThe first key, shown this once:\n\n    {first.key}\n\n"
-            f"Sign in to the dashboard (works once, within 24 hours):\n\n"
+            f"\nYour API key. It will not be shown again:\n\n    {first.key}\n\n"
+            f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
             f"    {address}/sign-in/{first.sign_in_token}\n\n"
             f"Send a first heartbeat:\n\n"
             f"    curl -X POST -H 'X-API-Key: {first.key}' {address}/api/v1/heartbeat/my-first-job/ping\n"
@@ -108,7 +109,7 @@ def _welcome(tenancy: Tenancy, folder: Path, address: str) -> None:
 
 
 def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Iterable[bytes]]:
-    """In the worker process: the application, with its background work begun."""
+    """Create the application in the worker process, and start its background work."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     app = create_app({"INSTANCE": folder, **overrides})
@@ -122,13 +123,13 @@ def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Ite
 
 
 def _close(app: Flask) -> None:
-    """When all requests are answered: end the background work and write down what is only in memory."""
+    """Stop the background work and close the files. Called after the last response."""
     services(app).background.stop()
     services(app).queries.close()
     instance.close(services(app).tenancy)
 
 
 def _stop_with(parent_sentinel: int) -> None:
-    """Stop this process when its parent has died: nobody else would, and the address would stay taken."""
+    """Stop this process when its parent has died; otherwise it would keep the address."""
     wait([parent_sentinel])
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,1 +1,1 @@
-"""The SQLite files: connections, the group-committing write path, migrations. It knows no table of any area."""
+"""The SQLite files: connections, the group commit, migrations. No code here depends on the tables of an area."""

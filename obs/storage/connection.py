@@ -1,4 +1,4 @@
-"""How a SQLite file is opened, and what its errors mean to a client."""
+"""Opening SQLite files, and the responses to SQLite's errors."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,19 +10,20 @@ from obs.errors import ServiceError
 _WRITER_PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
-    # macOS: fsync alone leaves data in the drive's cache. Without effect elsewhere.
+    # On macOS, fsync leaves data in the cache of the drive. These two have no effect on other systems.
     "fullfsync = ON",
     "checkpoint_fullfsync = ON",
     "foreign_keys = ON",
-    # A burst must not leave a large write-ahead log behind for good.
+    # Truncate the write-ahead log to this size after a burst of writes.
     "journal_size_limit = 67108864",
 )
 
 
 def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A connection that writes durably: when COMMIT has returned, the rows survive power loss.
+    """A connection for durable writes: once COMMIT has returned, the rows survive a power loss.
 
-    Transactions are begun and ended by the caller. Any thread may use it, one at a time. Makes the file if missing.
+    The file is created if it is missing. The caller begins and ends transactions. Any thread may use the connection,
+    one at a time. SQLite waits `busy_seconds` for the locks of other processes. Raises sqlite3.Error.
     """
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -38,7 +39,7 @@ def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 
 def open_reader(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A connection that cannot write, on a file that exists. Any thread may use it, one at a time."""
+    """A read-only connection to an existing file. Any thread may use it, one at a time. Raises sqlite3.Error."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
@@ -56,7 +57,7 @@ def open_reader(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 
 def explain_failure(error: sqlite3.Error) -> ServiceError | None:
-    """The 503 that tells a client of a file that is busy, full or unusable; None where the error is a bug of ours."""
+    """The 503 for a file that is busy, full or unusable; None for an error that is a bug in this service."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -77,18 +78,18 @@ def explain_failure(error: sqlite3.Error) -> ServiceError | None:
 
 
 def unavailable(message: str) -> ServiceError:
-    """The 503 for a file that will not be usable before somebody has seen to it."""
+    """The 503 for a file that stays unusable until the operator repairs it."""
     return ServiceError(
         "storage_unavailable",
         message,
-        hint="The operator finds the details in the service's log.",
+        hint="The service's log has the details for the operator.",
         headers={"Retry-After": "60"},
     )
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn SQLite's errors that a client should hear of into ServiceErrors; let the others through."""
+    """Replace SQLite's errors by the ServiceErrors of `explain_failure`; other errors pass unchanged."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""The organizations' files in use, the least recently used closed first."""
+"""The open files of organizations; when there are too many, the least recently used is closed."""
 
 import resource
 import sqlite3
@@ -12,17 +12,17 @@ from typing import TypeVar
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
-from obs.storage.file import DESCRIPTORS_A_FILE, DatabaseFile, missing
+from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, missing_file
 from obs.storage.folders import sync_folder
 from obs.storage.migrate import migrate
-from obs.storage.troubles import Troubles
+from obs.storage.problems import FileProblems
 
 T = TypeVar("T")
 _MOST_FILES = 256
 
 
 def allow_many_descriptors() -> int:
-    """Raise this process's limit of open files as far as it may go; returns the limit in force."""
+    """Raise this process's limit of open files as far as allowed; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -31,14 +31,14 @@ def allow_many_descriptors() -> int:
 
 
 def files_that_fit(descriptors: int) -> int:
-    """How many organizations' files may be open at once, when half the descriptors are left to clients."""
-    return max(4, min(_MOST_FILES, descriptors // 2 // DESCRIPTORS_A_FILE))
+    """How many files of organizations may be open at once; half of the descriptors are reserved for clients."""
+    return max(4, min(_MOST_FILES, descriptors // 2 // DESCRIPTORS_PER_FILE))
 
 
 class Databases:
-    """All organizations' files under one folder, opened when used. Safe to use from any thread.
+    """The files of all organizations in one folder, opened on first use. Thread-safe.
 
-    An organization is named by its slug, which comes out of the control file and never out of a request.
+    `org` is the slug of an organization. It always comes from the control file, never from a request.
     """
 
     def __init__(
@@ -55,40 +55,40 @@ class Databases:
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
         self.winding_down = threading.Event()
-        """Set when the instance is about to be closed: work that nobody waits for ends."""
-        self.troubles = Troubles(self.path)
+        """Set when the instance is about to close: background work stops."""
+        self.problems = FileProblems(self.path)
 
     def path(self, org: str) -> Path:
-        """Where the file of `org` is."""
+        """The path of the file of `org`."""
         return self._folder / f"{org}.db"
 
     def size(self, org: str) -> int:
-        """Bytes of the file of `org`, without its write-ahead log. Raises ServiceError (503)."""
+        """The size of the file of `org` in bytes, without its write-ahead log. Raises ServiceError (503)."""
         try:
             return self.path(org).stat().st_size
         except FileNotFoundError as error:
-            raise missing() from error
+            raise missing_file() from error
 
     def create(self, org: str) -> None:
-        """Make the file of `org`, or bring it up to date. Raises ServiceError (503)."""
+        """Create the file of `org`, or migrate it to the current schema. Raises ServiceError (503)."""
         migrate(self.path(org), self._migrations, self._busy_seconds)
 
     def update(self, org: str) -> None:
-        """Bring the file of `org` up to date; one that is missing is not made anew. Raises ServiceError (503)."""
+        """Migrate the file of `org` to the current schema. Raises ServiceError (503), also when it is missing."""
         if not self.path(org).exists():
-            raise missing()
+            raise missing_file()
         self.create(org)
 
     def delete(self, org: str) -> None:
-        """Remove the file of `org` with its write-ahead log, for good when this returns. Raises OSError."""
+        """Delete the file of `org` and its write-ahead log durably. Raises OSError."""
         self.forget(org)
         path = self.path(org)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        sync_folder(self._folder)  # or another organization of the name might find it again after a power loss
+        sync_folder(self._folder)  # or it could reappear after a power loss
 
     def write(self, org: str, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` on the file of `org`; when this returns, what it wrote is on disk. See GroupCommit.write."""
+        """Run `unit` in a transaction on the file of `org`, durable when this returns. See `GroupCommit.write`."""
         with self._use(org, "write") as file:
             return file.write(unit)
 
@@ -99,12 +99,12 @@ class Databases:
             yield connection
 
     def open_files(self) -> int:
-        """How many organizations' files are open."""
+        """The number of open files."""
         return len(self._files)
 
     def forget(self, org: str) -> None:
-        """Let go of the file of `org`, because the organization is gone or is another one of the same name."""
-        self.troubles.forget(org)
+        """Close the file of `org`, because the organization was deleted or replaced by one of the same name."""
+        self.problems.forget(org)
         with self._mutex:
             file = self._files.pop(org, None)
             idle = file is not None and file not in self._users
@@ -112,7 +112,7 @@ class Databases:
             file.close()
 
     def close(self) -> None:
-        """Refuse new work and close what is idle; a file in use is closed by its last user."""
+        """Reject new work and close the idle files; the last user of any other file closes it."""
         with self._mutex:
             self._closing = True
             self._room.notify_all()
@@ -122,11 +122,11 @@ class Databases:
             file.close()
 
     @contextmanager
-    def _use(self, org: str, doing: str) -> Iterator[DatabaseFile]:
+    def _use(self, org: str, operation: str) -> Iterator[DatabaseFile]:
         unused = None
         with self._mutex:
             if org not in self._files and not self._room.wait_for(lambda: self._has_room(org), self._busy_seconds):
-                message = f"{self._most_files} organizations' files are in use, and no more fit."
+                message = f"The files of {self._most_files} organizations are in use, which is the maximum."
                 raise ServiceError("storage_busy", message, headers={"Retry-After": "1"})
             if self._closing:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
@@ -146,25 +146,25 @@ class Databases:
             unused.close()
         try:
             yield file
-            self.troubles.worked(org, doing)
+            self.problems.worked(org, operation)
         except ServiceError as error:
-            self.troubles.failed(org, doing, error)
+            self.problems.failed(org, operation, error)
             raise
         finally:
             for left in self._leave(org, file):
                 left.close()
 
     def _has_room(self, org: str) -> bool:
-        """Whether a file may be opened, or need not be; under the mutex."""
+        """Whether the file is open or may be opened. The caller has the mutex."""
         return len(self._users) < self._most_files or org in self._files or self._closing
 
     def _idle(self) -> DatabaseFile | None:
-        """Take the file out that nobody has used for longest, to be closed; under the mutex."""
+        """Remove the least recently used idle file, which the caller closes. The caller has the mutex."""
         idle = next((org for org, file in self._files.items() if file not in self._users), None)
         return None if idle is None else self._files.pop(idle)
 
     def _leave(self, org: str, file: DatabaseFile) -> list[DatabaseFile]:
-        """Count a user out; returns the files to close."""
+        """One user of `file` is done; returns the files that the caller must close."""
         unused = []
         with self._mutex:
             self._users[file] -= 1

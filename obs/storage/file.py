@@ -1,4 +1,4 @@
-"""One SQLite file in use: a writer and a few readers, opened when first needed."""
+"""One SQLite file: a writer and a few readers, opened on first use."""
 
 import sqlite3
 import threading
@@ -16,18 +16,21 @@ from obs.storage.writer import GroupCommit
 
 T = TypeVar("T")
 IDLE_READERS = 2
-DESCRIPTORS_A_FILE = 2 * (1 + IDLE_READERS) + 1
-"""A connection holds the file and its write-ahead log; the shared memory file is held once."""
-_MOST_SECONDS_FOR_OTHERS_TO_OPEN = 0.25
+"""Readers that stay open while nobody uses them."""
+
+DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
+"""Each connection has the file and its write-ahead log open; all share one descriptor of the shared memory file."""
+
+_OPENING_SECONDS = 0.25
 
 
-def missing() -> ServiceError:
-    """The 503 for a file that should be there."""
+def missing_file() -> ServiceError:
+    """The 503 for a file that should exist."""
     return unavailable("The organization's file is missing.")
 
 
 class DatabaseFile:
-    """A file that exists, with its schema brought up to date when it is opened. Safe to use from any thread."""
+    """An existing file, migrated to the current schema when it is opened. Thread-safe."""
 
     def __init__(self, path: Path, migrations: Migrations, *, busy_seconds: float, most_waiting: int) -> None:
         self.path = path
@@ -40,14 +43,14 @@ class DatabaseFile:
         self._readers: list[sqlite3.Connection] = []
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` in a transaction; when this returns, what it wrote is on disk. See GroupCommit.write."""
+        """Run `unit` in a transaction, durable when this returns. See `GroupCommit.write`."""
         return (self._writer or self._open()).write(unit)
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A read-only connection. Raises ServiceError (503)."""
         if self._writer is None:
-            self._open()  # migrates, and keeps the write-ahead log in place while readers come and go
+            self._open()  # migrates the file, and keeps the write-ahead log while readers open and close
         with self._lock:
             reader = self._readers.pop() if self._readers else None
         with explained():
@@ -65,7 +68,7 @@ class DatabaseFile:
         reader.close()
 
     def close(self) -> None:
-        """Close all connections. The caller sees to it that nobody uses them."""
+        """Close all connections. The caller ensures that nobody uses them."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -73,13 +76,13 @@ class DatabaseFile:
             self._readers.pop().close()
 
     def _open(self) -> GroupCommit:
-        # Opening may wait for another program's lock: one thread does that, and not all of them one after the other.
-        if not self._opening.acquire(timeout=_MOST_SECONDS_FOR_OTHERS_TO_OPEN):
+        # Opening may wait for the lock of another program. One thread waits; the others give up after a short time.
+        if not self._opening.acquire(timeout=_OPENING_SECONDS):
             raise ServiceError("storage_busy", "The organization's file is being opened.", headers={"Retry-After": "1"})
         try:
             if self._writer is None:
                 if not self.path.exists():
-                    raise missing()
+                    raise missing_file()
                 migrate(self.path, self._migrations, self._busy_seconds)
                 with explained():
                     connection = open_writer(self.path, self._busy_seconds)

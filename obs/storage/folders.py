@@ -1,4 +1,4 @@
-"""Names that survive power loss: a file that was synced is lost all the same when its folder was not."""
+"""Durable names: after a power loss, a synced file is missing if its folder was not synced."""
 
 import os
 import secrets
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Return once the names in `folder` are on disk (see fsync(2), NOTES). Raises OSError."""
+    """Write the names in `folder` to disk (see the notes in fsync(2)). Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -16,7 +16,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, mode: int) -> None:
-    """Make `folder` with that mode, and those above it, where they are missing. Raises OSError."""
+    """Create `folder` with `mode`, and its parents, if they are missing. Raises OSError."""
     if folder.is_dir():
         return
     if not folder.parent.is_dir():
@@ -26,20 +26,20 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def write_once(path: Path, text: str) -> str:
-    """Make a file that only we can read, unless there is one already; returns what it holds. Raises OSError.
+    """Create a file with `text` that only this user can read, unless it exists; returns its contents. Raises OSError.
 
-    It is never there in part, nor empty after a power loss: it gets its name when its contents are on disk.
+    The file is never incomplete, even after a power loss: it gets its name once its contents are on disk.
     """
     if not path.exists():
-        made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            with suppress(FileExistsError):  # another process was faster; unlike a rename, a link keeps what it made
-                os.link(made, path)
+            with suppress(FileExistsError):  # another process was faster: unlike a rename, a link keeps its file
+                os.link(temporary, path)
         finally:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
     return path.read_text()

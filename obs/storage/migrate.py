@@ -1,4 +1,4 @@
-"""Bringing a file's schema up to date: safe when killed in the middle, and when two processes start at once."""
+"""Migrating a file to the current schema: safe if the process is killed, and if two processes start at once."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -14,27 +14,28 @@ from obs.storage.folders import sync_folder
 
 
 class NewerFileError(ServiceError):
-    """The file was written by a newer version of the service."""
+    """The file was migrated by a newer version of the service."""
 
     def __init__(self, path: Path, unknown: set[str]) -> None:
         super().__init__(
             "storage_unavailable",
             f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))}).",
-            hint="Start the newer version again.",
+            hint="Start the newer version.",
             headers={"Retry-After": "60"},
         )
 
 
 def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
-    """Apply to `path` the steps of `migrations` that it lacks; makes the file if it is missing.
+    """Apply the missing steps of `migrations` to the file at `path`, which is created if it is missing.
 
-    Each step is one transaction together with its record. When this returns, the file and its name are on disk. Raises
-    NewerFileError, or ServiceError (503) for a file that is locked, damaged or cannot be opened.
+    Each step is one transaction, which includes the record that the step was applied. When this returns, the file and
+    its name are on disk. Raises NewerFileError, or ServiceError (503) for a file that is locked, damaged or cannot be
+    opened.
     """
     with explained():
         if path.exists() and _is_current(path, migrations, busy_seconds):
             return
-        with _alone(path.parent):
+        with _locked(path.parent):
             connection = open_writer(path, busy_seconds)
             try:
                 migrations.apply(Database(connection, execute_plugins=False))
@@ -44,13 +45,13 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from bringing files in `folder` up to date meanwhile."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Prevent other processes from migrating files in `folder` at the same time. Raises ServiceError (503)."""
     lock = FileLock(folder / ".migrate.lock", timeout=60)
     try:
         lock.acquire()
     except Timeout as error:
-        message = f"Another process is bringing the files in {folder.name} up to date."
+        message = f"Another process is migrating the files in {folder.name}."
         raise ServiceError("storage_busy", message, headers={"Retry-After": "5"}) from error
     except OSError as error:
         raise unavailable(f"The files in {folder.name} cannot be locked: {error.strerror}.") from error

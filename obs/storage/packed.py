@@ -1,6 +1,6 @@
-"""Sorted whole numbers as blobs: little-endian, 4 bytes each where they fit, else 8.
+"""Sorted whole numbers as blobs: little-endian, with 4 bytes each if all of them fit, else with 8.
 
-The first byte tells which: the typecode of `array`, ``I`` or ``q``.
+The first byte is the typecode of `array` for the size: ``I`` or ``q``.
 """
 
 import sys
@@ -8,14 +8,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 MOST_IN_A_PART = 50_000
-"""Numbers in one blob: what reads them may not take values of more than a megabyte."""
+"""Numbers in one blob. The connections of queries do not read values of more than a megabyte."""
 
 _BYTES = {"I": 4, "q": 8}
 assert all(array(code).itemsize == size for code, size in _BYTES.items())
 
 
 def pack(numbers: Sequence[int]) -> Iterator[bytes]:
-    """The blobs that hold `numbers`, which are ascending; each blob for itself is ascending too."""
+    """The blobs of `numbers`, which are ascending. The numbers in each blob are ascending too."""
     for start in range(0, len(numbers), MOST_IN_A_PART):
         part = numbers[start : start + MOST_IN_A_PART]
         code = "I" if part[0] >= 0 and part[-1] < 2**32 else "q"

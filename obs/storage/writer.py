@@ -1,11 +1,11 @@
-"""Group commit: many requests' writes to one file, one fsync.
+"""Group commit: the writes of many requests to one file share one transaction and one fsync.
 
-A request queues its unit of work. Whoever finds no leader becomes the leader: it runs all units that have gathered in
-one transaction, commits once, and wakes the others with their results. Where a unit fails, the batch is rolled back and
-run once more with each unit in a savepoint, so that the failing one spoils no other. When `write` has returned, the
-unit's rows are on disk.
+Each request adds its unit of work to a queue. A request that finds no leader becomes the leader: it runs all queued
+units in one transaction, commits once, and wakes the other requests with their results. When a unit fails, the batch is
+rolled back and run again with each unit in its own savepoint, so that only the failing unit is undone. When `write`
+returns, the rows of the unit are on disk.
 
-The scheme is the leader/follower commit queue of LevelDB and RocksDB ("JoinBatchGroup").
+LevelDB and RocksDB use the same leader/follower queue ("JoinBatchGroup").
 """
 
 import sqlite3
@@ -21,12 +21,12 @@ from obs.storage.connection import explain_failure
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
-_MOST_BEHIND_A_LOCK = 8
+_MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
 
 
 class _Waiting:
-    """A unit of work on its way through the queue. `wake` is held until the unit is done or is to lead."""
+    """A unit of work in the queue. `wake` is locked until the unit is done, or its request becomes the leader."""
 
     __slots__ = ("error", "leads", "result", "unit", "wake")
 
@@ -43,10 +43,10 @@ class GroupCommit:
     """The only writer of one SQLite file in this process."""
 
     def __init__(self, connection: sqlite3.Connection, most_waiting: int, busy_seconds: float) -> None:
-        """`connection` comes from `open_writer` and belongs to this object from now on.
+        """Takes over `connection`, which `open_writer` returned. At most `most_waiting` units wait in the queue.
 
-        A file that another program has locked is waited for `busy_seconds`. Few wait that long: those that are more
-        are refused, so that their threads are free for other files.
+        A write waits up to `busy_seconds` for a file that another program has locked. Meanwhile only a few requests may
+        wait; the rest are rejected, so that their threads are free for other files.
         """
         self._connection = connection
         self._busy_seconds = busy_seconds
@@ -58,18 +58,18 @@ class GroupCommit:
         self._led = False
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` in a transaction and return its result once that is durable.
+        """Run `unit` in a transaction, and return its result once its changes are durable.
 
-        `unit` may be called twice; what the first call did to the file is then undone.
+        `unit` may be called a second time after the changes of the first call were rolled back.
 
-        Raises what `unit` raises (then nothing of it is written), and ServiceError (503) when too many are waiting,
-        or when the file is locked, full or unusable.
+        Raises what `unit` raises, after its changes were rolled back, and ServiceError (503) when too many units are
+        waiting, or the file is locked, full or unusable.
         """
         waiting = _Waiting(unit)
         with self._mutex:
             if len(self._queue) >= self._most_waiting:
                 raise ServiceError(
-                    "storage_busy", f"{len(self._queue)} writes are waiting already.", headers={"Retry-After": "1"}
+                    "storage_busy", f"{len(self._queue)} writes are already waiting.", headers={"Retry-After": "1"}
                 )
             self._queue.append(waiting)
             leads = not self._led
@@ -83,7 +83,7 @@ class GroupCommit:
         return cast("T", waiting.result)
 
     def close(self) -> None:
-        """Close the file. The caller sees to it that nobody is writing."""
+        """Close the file. The caller ensures that nobody is writing."""
         self._connection.close()
 
     def _lead(self, leader: _Waiting) -> None:
@@ -102,7 +102,7 @@ class GroupCommit:
                     waiting.wake.release()
 
     def _commit(self, batch: list[_Waiting]) -> None:
-        """Fill `batch` from the queue once the file can be written, and commit it."""
+        """Wait until the file can be written, move units from the queue to `batch`, and commit them."""
         connection = self._connection
         try:
             try:
@@ -114,19 +114,19 @@ class GroupCommit:
                 connection.execute("ROLLBACK")
                 self._begin()
                 for waiting in batch:
-                    self._run_apart(waiting)
+                    self._run_separately(waiting)
             connection.execute("COMMIT")
         except BaseException as error:
-            # Nothing of this batch is on disk: the disk is full, the file is locked, or COMMIT failed.
+            # Nothing of the batch is on disk: for example, the disk is full, or the file is locked.
             for waiting in batch:
-                waiting.error = _told(error)
+                waiting.error = _response_error(error)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if not isinstance(error, Exception):
                 raise
 
     def _begin(self) -> None:
-        """Begin a transaction, which may wait for another program; refuse those who are too many to wait meanwhile."""
+        """Begin a transaction. While another program has locked the file, only a few requests may wait."""
         end = None
         while True:
             try:
@@ -137,35 +137,35 @@ class GroupCommit:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= end:
                     self._most_waiting = self._usually_waiting
                     raise
-                self._refuse_most()
+                self._reject_most()
             else:
                 self._most_waiting = self._usually_waiting
                 return
 
-    def _refuse_most(self) -> None:
+    def _reject_most(self) -> None:
         with self._mutex:
-            self._most_waiting = min(_MOST_BEHIND_A_LOCK, self._usually_waiting)
-            refused = [self._queue.pop() for _ in range(len(self._queue) - self._most_waiting)]
-        for waiting in refused:
+            self._most_waiting = min(_MOST_WAITING_FOR_LOCK, self._usually_waiting)
+            rejected = [self._queue.pop() for _ in range(len(self._queue) - self._most_waiting)]
+        for waiting in rejected:
             waiting.error = ServiceError(
                 "storage_busy", "Another program has locked the organization's file.", headers={"Retry-After": "1"}
             )
             waiting.wake.release()
 
     def _run_together(self, batch: list[_Waiting]) -> bool:
-        """Run all units without savepoints, which most batches do not need; False when one failed."""
+        """Run all units without savepoints, as most batches do not need them; False when a unit failed."""
         try:
             for waiting in batch:
                 waiting.result = waiting.unit(self._connection)
         except Exception:
-            # SQLite rolls the whole transaction back by itself on some errors, such as a full disk.
+            # On some errors, such as a full disk, SQLite itself rolls back the whole transaction.
             if not self._connection.in_transaction:
                 raise
             return False
         return True
 
-    def _run_apart(self, waiting: _Waiting) -> None:
-        """Run a unit in a savepoint, so that its failure spoils no other unit of the batch."""
+    def _run_separately(self, waiting: _Waiting) -> None:
+        """Run a unit in a savepoint, so that its failure does not undo the other units of the batch."""
         connection = self._connection
         connection.execute("SAVEPOINT unit")
         try:
@@ -174,12 +174,12 @@ class GroupCommit:
             if not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO unit")
-            waiting.error = _told(error)
+            waiting.error = _response_error(error)
         connection.execute("RELEASE unit")
 
 
-def _told(error: BaseException) -> BaseException:
-    """What the waiting request is told: a 503 for a trouble of the file, else the error itself."""
+def _response_error(error: BaseException) -> BaseException:
+    """The error for the waiting request: the 503 that explains an error of SQLite, else `error` itself."""
     explanation = explain_failure(error) if isinstance(error, sqlite3.Error) else None
     if explanation is None:
         return error

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from flask import g, request
 
+from obs.api import Blueprint
 from obs.errors import ServiceError
 from obs.services import services
 from obs.storage.databases import Databases
@@ -68,16 +69,8 @@ def requires(scope: str) -> Callable[[View], View]:
             g.caller = authenticate(services().tenancy, request.environ, scope)
             return view(*args, **kwargs)
 
-        # What flask-smorest's Blueprint.doc would note; the scope is shown in the description of the operation.
-        checked._apidoc = {  # type: ignore[attr-defined]
-            **getattr(view, "_apidoc", {}),
-            "manual_doc": {
-                **getattr(view, "_apidoc", {}).get("manual_doc", {}),
-                "security": [{"ApiKey": []}],
-                "x-scope": scope,
-            },
-        }
-        return cast("View", checked)
+        documented = Blueprint.doc(**{"security": [{"ApiKey": []}], "x-scope": scope})(checked)
+        return cast("View", documented)
 
     return decorate
 

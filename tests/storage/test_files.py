@@ -11,7 +11,7 @@ import pytest
 
 from obs.errors import ServiceError
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
-from obs.storage.file import DESCRIPTORS_A_FILE
+from obs.storage.file import DESCRIPTORS_PER_FILE
 from tests.storage.conftest import MakeDatabases
 
 
@@ -82,7 +82,7 @@ def test_many_threads_on_more_files_than_may_be_open(make_databases: MakeDatabas
 @pytest.mark.parametrize(("descriptors", "files"), [(64, 4), (256, 18), (1_024, 73), (65_536, 256)])
 def test_half_the_descriptors_are_left_to_clients(descriptors: int, files: int) -> None:
     assert files_that_fit(descriptors) == files
-    assert files == 4 or files * DESCRIPTORS_A_FILE <= descriptors // 2
+    assert files == 4 or files * DESCRIPTORS_PER_FILE <= descriptors // 2
 
 
 def test_the_limit_of_descriptors_is_raised_as_far_as_it_may() -> None:

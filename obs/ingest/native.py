@@ -1,0 +1,156 @@
+"""The heartbeat API of obs, in two request forms.
+
+In the path form the name of the job is in the path, the fields are query parameters, and the body is the message::
+
+    POST /api/v1/heartbeat/nightly-backup/end?status=success
+
+In the body form everything is in a JSON object::
+
+    POST /api/v1/heartbeat/end  {"name": "nightly-backup", "status": "success"}
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+from obs import errors
+from obs.api import json_object
+from obs.errors import ServiceError, invalid_field
+from obs.heartbeat.names import name_problem
+from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
+from obs.heartbeat.store.record import Recorded
+from obs.ingest.fields import (
+    IDEMPOTENCY_KEY,
+    MESSAGE,
+    TimeLimits,
+    missing_field,
+    read_attribution,
+    read_values,
+)
+from obs.ingest.protocol import SCOPE, JobHeartbeat, Response, Route, Submission
+from obs.server.bodies import read_body
+from obs.tenancy.auth import Caller, Tenancy, authenticate
+from obs.times import format_ms
+
+PREFIX = "/api/v1/heartbeat/"
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class NativeProtocol:
+    """Reads both request forms and responds with JSON."""
+
+    def __init__(self, tenancy: Tenancy, retention_ms: int) -> None:
+        """A heartbeat whose time is more than `retention_ms` milliseconds ago is rejected."""
+        self._tenancy = tenancy
+        self._retention_ms = retention_ms
+        self._by_path = {
+            KINDS[kind]: Route(
+                f"heartbeats.{KINDS[kind]}_by_path", methods(kind, in_path=True), partial(self._read_path, kind)
+            )
+            for kind in Kind
+        }
+        self._by_body = {
+            KINDS[kind]: Route(
+                f"heartbeats.{KINDS[kind]}_by_body", methods(kind, in_path=False), partial(self._read_body, kind)
+            )
+            for kind in Kind
+        }
+        self._by_get = {
+            event: route._replace(endpoint=f"heartbeats.{event}_by_get") if "GET" in route.methods else route
+            for event, route in self._by_path.items()
+        }
+
+    def route(self, method: str, path: str) -> Route | None:
+        if not path.startswith(PREFIX):
+            return None
+        _, slash, event = path[len(PREFIX) :].rpartition("/")
+        if not slash:
+            return self._by_body.get(event)
+        return (self._by_get if method == "GET" else self._by_path).get(event)
+
+    def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
+        (sent,) = submission.heartbeats
+        (done,) = recorded
+        answer = {
+            "job": sent.job,
+            "event": KINDS[sent.heartbeat.kind],
+            "run_id": done.run_id,
+            "run_status": None if done.run_status is None else STATUSES[done.run_status],
+            "time": format_ms(done.time),
+        }
+        return Response(200, _HEADERS, json.dumps(answer).encode())
+
+    def refuse(self, error: ServiceError) -> Response:
+        return Response(error.status, {**_HEADERS, **error.headers}, errors.json_body(error).encode())
+
+    def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
+        caller = authenticate(self._tenancy, environ, SCOPE)
+        body = read_body(environ, MESSAGE.too_large)
+        name = _name_in_path(environ["PATH_INFO"], kind)
+        query = environ.get("QUERY_STRING")
+        sent = _query_parameters(query) if query else {}
+        if not sent and not body and kind is not Kind.LOG:  # the most frequent request: a ping without fields
+            return _submission(caller, name, Heartbeat(kind, caller.now_ms), environ)
+        values = read_values(kind, sent, "query", self._limits(caller))
+        if body and "message" in values:
+            raise invalid_field("query", "message", "Sent in the body as well.")
+        if body or (kind is Kind.LOG and "message" not in values):
+            values["message"] = MESSAGE.from_body(body)
+        return _submission(caller, name, Heartbeat(kind, values.pop("time", caller.now_ms), **values), environ)
+
+    def _read_body(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
+        caller = authenticate(self._tenancy, environ, SCOPE)
+        sent = json_object(read_body(environ), environ.get("CONTENT_TYPE") or "")
+        if "name" not in sent:
+            raise missing_field("name")
+        name = _valid_name(sent.pop("name"), "json", "name")
+        values = read_values(kind, sent, "json", self._limits(caller))
+        return _submission(caller, name, Heartbeat(kind, values.pop("time", caller.now_ms), **values), environ)
+
+    def _limits(self, caller: Caller) -> TimeLimits:
+        return TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms)
+
+
+def methods(kind: Kind, *, in_path: bool) -> tuple[str, ...]:
+    """The methods of a heartbeat. A ping by path is also a GET, for clients that can only fetch a URL."""
+    return ("GET", "POST") if kind is Kind.PING and in_path else ("POST",)
+
+
+def _submission(caller: Caller, name: str, heartbeat: Heartbeat, environ: Mapping[str, Any]) -> Submission:
+    sent = JobHeartbeat(name, heartbeat, read_attribution(environ), IDEMPOTENCY_KEY.read(environ))
+    return Submission(caller, (sent,))
+
+
+def _name_in_path(path: str, kind: Kind) -> str:
+    """The name of the job in a path of the path form. Raises ServiceError (422)."""
+    name = path[len(PREFIX) : -len(KINDS[kind]) - 1]
+    if not name.isascii():
+        try:
+            name = name.encode("latin-1").decode()  # WSGI decodes paths as Latin-1; clients send UTF-8
+        except UnicodeDecodeError as error:
+            raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
+    return _valid_name(name, "path", "job_name")
+
+
+def _valid_name(name: Any, place: str, field: str) -> str:
+    problem = name_problem(name)
+    if problem is not None:
+        raise invalid_field(place, field, problem)
+    assert isinstance(name, str)
+    return name
+
+
+def _query_parameters(query: str) -> dict[str, str]:
+    """The parameters in a query string. Raises ServiceError (422) for one that appears twice."""
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query.encode("latin-1").decode("utf-8", "replace"), keep_blank_values=True):
+        if name in parameters:
+            raise invalid_field("query", name, "Appears more than once.")
+        parameters[name] = value
+    return parameters

@@ -1,0 +1,157 @@
+"""The heartbeat operations in the OpenAPI document, generated from the table of fields."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apispec import APISpec
+
+from obs.heartbeat.runs import KINDS, STATUSES, Kind
+from obs.ingest.fields import (
+    FIELDS_OF,
+    HEADERS,
+    LONGEST_HEADER,
+    MESSAGE,
+    NAME_EXAMPLE,
+    NAME_HELP,
+    NAME_SCHEMA,
+    Field,
+)
+from obs.ingest.native import PREFIX, methods
+from obs.ingest.protocol import SCOPE
+
+_TAG = "heartbeats"
+_SUMMARIES: Mapping[Kind, str] = {
+    Kind.START: "Report the start of a run",
+    Kind.LOG: f"Add a log message of at most {MESSAGE.most_bytes // 1024} KB",
+    Kind.END: "Report the end of a run",
+    Kind.PING: "Report a complete run, or that the open run is alive",
+}
+_SUMMARY_OF_GET = "The same as POST, for clients that can only send GET"
+_RECORDED = {
+    "type": "object",
+    "properties": {
+        "job": {"type": "string", "example": NAME_EXAMPLE},
+        "event": {"type": "string", "enum": list(KINDS)},
+        "run_id": {
+            "type": ["integer", "null"],
+            "description": "The number of the run that the heartbeat belongs to.",
+            "example": 42,
+        },
+        "run_status": {"type": ["string", "null"], "enum": [*STATUSES, None]},
+        "time": {"type": "string", "format": "date-time"},
+    },
+    "additionalProperties": False,
+}
+
+
+def describe(spec: APISpec) -> None:
+    """Add the heartbeat operations to `spec`."""
+    spec.tag({"name": _TAG, "description": "Sent by scheduled jobs. The job's name is in the path or in the body."})
+    spec.components.schema("Recorded", _RECORDED)
+    for kind in Kind:
+        event = KINDS[kind]
+        spec.components.schema(event.capitalize(), _body_schema(kind))
+        spec.path(
+            path=f"{PREFIX}{{job_name}}/{event}",
+            operations={
+                method.lower(): _path_operation(kind, method) for method in sorted(methods(kind, in_path=True))
+            },
+            parameters=[
+                {
+                    "in": "path",
+                    "name": "job_name",
+                    "required": True,
+                    "description": NAME_HELP,
+                    "schema": dict(NAME_SCHEMA),
+                }
+            ],
+        )
+        spec.path(path=f"{PREFIX}{event}", operations={"post": _body_operation(kind)})
+
+
+def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
+    """The operation of the path form: fields are query parameters, and the message is the body unless it is a GET."""
+    body_is_message = method != "GET"
+    fields = [field for name, field in FIELDS_OF[kind].items() if name != "message" or not body_is_message]
+    operation = _operation(kind, _SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
+    operation["parameters"] += [
+        {
+            "in": "query",
+            "name": field.name,
+            "schema": field.type.schema(),
+            "description": field.help,
+            "example": field.example,
+        }
+        for field in fields
+    ]
+    if body_is_message:
+        text = {"schema": MESSAGE.schema(), "example": FIELDS_OF[kind]["message"].example}
+        operation["requestBody"] = {"required": False, "content": {"text/plain": text}}
+    return operation
+
+
+def _body_operation(kind: Kind) -> dict[str, Any]:
+    operation = _operation(kind, _SUMMARIES[kind])
+    schema = {"$ref": f"#/components/schemas/{KINDS[kind].capitalize()}"}
+    operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _operation(kind: Kind, summary: str) -> dict[str, Any]:
+    """What both forms have in common."""
+    return {
+        "summary": summary,
+        "tags": [_TAG],
+        "security": [{"ApiKey": []}],
+        "x-scope": SCOPE,
+        "parameters": [
+            {
+                "in": "header",
+                "name": header.name,
+                "schema": {"type": "string", "maxLength": LONGEST_HEADER},
+                "description": header.help,
+            }
+            for header in HEADERS
+        ],
+        "responses": {
+            "200": {
+                "description": "The heartbeat is on disk.",
+                "content": {
+                    "application/json": {
+                        "schema": {"$ref": "#/components/schemas/Recorded"},
+                        "example": {
+                            "job": NAME_EXAMPLE,
+                            "event": KINDS[kind],
+                            "run_id": 42,
+                            "run_status": "open" if kind in (Kind.START, Kind.LOG) else "success",
+                            "time": "2026-06-21T10:00:00.000Z",
+                        },
+                    }
+                },
+            },
+            **dict.fromkeys(("413", "422", "503", "default"), "DEFAULT_ERROR"),
+        },
+    }
+
+
+def _body_schema(kind: Kind) -> dict[str, Any]:
+    fields = FIELDS_OF[kind].values()
+    return {
+        "type": "object",
+        "properties": {
+            "name": {**NAME_SCHEMA, "description": NAME_HELP, "example": NAME_EXAMPLE},
+            **{field.name: _property(field, required=kind in field.required) for field in fields},
+        },
+        "required": ["name", *(field.name for field in fields if kind in field.required)],
+        "additionalProperties": False,
+    }
+
+
+def _property(field: Field, *, required: bool) -> dict[str, Any]:
+    """The JSON schema of a field in the body form; null is the same as not sent."""
+    schema = field.type.schema()
+    if not required:
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
+    return {**schema, "description": field.help, "example": field.example}

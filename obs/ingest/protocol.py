@@ -1,0 +1,72 @@
+"""The interface of a heartbeat protocol: the paths that it takes, and its own form of requests and responses.
+
+A protocol is one file beside this one and an entry in `obs.ingest.endpoint.protocols`. It decides which paths are its
+own, who sends a request (a key in a header or in the path), which heartbeats the request contains, and what a response
+or an error looks like to its clients. Everything between reading and responding is shared: `HeartbeatEndpoint` checks
+the method, records the heartbeats durably, and wakes the learner.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from obs.errors import ServiceError
+from obs.heartbeat.runs import Heartbeat
+from obs.heartbeat.store.attributions import NOWHERE, Attribution
+from obs.heartbeat.store.record import Recorded
+from obs.tenancy.auth import Caller
+
+SCOPE = "heartbeat:write"
+"""The scope that a key needs to send heartbeats."""
+
+
+class JobHeartbeat(NamedTuple):
+    """A heartbeat of the job `job`. A repeated `idempotency_key` within 24 hours is recorded once."""
+
+    job: str
+    heartbeat: Heartbeat
+    attribution: Attribution = NOWHERE
+    idempotency_key: str | None = None
+
+
+class Submission(NamedTuple):
+    """What a request contains: who sends it, and the heartbeats in the order in which they are recorded.
+
+    All of them are recorded in one transaction, or none. There may be none to record.
+    """
+
+    caller: Caller
+    heartbeats: Sequence[JobHeartbeat]
+
+
+class Route(NamedTuple):
+    """What is at a path.
+
+    `endpoint` is its name in the metrics. `methods` are the allowed methods beside OPTIONS; a path without any allows
+    every method, and handles OPTIONS itself. `read` authenticates and reads a request from its WSGI environment, and
+    raises ServiceError for one that it rejects.
+    """
+
+    endpoint: str
+    methods: tuple[str, ...]
+    read: Callable[[Mapping[str, Any]], Submission]
+
+
+class Response(NamedTuple):
+    """A response; the endpoint adds Content-Length."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HeartbeatProtocol(Protocol):
+    """One way to send heartbeats over HTTP."""
+
+    def route(self, method: str, path: str) -> Route | None:
+        """The route of a request, None where `path` is not one of this protocol. `path` is PATH_INFO as in WSGI."""
+
+    def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
+        """The response after the heartbeats of `submission` are on disk; `recorded` has one entry for each."""
+
+    def refuse(self, error: ServiceError) -> Response:
+        """The response to a request that was not recorded, in the format that the clients understand."""

@@ -1,0 +1,81 @@
+"""Problems with the files of organizations: logged when they begin, change and end, not for every request."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from obs.errors import ServiceError
+
+REPEAT_SECONDS = 600.0
+"""How often a problem that persists is logged again."""
+
+SETTLE_SECONDS = 30.0
+"""A problem stays known this long after it was logged, so that one that comes and goes is not logged each time."""
+
+_ERROR_CODES = frozenset({"storage_busy", "storage_full", "storage_unavailable"})
+_log = logging.getLogger(__name__)
+
+
+class _Problem(NamedTuple):
+    error: str
+    logged_at: float
+
+
+class FileProblems:
+    """The current problems with the files of organizations. Thread-safe.
+
+    `operation` is ``read`` or ``write``: on a full disk, reading still works. `path` returns the path of an
+    organization's file, and `monotonic` the seconds of a clock that never goes back.
+    """
+
+    def __init__(self, path: Callable[[str], Path], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], _Problem] = {}
+        self._unusable: set[tuple[str, str]] = set()
+
+    def failed(self, org: str, operation: str, error: ServiceError) -> None:
+        """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
+        if error.error not in _ERROR_CODES:
+            return
+        now = self._monotonic()
+        with self._lock:
+            if error.error == "storage_unavailable":
+                self._unusable.add((org, operation))
+            known = self._known.get((org, operation))
+            if known is not None and known.error == error.error and now - known.logged_at < REPEAT_SECONDS:
+                return
+            self._known[org, operation] = _Problem(error.error, now)
+        _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
+
+    def worked(self, org: str, operation: str) -> None:
+        """Record that an operation on the file of `org` succeeded. A file that can be written can also be read."""
+        if not self._known:
+            return
+        for working in ("write", "read") if operation == "write" else ("read",):
+            self._end(org, working)
+
+    def _end(self, org: str, operation: str) -> None:
+        with self._lock:
+            self._unusable.discard((org, operation))
+            known = self._known.get((org, operation))
+            if known is None or self._monotonic() - known.logged_at < SETTLE_SECONDS:
+                return
+            del self._known[org, operation]
+        _log.warning("organization %s can %s %s again", org, operation, self._path(org))
+
+    def forget(self, org: str) -> None:
+        """Forget the problems of an organization that was deleted or replaced by one of the same name."""
+        with self._lock:
+            for operation in ("read", "write"):
+                self._known.pop((org, operation), None)
+                self._unusable.discard((org, operation))
+
+    def unusable(self) -> set[str]:
+        """The organizations whose files the operator has to repair."""
+        with self._lock:
+            return {org for org, _ in self._unusable}
