@@ -54,6 +54,7 @@ def test_a_heartbeat_that_was_not_learned_from_yet_is_not_overdue_by_the_deadlin
         sweep()
         assert _read(client, silent)["overdue"] is True
         assert [_read(client, job)["overdue"] for job in others] == [False] * len(others)
+    monkeypatch.undo()
     assert _incidents(client) == [["overdue", None]]
 
 
@@ -97,7 +98,8 @@ def test_a_window_that_is_deleted_while_it_is_learned_excuses_nothing(
     made = admin.post("/api/v1/maintenance", json=window).json
     by_path("ping")
     databases = services(app).tenancy.databases
-    read, deleted = databases.read, []
+    read = databases.read
+    deleted: list[int] = []
 
     @contextmanager
     def delete_after_reading(org: str) -> Iterator[sqlite3.Connection]:
