@@ -13,18 +13,18 @@ import pytest
 FOLDER = Path(__file__).parent.parent.parent / "migrations"
 LANDED = {
     "control.py": {
-        "organizations_and_keys": "a901d5b9096cc6ea",
-        "credentials_version": "3ed3601446d3d654",
-        "query_limits": "fc08b41d6868bc04",
+        "organizations_and_keys": "a8802638713e7ca9",
+        "credentials_version": "7ee78615d00d2803",
+        "query_limits": "3fdbfd708bb7e837",
     },
     "tenant.py": {
-        "annotations": "c8750c05df54398c",
-        "heartbeats": "560d2064926db9fb",
-        "schedules_and_incidents": "5127aee3b7e5c6c9",
-        "event_messages": "7dc92d9a4dddeb1f",
-        "rolled_up_runs": "471637f3ef7566ac",
-        "revisions_of_jobs": "cb3cf5ccfcda9ea1",
-        "messages_without_positions": "000530ff9832c407",
+        "annotations": "61a84e2e47dcd60e",
+        "heartbeats": "5f6a29efc648404c",
+        "schedules_and_incidents": "86c299437c1accb3",
+        "event_messages": "60d7b9ee27ac1501",
+        "rolled_up_runs": "a696a8892c4af13d",
+        "revisions_of_jobs": "f0c52c8cf1e1634a",
+        "messages_without_positions": "28f8ecb28dd7fbed",
     },
 }
 
@@ -32,11 +32,13 @@ LANDED = {
 def _steps(file: str) -> dict[str, str]:
     """The hash of each step of a file, by name, in the order in which they run."""
     steps = {}
-    for node in ast.parse((FOLDER / file).read_text()).body:
+    text = (FOLDER / file).read_text()
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and any(ast.unparse(one) == "migrations()" for one in node.decorator_list):
-            if ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-            steps[node.name] = hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
+            first = node.body[1] if ast.get_docstring(node) is not None else node.body[0]
+            code = [line for line in lines[first.lineno - 1 : node.end_lineno] if not line.lstrip().startswith("#")]
+            steps[node.name] = hashlib.sha256("\n".join(code).encode()).hexdigest()[:16]
     return steps
 
 
