@@ -41,6 +41,20 @@ def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) ->
     return [write(value) for write, value in zip(functions, row, strict=True)]
 
 
+def write_rows(outputs: Sequence[Output], rows: Rows) -> list[tuple[int, Row]]:
+    """The rows of a grouped result as JSON values in the order of the outputs, each with the number of its bucket."""
+    functions = writers(outputs)
+    return [(key[0], write_row(_arrange(outputs, key, values), functions)) for key, values in rows.items()]
+
+
+def _arrange(outputs: Sequence[Output], key: Key, values: Sequence[Any]) -> list[Any]:
+    """The stored values of one row, groups included, in the order of the outputs."""
+    if not key[1]:
+        return list(values)
+    rest = iter(values)
+    return [next(rest) if output.group is None else key[1][output.group] for output in outputs]
+
+
 def _text_of(values: Sequence[str]) -> Callable[[Any], Cell]:
     return lambda number: values[number] if number is not None else None
 
@@ -211,11 +225,3 @@ def compared_outputs(outputs: Sequence[Output]) -> tuple[Output, ...]:
         if output.group is None and has_aggregate(output.expression):
             compared.append(replace(output, name=f"{output.name}_previous"))
     return tuple(compared)
-
-
-def arrange(outputs: Sequence[Output], key: Key, values: Sequence[Any]) -> list[Any]:
-    """The stored values of one row, groups included, in the order of the outputs."""
-    if not key[1]:
-        return list(values)
-    rest = iter(values)
-    return [next(rest) if output.group is None else key[1][output.group] for output in outputs]

@@ -166,15 +166,11 @@ def _read_grouped(
         rows = result.compare(plan, rows, earlier, empty)
         outputs = result.compared_outputs(outputs)
         count += earlier.scanned
-    writers = result.writers(outputs)
-    written = [
-        (key[0], result.write_row(result.arrange(outputs, key, values), writers)) for key, values in rows.items()
-    ]
     names = [output.name for output in outputs]
     places = [outputs.index(output) for output in plan.outputs]
+    written = result.write_rows(outputs, rows)
     if not is_series:
-        if are_added:
-            written = result.order_groups(written, plan, places)
+        written = result.order_groups(written, plan, places) if are_added else written
         return names, [row for _, row in written], count
     if are_added and not plan.fills:
         written = result.order_groups(written, replace(plan, order=(), limit=None), places)

@@ -30,7 +30,7 @@ _SQLITE_LIMITS = {
 }
 _TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many")
 """Parts of SQLite's messages for a statement that is beyond its limits."""
-_FETCH = 256
+_FETCH_ROWS = 256
 _CHECK_SECONDS = 0.01
 """How often the watchdog checks the running queries."""
 
@@ -48,7 +48,7 @@ class Session:
         try:
             cursor = self._connection.execute(statement.sql, {**statement.parameters, **(more or {})})
             rows: list[Sequence[Any]] = []
-            while batch := cursor.fetchmany(_FETCH):
+            while batch := cursor.fetchmany(_FETCH_ROWS):
                 rows += batch
                 if self._usage.is_over():  # the watchdog may not have noticed yet
                     raise self._refusal()
@@ -80,11 +80,11 @@ def _explanation(message: str) -> OqlError | None:
         return OqlError(
             "oql_type_mismatch",
             Span(0, 0),
-            "a sum, or a value without its sign, is larger than 64 bits hold.",
+            "a sum or an absolute value does not fit into 64 bits.",
             hint="Multiply by 1.0 first: sum(x * 1.0).",
         )
     if any(part in message for part in _TOO_COMPLEX):
-        return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or names too much.")
+        return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
     return None
 
 
@@ -113,8 +113,8 @@ class Sessions:
     ) -> Iterator[Session]:
         """A session on the file at `path`. It may read `tables`, and sees the file as of its first statement.
 
-        `zone` and `timelines` are for the SQL functions (`obs.query.sql.functions.register`). `full_text` are the full
-        text indexes among the tables. Raises ServiceError (503) where the file cannot be read now.
+        `zone` and `timelines` are for the SQL functions (`obs.query.sql.functions.register`). `full_text` are the
+        full-text indexes among the tables. Raises ServiceError (503) where the file cannot be read now.
         """
         with explained():
             reader = self._take(path) or _Reader(path)

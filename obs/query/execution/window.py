@@ -38,7 +38,8 @@ MAX_AUTO_BUCKETS = 300
 def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     """The input of the plan's scan; with COMPARE WITH, that of a second scan of the earlier window follows.
 
-    Raises ServiceError (422) for too many buckets, and OqlError for a window that is empty or outside the calendar.
+    Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time, oql_bad_duration) for a window that is
+    empty or not within the years supported.
     """
     try:
         return _scans(plan, now_ms, limits)
@@ -46,8 +47,8 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         raise OqlError(
             "oql_bad_time",
             plan.window.span,
-            "buckets in a time zone would begin before the year 1 or after 9999.",
-            hint="Leave TIMEZONE out, or take another window.",
+            "with TIMEZONE, buckets would start before the year 1 or after the year 9999.",
+            hint="Remove TIMEZONE, or choose another window.",
         ) from error
 
 
@@ -78,7 +79,7 @@ def resolve(window: Window, now_ms: int) -> Range:
     if window.last is not None:
         length = window.last.milliseconds
         if length == 0 or length > now_ms:
-            reason = "a window is at least 1ms long" if length == 0 else "the window would begin before 1970"
+            reason = "a window must be at least 1ms long" if length == 0 else "the window would start before 1970"
             raise OqlError("oql_bad_duration", window.last.span, f"{reason}.", expected=["a duration"])
         return Range(now_ms - length, now_ms)
     assert window.since is not None
@@ -89,7 +90,7 @@ def resolve(window: Window, now_ms: int) -> Range:
         raise OqlError(
             "oql_bad_time",
             wrong.span,
-            "the window ends before it starts, or at once.",
+            "the window must end after it starts.",
             hint="Write the earlier time first.",
         )
     return Range(start, end)
@@ -99,7 +100,7 @@ def _resolve_moment(moment: Moment, now_ms: int) -> int:
     if moment.text is not None:
         return time_of(moment.text, moment.span)
     if moment.before_ms > now_ms:
-        raise OqlError("oql_bad_time", moment.span, "this is before 1970.")
+        raise OqlError("oql_bad_time", moment.span, "this time is before 1970.")
     return now_ms - moment.before_ms
 
 
@@ -115,7 +116,7 @@ def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
 
 
 def _starts_within(limits: Limits, plan: Plan, window: Range, interval: int) -> Sequence[int]:
-    """The starts of the buckets. Raises ServiceError (422) where there are too many."""
+    """The starts of the buckets, ascending. Raises ServiceError (422) where there are too many."""
     if plan.timezone is not None and window.length_ms // interval > limits.max_rows:
         raise too_many_buckets(window, interval, window.length_ms // interval, 1, limits)
     starts = bucket_starts(window, interval, plan.timezone)
