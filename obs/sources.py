@@ -4,6 +4,7 @@ All SQL in a Source is written by us, never by a client. It may use one bound pa
 1970).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -119,3 +120,8 @@ class Source:
     def _by_name(self) -> dict[str, Column]:
         time = Column("time", Type.TIME, self.time_sql, self.time)
         return {column.name: column for column in (time, *self.columns)}
+
+
+def one_of(words: Sequence[str]) -> str:
+    """The words as a choice in a text: ``open, success, failed or lost``."""
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
+from obs.heartbeat import pins
 from obs.heartbeat.store.jobs import Job
 from obs.times import MINUTE_MS
 
@@ -30,13 +31,14 @@ class Due(NamedTuple):
 def due(job: Job) -> Due | None:
     """When `job` is due; None where nothing is expected of it: it is new, irregular or never overdue."""
     if job.pin is not None:
-        if "cron" in job.pin and job.expected_interval_ms is not None:
-            return Due(job.pin["cron"], job.pin["timezone"], job.expected_interval_ms)
-        seconds = job.pin.get("interval_seconds")
+        pin = pins.to_dict(job.pin)
+        if "cron" in pin and job.interval_ms is not None:
+            return Due(pin["cron"], pin["timezone"], job.interval_ms)
+        seconds = pin.get("interval_seconds")
         return None if seconds is None else Due("", "UTC", seconds * 1000)
-    if job.expected_interval_ms is None or job.learned is None or job.learned["state"] != "regular":
+    if job.interval_ms is None or job.learned is None or job.learned.state != "regular":
         return None
-    return Due(job.learned["cron"] or "", job.learned["zone"], job.expected_interval_ms)
+    return Due(job.learned.cron or "", job.learned.zone, job.interval_ms)
 
 
 @lru_cache(maxsize=4096)  # as for the bars: most jobs are as they were

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from obs.dashboard import bars, missed, wording
 from obs.dashboard.bars import Bar
-from obs.heartbeat.schemas import STATES
+from obs.heartbeat import pins
+from obs.heartbeat.states import STATES
 from obs.heartbeat.store.jobs import Job
 
 TROUBLE = ("failed", "lost", "overdue", "overrunning")
@@ -49,14 +50,15 @@ class Row:
 def schedule(job: Job) -> tuple[str, str]:
     """When it runs, in a few words, and the time zone of that; both empty while that is not known."""
     if job.pin is not None:
-        if "cron" in job.pin:
-            return job.pin["cron"], job.pin["timezone"]
-        seconds = job.pin.get("interval_seconds")
+        pin = pins.to_dict(job.pin)
+        if "cron" in pin:
+            return pin["cron"], pin["timezone"]
+        seconds = pin.get("interval_seconds")
         return ("never overdue" if seconds is None else wording.interval(seconds * 1000)), ""
     # A schedule at fixed times names their zone; one that counts from the run before is said as an interval.
-    if job.learned is not None and job.learned["summary"].endswith(f", {job.learned['zone']}"):
-        return wording.brief(job.learned["summary"].removesuffix(f", {job.learned['zone']}")), job.learned["zone"]
-    return ("" if job.expected_interval_ms is None else f"about {wording.interval(job.expected_interval_ms)}"), ""
+    if job.learned is not None and job.learned.summary.endswith(f", {job.learned.zone}"):
+        return wording.brief(job.learned.summary.removesuffix(f", {job.learned.zone}")), job.learned.zone
+    return ("" if job.interval_ms is None else f"about {wording.interval(job.interval_ms)}"), ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,8 @@ SORTS: Mapping[str, Callable[[Row], Any]] = {
     "name": lambda row: row.job.name.casefold(),
     "outcome": lambda row: row.job.last_outcome or "~",
     "last": lambda row: -row.last_run_at,
-    "next": lambda row: _or_last(row.job.next_expected),
-    "interval": lambda row: _or_last(row.job.expected_interval_ms),
+    "next": lambda row: _or_last(row.job.expected_at),
+    "interval": lambda row: _or_last(row.job.interval_ms),
     "duration": lambda row: _or_last(row.job.avg_duration_ms),
     "runs": lambda row: row.job.run_count,
 }

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
 from obs.heartbeat.store.record import record
-from obs.heartbeat.sweep import Watch
 from obs.ingest import reading
 from obs.tenancy.auth import Caller, Tenancy
 from obs.times import DAY_MS, format_ms
@@ -23,7 +23,7 @@ ANSWER_HEADERS = {
 class Intake:
     """Takes heartbeats, however they came in: it knows WSGI and not Flask."""
 
-    def __init__(self, tenancy: Tenancy, watch: Watch, keep_days: int) -> None:
+    def __init__(self, tenancy: Tenancy, watch: SweepQueue, keep_days: int) -> None:
         """`watch` is told of each heartbeat; one that is older than `keep_days` is refused."""
         self.tenancy = tenancy
         self.watch = watch

@@ -38,7 +38,7 @@ def test_a_pause_ends_by_itself(job: Job, admin: KeyClient, clock: Clock) -> Non
     clock.set(until)
     job.sweep()
     assert (job.read()["paused"], job.read()["overdue"]) == (False, False)
-    assert parse_iso(job.read()["overdue_from"]) > clock()
+    assert parse_iso(job.read()["overdue_at"]) > clock()
     job.go_silent()
     assert job.read()["overdue"] is True
 
@@ -80,14 +80,14 @@ def test_a_failure_in_a_maintenance_window_is_an_incident_only_if_it_lasts(
 
 
 def test_a_window_that_is_deleted_excuses_nothing(job: Job, admin: KeyClient, clock: Clock) -> None:
-    usual = job.read()["overdue_from"]
+    usual = job.read()["overdue_at"]
     window = {"start_time": format_ms(clock()), "end_time": format_ms(clock() + 86_400_000)}
     made = admin.post("/api/v1/maintenance", json=window).json
     assert made is not None
-    assert job.read()["overdue_from"] != usual
+    assert job.read()["overdue_at"] != usual
     assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 204
     job.sweep()
-    assert job.read()["overdue_from"] == usual
+    assert job.read()["overdue_at"] == usual
     listed = admin.get("/api/v1/maintenance").json
     assert listed == {"maintenance_windows": []}
     assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 404
@@ -99,12 +99,12 @@ def test_a_window_ends_after_it_starts(admin: KeyClient) -> None:
 
 
 def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Flask, clock: Clock) -> None:
-    overdue_from = parse_iso(job.read()["overdue_from"])
-    clock.set(format_ms(overdue_from + 7_200_000))  # two hours in which no sweep ran: the service was down
+    overdue_at = parse_iso(job.read()["overdue_at"])
+    clock.set(format_ms(overdue_at + 7_200_000))  # two hours in which no sweep ran: the service was down
     services(app).background.work.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
-    assert parse_iso(job.read()["overdue_from"]) > clock()
+    assert parse_iso(job.read()["overdue_at"]) > clock()
     job.go_silent()
     assert [kind for kind, _, _ in job.incidents()] == ["overdue"]
 
@@ -151,10 +151,10 @@ def test_a_restart_changes_nothing_of_what_was_learned(
 
 
 def test_a_job_that_is_learned_anew_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
-    clock.set(format_ms(parse_iso(job.read()["overdue_from"]) + 7_200_000))
+    clock.set(format_ms(parse_iso(job.read()["overdue_at"]) + 7_200_000))
     tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
     services(app).background.work.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
-    assert parse_iso(job.read()["overdue_from"]) > clock()
+    assert parse_iso(job.read()["overdue_at"]) > clock()

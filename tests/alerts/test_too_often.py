@@ -37,7 +37,7 @@ def test_it_is_over_once_the_job_keeps_its_pace_again(job: Job, clock: Clock, ad
     bands = admin.get("/api/v1/annotations?name_prefix=incident/backup").json
     assert bands is not None
     ((title, start, end),) = [(band["title"], band["start_time"], band["end_time"]) for band in bands["annotations"]]
-    assert (title, start, end) == ("backup runs too often", began, ended)
+    assert (title, start, end) == ("backup runs more often than expected", began, ended)
 
 
 def test_one_manual_run_is_no_incident(job: Job, clock: Clock) -> None:

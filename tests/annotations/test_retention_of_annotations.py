@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from obs.annotations.purge import purge
+from obs.annotations.service import purge
 from obs.services import services
 from obs.storage.databases import Databases
 

@@ -24,7 +24,7 @@ def _read(client: KeyClient) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("pin", "expected", "overdue_from"),
+    ("pin", "expected", "overdue_at"),
     [
         (
             {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "grace_seconds": 300},
@@ -41,13 +41,13 @@ def _read(client: KeyClient) -> dict[str, Any]:
     ],
 )
 def test_a_pinned_schedule_is_judged_from_the_last_heartbeat(
-    by_path: Sender, admin: KeyClient, sweep: Sweep, pin: dict[str, Any], expected: str, overdue_from: str
+    by_path: Sender, admin: KeyClient, sweep: Sweep, pin: dict[str, Any], expected: str, overdue_at: str
 ) -> None:
     by_path("ping")
     assert admin.patch(JOB, json={"pin": pin}).status_code == 200
     sweep()
     job = _read(admin)
-    assert (job["next_expected"], job["overdue_from"]) == (expected, overdue_from)
+    assert (job["expected_at"], job["overdue_at"]) == (expected, overdue_at)
     assert pin.items() <= job["pin"].items()
 
 
@@ -81,7 +81,7 @@ def test_unpinning_gives_the_job_back_to_the_learner(by_path: Sender, admin: Key
     admin.patch(JOB, json={"pin": None})
     sweep()
     job = _read(admin)
-    assert (job["pin"], job["overdue_from"]) == (None, None)
+    assert (job["pin"], job["overdue_at"]) == (None, None)
     assert job["learned"]["summary"] == "learning, 1 of 3 runs seen"
 
 

@@ -5,6 +5,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts import store
+from obs.alerts.kinds import KINDS_BY_SEVERITY
 from obs.dashboard.viewer import viewer
 from obs.errors import invalid_field
 from obs.heartbeat.store import maintenance
@@ -13,7 +14,6 @@ from obs.services import services
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
 _INCIDENTS_SHOWN = 200
 _LONGEST_TITLE = 500
-_LOUDEST = ("failing", "lost", "overdue", "overrunning", "too_often")
 
 
 @blp.get("")
@@ -25,7 +25,7 @@ def page() -> ResponseReturnValue:
         windows = maintenance.windows(db)
     return render_template(
         "alerts.html",
-        open=sorted((one for one in found if one.ended_at is None), key=lambda one: _LOUDEST.index(one.kind)),
+        open=sorted((one for one in found if one.ended_at is None), key=lambda one: KINDS_BY_SEVERITY.index(one.kind)),
         past=[one for one in found if one.ended_at is not None],
         windows=windows,
     )

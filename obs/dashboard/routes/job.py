@@ -9,6 +9,7 @@ from obs.alerts import store as alert_store
 from obs.dashboard import calendar, charts, marks, store, zones
 from obs.dashboard.viewer import viewer
 from obs.errors import ServiceError
+from obs.heartbeat import pins
 from obs.heartbeat.store import jobs as job_store
 from obs.times import DAY_MS, HOUR_MS
 
@@ -45,6 +46,7 @@ def page() -> ResponseReturnValue:
     return render_template(
         "job/page.html",
         job=job,
+        pin=None if job.pin is None else pins.to_dict(job.pin),
         runs=runs[:_RUNS_SHOWN],
         more=runs[_RUNS_SHOWN - 1] if len(runs) > _RUNS_SHOWN else None,
         loose=loose,
@@ -83,9 +85,11 @@ def run_page(number: int) -> ResponseReturnValue:
 
 def _due(job: job_store.Job, now_ms: int, viewers_zone: ZoneInfo) -> dict[int, int]:
     """How many runs were due on each day of the calendar; nothing where no cron line says so, or too many do."""
-    said = job.pin or job.learned or {}
-    cron, zone = said.get("cron"), said.get("timezone") or said.get("zone")
-    if not cron or not zone or (job.expected_interval_ms or 0) < HOUR_MS:
+    cron, zone = (job.learned.cron, job.learned.zone) if job.learned else (None, None)
+    if job.pin is not None:
+        pin = pins.to_dict(job.pin)
+        cron, zone = pin.get("cron"), pin.get("timezone")
+    if not cron or not zone or (job.interval_ms or 0) < HOUR_MS:
         return {}
     return calendar.due_by_day(cron, zone, now_ms - calendar.DAYS * DAY_MS, now_ms, viewers_zone)
 

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from obs.dashboard import bars, store
 from obs.dashboard.overview import SORTS, Choice, Overview, Row, look
 from obs.dashboard.viewer import Viewer, viewer
-from obs.heartbeat.schemas import STATES
+from obs.heartbeat.states import STATES
 from obs.heartbeat.store import jobs as job_store
 from obs.services import services
 from obs.tenancy import service

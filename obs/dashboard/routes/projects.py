@@ -5,7 +5,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.dashboard.projects import roll_up
 from obs.dashboard.viewer import viewer
-from obs.heartbeat.schemas import STATES
+from obs.heartbeat.states import STATES
 from obs.heartbeat.store import jobs as job_store
 
 blp = Blueprint("projects", __name__, url_prefix="/projects")

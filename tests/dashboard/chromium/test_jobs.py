@@ -5,7 +5,7 @@ import re
 from flask import Flask
 from playwright.sync_api import Page, expect
 
-from obs.heartbeat.schemas import STATES
+from obs.heartbeat.states import STATES
 from tests.conftest import KeyClient
 
 
