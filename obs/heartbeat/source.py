@@ -5,7 +5,8 @@ from obs.heartbeat.states import STATES, JobState
 from obs.sources import Column, Grain, Rollup, Source, Type, one_of
 from obs.times import DAY_MS, HOUR_MS
 
-_OPEN_RUN = f"SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
+# SQLite would choose the index runs_job, and read every run of the job.
+_OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
 OVERRUNNING_SQL = f"EXISTS ({_OPEN_RUN} AND r.started_at + jobs.overrun_after_ms <= :now)"
 # What was expected before the last heartbeat does not apply after it.
 _IS_LEARNED = "jobs.learned_event_id = jobs.last_event_id"

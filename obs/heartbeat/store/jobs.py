@@ -4,6 +4,7 @@ import json
 import sqlite3
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from obs.heartbeat import pins
 from obs.heartbeat.runs import KINDS, STATUSES
@@ -158,24 +159,24 @@ def delete_job(db: sqlite3.Connection, job_id: int) -> bool:
 
 
 def _job(row: sqlite3.Row) -> Job:
-    values = dict(row)
+    values = _values(row)
     outcome, paused = values["last_outcome"], bool(values["paused"])
-    values.update(
-        last_outcome=None if outcome is None else STATUSES[outcome],
-        overdue=bool(values["overdue"]),
-        overrunning=bool(values["overrunning"]),
-        learned=_description(values["learned"]),
-        pin=_pin(values["pin"]),
-        paused=paused,
-        paused_until=values["paused_until"] if paused else None,
-    )
+    values["last_outcome"] = None if outcome is None else STATUSES[outcome]
+    values["overdue"] = bool(values["overdue"])
+    values["overrunning"] = bool(values["overrunning"])
+    values["learned"] = _description(values["learned"])
+    values["pin"] = _pin(values["pin"])
+    values["paused"] = paused
+    values["paused_until"] = values["paused_until"] if paused else None
     return Job(**values)
 
 
-_pin = lru_cache(maxsize=4096)(pins.from_json)  # checking a cron expression takes longer than the rest of a row
+# Most rows are as they were at the last request, and decoding these two would take longer than the rest of a row.
+_pin = lru_cache(maxsize=4096)(pins.from_json)
 _DESCRIBED = frozenset(field.name for field in fields(Description))
 
 
+@lru_cache(maxsize=4096)
 def _description(text: str | None) -> Description | None:
     """The description that was stored with a fit; None where another version of the learner stored other fields."""
     values = {} if text is None else json.loads(text)
@@ -183,8 +184,13 @@ def _description(text: str | None) -> Description | None:
 
 
 def _run(row: sqlite3.Row) -> Run:
-    return Run(**{**dict(row), "status": STATUSES[row["status"]]})
+    return Run(**{**_values(row), "status": STATUSES[row["status"]]})
 
 
 def _event(row: sqlite3.Row) -> Event:
-    return Event(**{**dict(row), "kind": KINDS[row["kind"]]})
+    return Event(**{**_values(row), "kind": KINDS[row["kind"]]})
+
+
+def _values(row: sqlite3.Row) -> dict[str, Any]:
+    """The values of a row by column name. `dict(row)` does the same, but searches all columns for each value."""
+    return dict(zip(row.keys(), row, strict=True))
