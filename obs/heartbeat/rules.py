@@ -8,21 +8,22 @@ from typing import Any
 
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat import pins, schedule
+from obs.heartbeat import pins
 from obs.heartbeat.names import name_problem
-from obs.heartbeat.schedule import Cron, Pin
+from obs.heartbeat.pins import Pin
 from obs.times import DAY_MS
 
-LONGEST_CRON = 200
-LONGEST_TIME_ZONE = 64
-LONGEST_INTERVAL_SECONDS = 366 * 86_400
-LONGEST_GRACE_SECONDS = 366 * 86_400
 MOST_FAILURES = 1_000
 LONGEST_TITLE = 500
 LONGEST_MAINTENANCE_MS = 31 * DAY_MS
 
-_LENGTHS = {"cron": LONGEST_CRON, "timezone": LONGEST_TIME_ZONE}
-_RANGES = {"interval_seconds": (1, LONGEST_INTERVAL_SECONDS), "grace_seconds": (0, LONGEST_GRACE_SECONDS)}
+_PROBES: Mapping[str, Mapping[str, Any]] = {
+    "cron": {},
+    "timezone": {"cron": "* * * * *"},
+    "interval_seconds": {},
+    "grace_seconds": {"interval_seconds": 60},
+}
+"""The fields of a pin, each with the fields that make a valid pin of it if it is valid itself."""
 
 
 def job_changes(fields: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
@@ -48,16 +49,15 @@ def job_changes(fields: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def pin(fields: Mapping[str, Any]) -> Pin:
-    """The pin that `fields`, those of PinSchema, ask for. Raises ServiceError (422)."""
-    for field, longest in _LENGTHS.items():
-        if field in fields and not 1 <= len(fields[field]) <= longest:
-            raise _invalid_pin(field, f"Length must be between 1 and {longest}.")
-    for field, (least, most) in _RANGES.items():
-        if field in fields and not least <= fields[field] <= most:
-            raise _invalid_pin(field, f"Must be from {least} to {most}.")
-    if "cron" in fields:
-        _check("cron", Cron(fields["cron"]))
-        _check("timezone", Cron("* * * * *", fields.get("timezone", "UTC")))
+    """The pin with these `fields`, those of PinSchema. Raises ServiceError (422) that names the invalid field."""
+    for field, others in _PROBES.items():
+        if field in fields:
+            try:
+                pins.from_dict({**others, field: fields[field]})
+            except ValueError as error:
+                message = str(error)
+                errors = {"json": {"pin": {field: [message]}}}
+                raise ServiceError("invalid_field", f"pin.{field}: {message}", errors=errors) from error
     try:
         return pins.from_dict(dict(fields))
     except ValueError as error:
@@ -75,15 +75,3 @@ def check_maintenance(start_time: int, end_time: int, title: str) -> None:
     if end_time - start_time > LONGEST_MAINTENANCE_MS:
         days = LONGEST_MAINTENANCE_MS // DAY_MS
         raise invalid_field("json", "end_time", f"A maintenance window can be at most {days} days long.")
-
-
-def _check(field: str, schedule_with_field: Cron) -> None:
-    try:
-        schedule.check(schedule_with_field)
-    except ValueError as error:
-        raise _invalid_pin(field, str(error)) from error
-
-
-def _invalid_pin(field: str, message: str) -> ServiceError:
-    """A 422 that names a field of the pin."""
-    return ServiceError("invalid_field", f"pin.{field}: {message}", errors={"json": {"pin": {field: [message]}}})

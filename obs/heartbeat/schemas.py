@@ -1,6 +1,6 @@
 """Jobs, runs and maintenance windows as JSON.
 
-Limits stand here for the OpenAPI document only: `obs.heartbeat.rules` enforces them.
+The limits here are for the OpenAPI document only: `obs.heartbeat.rules` enforces them.
 """
 
 from typing import Any
@@ -10,16 +10,9 @@ import marshmallow as ma
 from obs.api import Schema, Text, Time, WholeNumber
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME
-from obs.heartbeat.rules import (
-    LONGEST_CRON,
-    LONGEST_GRACE_SECONDS,
-    LONGEST_INTERVAL_SECONDS,
-    LONGEST_TIME_ZONE,
-    LONGEST_TITLE,
-    MOST_FAILURES,
-)
+from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_GRACE_SECONDS, MAX_INTERVAL_SECONDS, MAX_ZONE_LENGTH, Pin
+from obs.heartbeat.rules import LONGEST_TITLE, MOST_FAILURES
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATUSES
-from obs.heartbeat.schedule import Pin
 from obs.heartbeat.states import STATES
 
 _HEADERS = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
@@ -47,7 +40,7 @@ class PinSchema(Schema):
     cron = ma.fields.Str(
         metadata={
             "minLength": 1,
-            "maxLength": LONGEST_CRON,
+            "maxLength": MAX_CRON_LENGTH,
             "description": "A cron expression.",
             "example": "0 2 * * 1-5",
         }
@@ -55,7 +48,7 @@ class PinSchema(Schema):
     timezone = ma.fields.Str(
         metadata={
             "minLength": 1,
-            "maxLength": LONGEST_TIME_ZONE,
+            "maxLength": MAX_ZONE_LENGTH,
             "description": "The time zone of the cron expression; default UTC.",
             "example": "Europe/Berlin",
         }
@@ -63,14 +56,14 @@ class PinSchema(Schema):
     interval_seconds = WholeNumber(
         metadata={
             "minimum": 1,
-            "maximum": LONGEST_INTERVAL_SECONDS,
+            "maximum": MAX_INTERVAL_SECONDS,
             "description": "The longest time between two heartbeats.",
         }
     )
     grace_seconds = WholeNumber(
         metadata={
             "minimum": 0,
-            "maximum": LONGEST_GRACE_SECONDS,
+            "maximum": MAX_GRACE_SECONDS,
             "description": "The grace period: how late a heartbeat may be; default 60.",
             "example": 300,
         }

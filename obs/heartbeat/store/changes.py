@@ -3,11 +3,10 @@
 Times are milliseconds since the epoch.
 """
 
-import json
 import sqlite3
 
 from obs.heartbeat import pins
-from obs.heartbeat.schedule import Pin
+from obs.heartbeat.pins import Pin
 
 
 class NameTakenError(Exception):
@@ -24,10 +23,9 @@ def rename(db: sqlite3.Connection, job_id: int, name: str) -> None:
 
 def set_pin(db: sqlite3.Connection, job_id: int, pin: Pin | None) -> None:
     """Pin a schedule; None returns the job to the learned schedule."""
-    stored = None if pin is None else json.dumps(pins.to_dict(pin))
     db.execute(
         "UPDATE jobs SET pin = ?, learned_event_id = NULL, revision = revision + 1, overdue_since = NULL WHERE id = ?",
-        (stored, job_id),
+        (pins.to_json(pin), job_id),
     )
 
 

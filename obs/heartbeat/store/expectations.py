@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 
 from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation
+from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Status
-from obs.heartbeat.schedule import VERSION, Fit, Pin
+from obs.heartbeat.schedule import VERSION, Fit
 
 HISTORY = 256
 """How many of the last runs of a job the learner uses."""

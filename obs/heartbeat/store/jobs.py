@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from obs.heartbeat import pins
+from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, STATUSES
-from obs.heartbeat.schedule import Description, Pin
+from obs.heartbeat.schedule import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, STATE_SQL
 
 
