@@ -17,7 +17,7 @@ from threading import Lock
 from obs.heartbeat.schedule.change import since_change
 from obs.heartbeat.schedule.clock import offsets
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
-from obs.heartbeat.schedule.fit import VERSION, Candidate, Fit
+from obs.heartbeat.schedule.fit import Candidate, Fit
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import history, needed, usual_interval
 from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, best_of, filled_slot, next_slot, usual_skip, weigh
@@ -57,7 +57,7 @@ def learn(times: Iterable[int], zones: Sequence[str] = ZONES, previous: Fit | No
     """
     seen = history(times)
     unchecked = len(seen)
-    if previous is not None and previous.version == VERSION and previous.candidates:
+    if previous is not None and previous.candidates:
         current = [time for time in seen if previous.first_at is None or time >= previous.first_at]
         if current and current[-1] == previous.last_at and len(current) == previous.seen:
             return previous

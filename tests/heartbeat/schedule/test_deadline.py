@@ -157,8 +157,13 @@ def test_a_few_days_of_growing_delays_are_not_a_new_schedule() -> None:
 def test_a_run_that_is_later_than_twice_the_longest_gap_was_missed() -> None:
     """There are four or five weeks between the first Mondays of two months, which is no reason to wait for years."""
     times = cron("0 9 * * 1#1", since="2025-01-01 12:00", count=9)
-    limit = overdue_at(times)
-    assert limit < times[-1] + 5 * 7 * DAY_MS + 2 * 5 * 7 * DAY_MS + HOUR_MS
+    assert overdue_at(times) < times[-1] + 5 * 7 * DAY_MS + 2 * 5 * 7 * DAY_MS + HOUR_MS
+
+
+def test_after_a_few_irregular_runs_the_grace_period_is_at_most_twice_the_longest_gap() -> None:
+    start = at("2025-01-10 03:00")
+    fit = learn([start, start + DAY_MS, start + 2 * DAY_MS, start + 82 * HOUR_MS])
+    assert fit.grace_ms == 2 * 34 * HOUR_MS + 40 * SECOND_MS
 
 
 def test_a_daily_job_that_becomes_weekly_is_not_overdue_every_day() -> None:

@@ -66,6 +66,12 @@ def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: 
             "0 1-13/4 1,2,3,22 * *",
         ),
         (
+            Lattice(DAY_MS, (HOUR_MS,), (0,), 0.0),
+            Gate("monthdays", (11, 12, 13)),
+            "Monthly on the 11th, 12th and 13th at 01:00",
+            "0 1 11,12,13 * *",
+        ),
+        (
             Lattice(DAY_MS, tuple(n * HOUR_MS for n in (1, 2, 9, 13)), (0,), 0.0),
             Gate("weekdays", (0, 3)),
             "Mondays and Thursdays at 01:00, 02:00, 09:00 and 13:00",
@@ -78,7 +84,7 @@ def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: 
             "*/20 * * * 1-5",
         ),
     ],
-    ids=["past midnight", "monthly", "uneven", "by the hour on weekdays"],
+    ids=["past midnight", "monthly", "the 11th to the 13th", "uneven", "by the hour on weekdays"],
 )
 def test_a_schedule_in_words(lattice: Lattice, gate: Gate, summary: str, expression: str) -> None:
     hypothesis = Hypothesis("UTC", lattice, gate, 0, 0.0)
