@@ -300,12 +300,13 @@ def messages_without_positions(db: Database) -> None:
 
 
 @migrations()
-def expectations_by_their_names(db: Database) -> None:
-    """The columns of a job's expectation get the names that the API and OQL use for them."""
+def renamed_expectations(db: Database) -> None:
+    """Rename the columns of a job's expectation to the names in the API and in OQL."""
     for old, new in (
         ("expected_interval_ms", "interval_ms"),
         ("next_expected", "expected_at"),
         ("overdue_from", "overdue_at"),
+        ("lateness_ms", "grace_ms"),
     ):
         db.execute(f"ALTER TABLE jobs RENAME COLUMN {old} TO {new}")
     db.execute("DROP INDEX jobs_overdue_from")

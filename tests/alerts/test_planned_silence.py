@@ -158,3 +158,34 @@ def test_a_job_that_is_learned_anew_after_downtime_is_excused_too(job: Job, app:
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
     assert parse_iso(job.read()["overdue_at"]) > clock()
+
+
+def test_when_a_pause_ends_a_job_that_is_failing_has_an_incident(job: Job, admin: KeyClient, clock: Clock) -> None:
+    until = clock() + 5 * 3_600_000
+    admin.patch(JOB, json={"paused_until": format_ms(until)})
+    job.end("fail")
+    assert job.incidents() == []
+    clock.set(format_ms(until))
+    job.sweep()
+    assert [kind for kind, _, end in job.incidents() if end is None] == ["failing"]
+
+
+def test_the_second_of_two_adjacent_windows_excuses_too(job: Job, admin: KeyClient, clock: Clock) -> None:
+    hour, start = 3_600_000, clock()
+    for begin, end in ((start + 2 * hour, start + 4 * hour), (start, start + 2 * hour)):
+        admin.post("/api/v1/maintenance", json={"start_time": format_ms(begin), "end_time": format_ms(end)})
+    clock.set(format_ms(start + 4 * hour))
+    job.sweep()
+    assert (job.read()["overdue"], job.incidents()) == (False, [])
+    assert parse_iso(job.read()["overdue_at"]) > clock()
+
+
+def test_a_change_has_a_quiet_organization_swept(job: Job, admin: KeyClient, clock: Clock) -> None:
+    """Nothing is due and no heartbeat comes: the change itself makes the job overdue."""
+    admin.patch(JOB, json={"pin": {"never": True}})
+    job.sweep()
+    clock.advance(days=2)
+    job.sweep()
+    admin.patch(JOB, json={"pin": {"interval_seconds": 3600}})
+    job.sweep()
+    assert [kind for kind, _, end in job.incidents() if end is None] == ["overdue"]

@@ -85,15 +85,15 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision,"
         " interval_ms = ?1, expected_at = ?2,"
-        " overdue_at = ?3, lateness_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
+        " overdue_at = ?3, grace_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
         " too_often_since = CASE WHEN ?7 IS NULL THEN too_often_since"
         " WHEN ?7 THEN coalesce(too_often_since, last_heartbeat_at) END"
         " WHERE id = ?8 AND last_event_id = ?9 AND learned_event_id IS ?10 AND revision = ?11",
         (
-            expected.expected_interval_ms,
-            expected.next_expected,
-            expected.overdue_from,
-            expected.lateness_ms,
+            expected.interval_ms,
+            expected.expected_at,
+            expected.overdue_at,
+            expected.grace_ms,
             expected.overrun_after_ms,
             expected.lost_after_ms,
             expected.too_often,
@@ -149,8 +149,8 @@ def excuse(db: sqlite3.Connection, start: int, end: int) -> int:
     jobs that changes.
     """
     return db.execute(
-        "UPDATE jobs SET overdue_at = ?2 + coalesce(lateness_ms, 0)"
-        " WHERE overdue_at >= ?1 AND overdue_at < ?2 + coalesce(lateness_ms, 0) AND overdue_since IS NULL",
+        "UPDATE jobs SET overdue_at = ?2 + coalesce(grace_ms, 0)"
+        " WHERE overdue_at >= ?1 AND overdue_at < ?2 + coalesce(grace_ms, 0) AND overdue_since IS NULL",
         (start, end),
     ).rowcount
 
