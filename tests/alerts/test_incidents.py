@@ -50,7 +50,7 @@ def test_a_job_may_fail_as_often_as_is_tolerated(job: Job, admin: KeyClient) -> 
     assert [kind for kind, _, _ in job.incidents()] == ["failing"]
 
 
-def test_a_run_that_never_ended_is_as_loud_as_a_failed_one(job: Job, clock: Clock) -> None:
+def test_a_run_that_never_ended_is_as_severe_as_a_failed_one(job: Job, clock: Clock) -> None:
     clock.advance(hours=1)
     job.client.post("/api/v1/heartbeat/backup/start")
     clock.advance(hours=1)

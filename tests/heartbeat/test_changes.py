@@ -85,7 +85,7 @@ def test_unpinning_gives_the_job_back_to_the_learner(by_path: Sender, admin: Key
     assert job["learned"]["summary"] == "Learning: 1 of 3 runs so far"
 
 
-def test_what_was_learned_is_said_in_words(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
+def test_what_was_learned_is_described_in_words(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
     for day in range(20):
         clock.set(f"2026-06-{day + 1:02}T02:00:{day * 7 % 20 + 1:02}Z")
         by_path("ping")

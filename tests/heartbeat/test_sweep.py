@@ -76,7 +76,9 @@ def test_the_sweep_notes_the_moment_that_it_found(
     assert rows("SELECT overdue_since FROM jobs") == [{"overdue_since": moment}]
 
 
-def test_a_heartbeat_ends_the_spell(send: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows) -> None:
+def test_a_heartbeat_ends_being_overdue(
+    send: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows
+) -> None:
     _hourly(send, clock, sweep)
     clock.advance(days=1)
     sweep()

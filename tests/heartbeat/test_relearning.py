@@ -1,4 +1,4 @@
-"""What is expected holds while much has to be learned anew, and no heartbeat is taken for one that was learned from."""
+"""Old expectations apply until a job is learned again, and no new heartbeat is mistaken for one that was learned."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def _read(client: KeyClient, job: str) -> dict[str, Any]:
 
 @pytest.fixture
 def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
-    """The service comes up again with another method of learning; gives its sweep."""
+    """Restarts the service with another version of the learner; returns its sweep."""
 
     def up() -> Sweep:
         tenancy: auth.Tenancy = services(app).tenancy
@@ -40,7 +40,7 @@ def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep has no time to learn anew, as if each job took all of it."""
+    """A sweep has time to learn one job again."""
     monkeypatch.setattr(sweeping, "RELEARNING_SECONDS", -1.0)
 
 
@@ -59,7 +59,7 @@ def _learned(rows: Rows) -> int:
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
-def test_after_an_upgrade_one_job_after_the_other_is_learned_anew(
+def test_after_an_upgrade_one_job_after_the_other_is_learned_again(
     upgrade: Callable[[], Sweep], client: KeyClient, rows: Rows
 ) -> None:
     before = [_read(client, job) for job in JOBS]
@@ -72,7 +72,7 @@ def test_after_an_upgrade_one_job_after_the_other_is_learned_anew(
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
-def test_what_is_still_to_be_learned_anew_becomes_overdue_at_its_moment(
+def test_a_job_that_is_not_learned_again_yet_becomes_overdue_in_time(
     upgrade: Callable[[], Sweep], client: KeyClient, clock: Clock, rows: Rows
 ) -> None:
     overdue_at = {_read(client, job)["overdue_at"] for job in JOBS}
@@ -90,7 +90,7 @@ def test_what_is_still_to_be_learned_anew_becomes_overdue_at_its_moment(
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
-def test_a_heartbeat_is_learned_from_before_the_others_are_learned_anew(
+def test_a_heartbeat_is_learned_from_before_the_others_are_learned_again(
     upgrade: Callable[[], Sweep], client: KeyClient, by_path: Sender, clock: Clock
 ) -> None:
     sweep = upgrade()
@@ -107,7 +107,7 @@ def test_a_heartbeat_is_learned_from_before_the_others_are_learned_anew(
 def test_a_maintenance_window_that_is_deleted_leaves_no_gap(
     new_client: Callable[..., KeyClient], client: KeyClient, clock: Clock
 ) -> None:
-    """What became overdue at its moment is overdue, though nothing was worked out anew yet."""
+    """A job that was due to become overdue is overdue, although it was not learned again yet."""
     overdue_at = _read(client, JOBS[5])["overdue_at"]
     admin = new_client("acme", "admin")
     window = {"start_time": "2027-01-01T00:00:00Z", "end_time": "2027-01-02T00:00:00Z"}
@@ -121,7 +121,7 @@ def test_a_maintenance_window_that_is_deleted_leaves_no_gap(
 def test_a_heartbeat_with_the_number_of_one_that_was_purged_is_learned_from(
     app: Flask, client: KeyClient, by_path: Sender, clock: Clock, sweep: Sweep, rows: Rows
 ) -> None:
-    """SQLite gives numbers anew once the last rows are gone."""
+    """SQLite reuses ids once the last rows are deleted."""
     for _ in range(4):
         clock.advance(hours=1)
         by_path("ping")

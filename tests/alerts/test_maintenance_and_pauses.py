@@ -1,4 +1,4 @@
-"""Pauses, maintenance windows, downtime of the service and steps of its clock: silence that means nothing."""
+"""No incident is opened because of a pause, a maintenance window, downtime of the service or a step of its clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -150,7 +150,7 @@ def test_a_restart_changes_nothing_of_what_was_learned(
     assert after == before
 
 
-def test_a_job_that_is_learned_anew_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
+def test_a_job_that_is_learned_again_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
     clock.set(format_ms(parse_iso(job.read()["overdue_at"]) + 7_200_000))
     tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
