@@ -25,7 +25,7 @@ def test_it_fills_an_organization_once_and_signs_in(
     for name in ("db/backup", "shop/heartbeat", "home/photos"):
         assert name in text
     assert "Shop 4.0 is out" in visitor.get("/annotations").text
-    past = visitor.get("/alerts").text
+    past = visitor.get("/incidents").text
     assert "home/photos" in past
     assert "home/dyndns" in past
     again = runner.invoke(main, command)

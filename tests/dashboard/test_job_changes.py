@@ -1,4 +1,4 @@
-"""What an admin changes of a job and plans, as the API then tells it."""
+"""An admin changes jobs and schedules maintenance on the pages; the API then shows the change."""
 
 import pytest
 from flask import Flask
@@ -24,13 +24,13 @@ def _a_job(client: KeyClient) -> None:
         ({"kind": "never"}, {"never": True}),
     ],
 )
-def test_a_schedule_is_pinned_and_given_back(
+def test_a_schedule_is_pinned_and_learned_again(
     client: KeyClient, admin: Visitor, fields: dict[str, str], pin: dict[str, object]
 ) -> None:
-    assert admin.post("/job/pin", name="backup", **fields).status_code == 302
+    assert admin.post("/job/pin?name=backup", **fields).status_code == 302
     assert client.get("/api/v1/jobs/backup").json["pin"] == pin
-    assert "Pinned by a person" in admin.get("/job?name=backup").text
-    admin.post("/job/pin", name="backup", kind="learn")
+    assert "Set manually" in admin.get("/job?name=backup").text
+    admin.post("/job/pin?name=backup", kind="learn")
     assert client.get("/api/v1/jobs/backup").json["pin"] is None
 
 
@@ -43,40 +43,40 @@ def test_a_schedule_is_pinned_and_given_back(
         {"kind": "interval", "interval": ""},
     ],
 )
-def test_a_schedule_that_is_none_is_refused(client: KeyClient, admin: Visitor, fields: dict[str, str]) -> None:
-    assert admin.post("/job/pin", name="backup", **fields).status_code == 422
+def test_an_invalid_schedule_is_refused(client: KeyClient, admin: Visitor, fields: dict[str, str]) -> None:
+    assert admin.post("/job/pin?name=backup", **fields).status_code == 422
     assert client.get("/api/v1/jobs/backup").json["pin"] is None
 
 
 def test_a_job_is_paused_and_resumed(client: KeyClient, admin: Visitor) -> None:
-    admin.post("/job/pause", name="backup", until="+1d")
+    admin.post("/job/pause?name=backup", until="+1d")
     job = client.get("/api/v1/jobs/backup").json
     assert (job["status"], job["paused_until"]) == ("paused", "2026-06-22T10:00:00.000Z")
     assert "Resume" in admin.get("/job?name=backup").text
-    admin.post("/job/resume", name="backup")
+    admin.post("/job/resume?name=backup")
     assert client.get("/api/v1/jobs/backup").json["paused"] is False
 
 
 def test_a_job_is_renamed_with_its_history_and_not_onto_another(client: KeyClient, admin: Visitor) -> None:
     client.post("/api/v1/heartbeat/other/ping")
-    assert admin.post("/job/rename", name="backup", new_name="other").status_code == 409
-    assert admin.post("/job/rename", name="backup", new_name="").status_code == 422
-    admin.post("/job/rename", name="backup", new_name="db/backup")
+    assert admin.post("/job/rename?name=backup", new_name="other").status_code == 409
+    assert admin.post("/job/rename?name=backup", new_name="").status_code == 422
+    admin.post("/job/rename?name=backup", new_name="db/backup")
     assert client.get("/api/v1/jobs/backup").status_code == 404
     assert len(client.get("/api/v1/jobs/db/backup/runs").json["runs"]) == 1
 
 
-def test_silence_is_planned_and_taken_back(client: KeyClient, admin: Visitor) -> None:
-    admin.post("/alerts/maintenance", title="New disks", start="now", end="+2h")
-    planned = client.get("/api/v1/maintenance").json["maintenance_windows"]
-    assert [(one["title"], one["end_time"]) for one in planned] == [("New disks", "2026-06-21T12:00:00.000Z")]
-    assert "New disks" in admin.get("/alerts").text
-    assert admin.post("/alerts/maintenance", start="now", end="-2h").status_code == 422
-    admin.post(f"/alerts/maintenance/{planned[0]['id']}/delete")
+def test_maintenance_is_scheduled_and_deleted(client: KeyClient, admin: Visitor) -> None:
+    admin.post("/incidents/maintenance", title="New disks", start_time="now", end_time="+2h")
+    windows = client.get("/api/v1/maintenance").json["maintenance_windows"]
+    assert [(one["title"], one["end_time"]) for one in windows] == [("New disks", "2026-06-21T12:00:00.000Z")]
+    assert "New disks" in admin.get("/incidents").text
+    assert admin.post("/incidents/maintenance", start_time="now", end_time="-2h").status_code == 422
+    admin.post(f"/incidents/maintenance/{windows[0]['id']}/delete")
     assert client.get("/api/v1/maintenance").json["maintenance_windows"] == []
 
 
-def test_incidents_that_last_are_shown_with_the_loudest_first(
+def test_open_incidents_are_shown_most_severe_first(
     app: Flask, client: KeyClient, admin: Visitor, clock: Clock
 ) -> None:
     sweep = services(app).background.tasks["sweep"].run
@@ -86,6 +86,6 @@ def test_incidents_that_last_are_shown_with_the_loudest_first(
         sweep()
     clock.advance(hours=2)
     sweep()
-    text = admin.get("/alerts").text
-    assert "2 incidents now" in text
+    text = admin.get("/incidents").text
+    assert "2 open incidents" in text
     assert text.index(">failing<") < text.index(">overdue<")

@@ -68,7 +68,7 @@ def test_annotations_of_a_prefix_are_laid_over_a_timeseries(reader: Visitor, cli
     client.post("/api/v1/annotations", json={"name": "incident/db", "title": "Database is slow"})
     statement = "SELECT count(*) FROM runs EVERY 1h SINCE NOW - 2h UNTIL '2026-06-21T12:00:00Z'"
     assert "Web is out" not in ask(reader, statement)[1]
-    drawn = ask(reader, statement, "&over=deploy/")[1]
+    drawn = ask(reader, statement, "&overlay=deploy/")[1]
     assert "Web is out" in drawn
     assert "Database is slow" not in drawn
 

@@ -100,7 +100,7 @@ def test_no_form_is_taken_without_the_token_of_its_session(
             )
             answer = admin.client.post(path, data=fields)
             assert answer.status_code == 400, (path, token)
-            assert "another session" in answer.text
+            assert "Your session changed" in answer.text
     assert client.get("/api/v1/jobs/backup").status_code == 200
     assert re.findall("<tr.*", admin.get("/settings").text) == re.findall("<tr.*", before)
 

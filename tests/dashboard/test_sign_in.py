@@ -16,7 +16,7 @@ PAGES = (
     "/projects",
     "/query",
     "/annotations",
-    "/alerts",
+    "/incidents",
     "/settings",
     "/job?name=x",
     "/jobs/changes",
@@ -79,7 +79,7 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     visitor = Visitor(app)
     assert visitor.client.head(f"/sign-in/{token}").status_code == 405
     assert visitor.get(f"/sign-in/{token}").location == "/"
-    assert "Make a key" in visitor.get("/settings").text
+    assert "New API key" in visitor.get("/settings").text
     assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
     # One of the same name that is made afterwards is another organization.
     tenancy.control.write(lambda db: store.delete_organization(db, "acme"))

@@ -13,7 +13,7 @@ from tests.conftest import KeyClient
 @pytest.fixture
 def texts(address: str, client: KeyClient) -> dict[str, str]:
     """The snippets by title, with an address that answers and a key that is valid."""
-    return {one.title: one.text for one in snippets.of(f"{address}/in/acme", str(client.key))}
+    return {one.title: one.text for one in snippets.build(f"{address}/in/acme", str(client.key))}
 
 
 def runs(client: KeyClient) -> list[tuple[str, int | None]]:

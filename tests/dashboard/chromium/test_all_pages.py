@@ -17,7 +17,7 @@ from tests.dashboard.chromium.conftest import sign_in
 HOSTILE = (
     "<img src=x onerror=\"document.body.dataset.broken='yes'\"><script>document.body.dataset.broken='yes'</script>"
 )
-TIMESERIES = "/query?q=SELECT+count(*)+FROM+runs+BY+job+EVERY+1h+LAST+1d&over=all"
+TIMESERIES = "/query?q=SELECT+count(*)+FROM+runs+BY+job+EVERY+1h+LAST+1d&overlay=all"
 PAGES = (
     "/",
     "/?q=nothing-is-named-so",
@@ -33,7 +33,7 @@ PAGES = (
     "/query?q=SELECT+count(*)+FROM+runz+LAST+1d",
     "/annotations",
     "/annotations/1",
-    "/alerts",
+    "/incidents",
     "/settings",
     "/no-such-page",
     "/api/docs/",
@@ -97,7 +97,7 @@ def test_axe_finds_no_serious_fault(page: Page, address: str, path: str) -> None
 def test_axe_finds_no_serious_fault_where_there_is_nothing_yet(
     page: Page, window: BrowserContext, address: str
 ) -> None:
-    for path in ("/", "/projects", "/annotations", "/alerts"):
+    for path in ("/", "/projects", "/annotations", "/incidents"):
         page.goto(address + path)
         look_at(page, path)
     page.get_by_role("button", name="Sign out").click()
@@ -143,9 +143,9 @@ def test_what_clients_send_is_text_everywhere(
         "/projects",
         "/annotations",
         "/annotations/1",
-        "/alerts",
+        "/incidents",
     ]
-    for path in (*paths, *(f"/query?q=SELECT+{statement}&over=all" for statement in statements)):
+    for path in (*paths, *(f"/query?q=SELECT+{statement}&overlay=all" for statement in statements)):
         page.goto(address + path)
         settle(page)
         assert page.evaluate("document.body.dataset.broken") is None, path
@@ -185,7 +185,7 @@ def test_all_pages_work_without_scripts(window: BrowserContext, address: str, cl
     plain = window.browser.new_context(java_script_enabled=False)
     page = sign_in(plain.new_page(), address, str(client.key))
     page.fill("[name=q]", "alp")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Apply").click()
     expect(page.locator("#jobs tbody th")).to_have_text(["alpha"])
     page.get_by_role("link", name="alpha").click()
     expect(page.get_by_role("cell", name="1 min 1 s")).to_be_visible()
@@ -200,7 +200,7 @@ def test_the_pages_can_be_used_with_the_keyboard_alone(page: Page, address: str,
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(address)
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     for _ in range(20):
         page.keyboard.press("Tab")

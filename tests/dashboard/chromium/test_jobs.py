@@ -16,7 +16,7 @@ def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClien
 
 
 def test_the_line_with_a_new_key_can_be_pasted_and_its_heartbeat_is_seen(page: Page, app: Flask) -> None:
-    page.get_by_role("button", name="Make a key and fill it in").click()
+    page.get_by_role("button", name="Create a key and insert it").click()
     line = page.locator(".snippet code").inner_text()
     key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", line).groups()  # type: ignore[union-attr]
     assert app.test_client().post(path, headers={"X-API-Key": key}).status_code == 200
@@ -26,7 +26,7 @@ def test_the_line_with_a_new_key_can_be_pasted_and_its_heartbeat_is_seen(page: P
 def test_a_filter_that_matches_nothing_notices_when_something_does(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(f"{address}/?state=failed")
-    expect(page.get_by_text("No job matches")).to_be_visible()
+    expect(page.get_by_text("No jobs match these filters")).to_be_visible()
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
     expect(page.locator("#jobs tbody th")).to_have_text(["alpha"])
     assert "state=failed" in page.url
@@ -41,11 +41,11 @@ def test_a_live_refresh_keeps_filter_search_and_scroll(page: Page, address: str,
     page.evaluate("scrollTo(0, 600)")
     client.post("/api/v1/heartbeat/job-30/end?status=fail", headers={"X-Platform-Project": "shop"})
     client.post("/api/v1/heartbeat/other/ping")
-    expect(page.locator("tr", has_text="job-30").locator("td").first).to_have_text("failed")
+    expect(page.locator("tr", has_text="job-30").locator("td").first).to_have_text("failing")
     assert page.evaluate("[scrollY, document.querySelector('#jobs').dataset.held]") == [600, "yes"]
     assert page.input_value("[name=q]") == "half a wo"
     assert page.locator("#jobs tbody tr").count() == 40
-    expect(page.locator("h1")).to_have_text("1 of 41 jobs needs a look")
+    expect(page.locator("h1")).to_have_text("1 of 41 jobs needs attention")
     assert page.title().startswith("(1) ")
 
 
@@ -57,7 +57,7 @@ def test_a_choice_filters_at_once_and_counts_filter_when_clicked(page: Page, add
     page.wait_for_url("**/?*host=web-1*")
     expect(page.locator("#jobs tbody tr")).to_have_count(1)
     page.goto(address)
-    page.locator(".strip").get_by_role("link", name="failed").click()
+    page.locator(".strip").get_by_role("link", name="failing").click()
     expect(page.locator("#jobs tbody th")).to_have_text(["beta"])
 
 
@@ -67,7 +67,7 @@ def test_the_focus_stays_where_it_is_when_rows_and_counts_change(page: Page, add
     everything = page.locator(".strip").get_by_role("link", name="1 all")
     everything.focus()
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
-    expect(page.locator("h1")).to_have_text("1 of 1 jobs needs a look")
+    expect(page.locator("h1")).to_have_text("The only job needs attention")
     expect(everything).to_be_focused()
     page.get_by_role("link", name="alpha").focus()
     client.post("/api/v1/heartbeat/alpha/end")
