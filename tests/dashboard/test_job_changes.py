@@ -14,22 +14,31 @@ def _a_job(client: KeyClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "pin"),
+    ("fields", "pin", "schedule", "grace"),
     [
         (
             {"kind": "cron", "cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace": "5"},
             {"cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace_seconds": 300},
+            "0 2 * * 1-5, Europe/Berlin",
+            ", 5 min grace period",
         ),
-        ({"kind": "interval", "interval": "30", "grace": "2"}, {"interval_seconds": 1800, "grace_seconds": 120}),
-        ({"kind": "never"}, {"never": True}),
+        (
+            {"kind": "interval", "interval": "30", "grace": "2"},
+            {"interval_seconds": 1800, "grace_seconds": 120},
+            "Every 30 min",
+            ", 2 min grace period",
+        ),
+        ({"kind": "never"}, {"never": True}, "Never overdue", ""),
     ],
 )
 def test_a_schedule_is_pinned_and_learned_again(
-    client: KeyClient, admin: Visitor, fields: dict[str, str], pin: dict[str, object]
+    client: KeyClient, admin: Visitor, fields: dict[str, str], pin: dict[str, object], schedule: str, grace: str
 ) -> None:
     assert admin.post("/job/pin?name=backup", **fields).status_code == 302
     assert client.get("/api/v1/jobs/backup").json["pin"] == pin
-    assert "Set manually" in admin.get("/job?name=backup").text
+    text = admin.get("/job?name=backup").text
+    assert f"<b>{schedule}</b>" in text
+    assert f"Set manually{grace}." in text
     admin.post("/job/pin?name=backup", kind="learn")
     assert client.get("/api/v1/jobs/backup").json["pin"] is None
 
@@ -89,3 +98,40 @@ def test_open_incidents_are_shown_most_severe_first(
     text = admin.get("/incidents").text
     assert "2 open incidents" in text
     assert text.index(">failing<") < text.index(">overdue<")
+
+
+def test_a_job_that_is_silent_beyond_its_pinned_interval_is_an_incident(
+    app: Flask, client: KeyClient, admin: Visitor, clock: Clock
+) -> None:
+    sweep = services(app).background.tasks["sweep"].run
+    admin.post("/job/pin?name=backup", kind="interval", interval="30", grace="2")
+    sweep()
+    clock.advance(minutes=31)
+    sweep()
+    assert "No open incidents" in admin.get("/incidents").text
+    clock.advance(minutes=2)
+    sweep()
+    assert "1 open incident<" in admin.get("/incidents").text
+    text = admin.get("/job?name=backup").text
+    assert "overdue for 1 min" in text
+    assert "(1 run missed)" in text
+    assert "The only job needs attention" in admin.get("/").text
+
+
+@pytest.mark.parametrize("change", ["pause", "maintenance", "never"])
+def test_no_incident_is_opened_while_a_job_is_paused_or_in_maintenance_or_never_overdue(
+    app: Flask, client: KeyClient, admin: Visitor, clock: Clock, change: str
+) -> None:
+    sweep = services(app).background.tasks["sweep"].run
+    admin.post("/job/pin?name=backup", kind="interval", interval="30", grace="2")
+    if change == "pause":
+        admin.post("/job/pause?name=backup", until="+1d")
+    elif change == "maintenance":
+        admin.post("/incidents/maintenance", start_time="2026-06-21T10:00", end_time="2026-06-21T12:00")
+    else:
+        admin.post("/job/pin?name=backup", kind="never")
+    sweep()
+    clock.advance(minutes=40)
+    sweep()
+    assert "No open incidents" in admin.get("/incidents").text
+    assert client.get("/api/v1/jobs/backup").json["overdue"] is False

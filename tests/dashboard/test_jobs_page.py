@@ -1,6 +1,7 @@
 """The overview: what it shows, finds, filters, sorts, and sends when it refreshes."""
 
 import gzip
+import html
 import re
 
 import pytest
@@ -151,8 +152,8 @@ def test_a_refresh_of_all_rows_comes_in_small_parts_that_become_the_page(
         body = answer.json
         assert isinstance(body, dict)
         assert body["rows"]
-        for number, html in body["rows"].items():
-            shown[number] = re.search(r'data-v="(\w+)"', html)[1]  # type: ignore[index]
+        for number, row in body["rows"].items():
+            shown[number] = re.search(r'data-v="(\w+)"', row)[1]  # type: ignore[index]
         if "order" in body:
             shown = {number: shown[number] for number in body["order"]}
         more, parts = body.get("more", False), parts + 1
@@ -209,3 +210,44 @@ def test_projects_roll_up_services_and_hosts(reader: Visitor, three_jobs: None) 
     assert "shop" in text
     assert "web-1" in text
     assert "1 job, 1 service, 1 host" in text
+
+
+def test_earlier_runs_are_on_further_pages(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    for _ in range(30):
+        client.post("/api/v1/heartbeat/tick/end")
+        clock.advance(minutes=1)
+    seen: list[str] = []
+    path = "/job?name=tick"
+    pages = 0
+    while path:
+        text = reader.get(path).text
+        seen += re.findall(r'<td><a href="/job/run/(\d+)"', text)
+        link = re.search(r'href="([^"]*)">Earlier runs', text)
+        path = html.unescape(link[1]) if link else ""
+        pages += 1
+    assert seen == [str(number) for number in range(30, 0, -1)]
+    assert pages == 2
+
+
+def test_the_newest_messages_outside_any_run_are_shown(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    for number in range(25):
+        client.post("/api/v1/heartbeat/tick/log", data=f"message {number}")
+        clock.advance(minutes=1)
+    shown = re.findall(r">(message \d+)<", reader.get("/job?name=tick").text)
+    assert shown == [f"message {number}" for number in range(24, 4, -1)]
+
+
+def test_a_learned_schedule_is_explained(app: Flask, reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    client.post("/api/v1/heartbeat/tick/ping")
+    sweep = services(app).background.tasks["sweep"].run
+    sweep()
+    assert "1 job, still learning its schedule" in reader.get("/").text
+    assert "The schedule is learned from past runs." in reader.get("/job?name=tick").text
+    for minute in range(10, 90, 10):
+        clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
+        client.post("/api/v1/heartbeat/tick/ping")
+    sweep()
+    assert "The only job is OK" in reader.get("/").text
+    text = reader.get("/job?name=tick").text
+    assert "Learned from 9 runs (all match)" in text
+    assert re.search(r"Next run expected <time .*</time> \(<span .*>in 10 min</span>\)\. Overdue \d+ s later", text)

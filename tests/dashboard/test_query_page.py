@@ -54,6 +54,25 @@ def test_the_page_and_the_api_share_one_rate(
     assert ask(visitor, statement)[0] == 429
 
 
+def test_a_refusal_says_when_to_try_again(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]) -> None:
+    app = make_app(QUERY_RATE_PER_MINUTE=1)
+    visitor = Visitor(app)
+    visitor.sign_in(str(new_client("acme", app=app).key))
+    statement = quote("SELECT count(*) FROM runs LAST 1d")
+    assert visitor.get(f"/query?q={statement}").status_code == 200
+    for path in ("/query", "/query/answer.csv"):
+        refused = visitor.get(f"{path}?q={statement}")
+        assert (refused.status_code, refused.mimetype) == (429, "text/html")
+        assert int(refused.headers["Retry-After"]) > 0
+
+
+def test_groups_without_numbers_are_a_table_without_a_chart(reader: Visitor) -> None:
+    status, text = ask(reader, "SELECT max(time) FROM runs BY job LAST 1d")
+    assert status == 200
+    assert "2 rows" in text
+    assert "data-chart" not in text
+
+
 def test_the_answer_can_be_taken_away(reader: Visitor, client: KeyClient) -> None:
     statement = "SELECT count(*) FROM runs BY job LAST 1d"
     answer = reader.get(f"/query/answer.csv?q={quote(statement)}")

@@ -140,6 +140,21 @@ def test_a_session_from_before_signing_in_is_worth_nothing_after(app: Flask, cli
     assert thief.get("/").status_code == 302
 
 
+def test_a_token_from_before_signing_in_is_refused_after(app: Flask, new_client: NewClient) -> None:
+    visitor = Visitor(app)
+    visitor.get("/sign-in")
+    before = visitor.token
+    visitor.sign_in(str(new_client("acme", "admin").key))
+    visitor.token = before
+    assert visitor.post("/settings/keys", label="x", scopes="query:read", expires="").status_code == 400
+
+
+def test_a_method_that_a_page_does_not_accept_is_refused_with_those_that_it_does(admin: Visitor) -> None:
+    refused = admin.client.put("/settings")
+    assert (refused.status_code, refused.mimetype) == (405, "text/html")
+    assert "GET" in refused.headers["Allow"]
+
+
 def test_a_session_that_was_tampered_with_is_none(app: Flask, client: KeyClient) -> None:
     visitor = Visitor(app)
     visitor.sign_in(str(client.key))

@@ -43,12 +43,12 @@ def page() -> ResponseReturnValue:
     with caller.read() as db:
         prefixes = [one.prefix for one in annotation_store.prefixes(db, caller.now_ms)]
     shown: dict[str, Any] = {"answer": None, "specs": [], "error": None}
-    status = 200
+    status, headers = 200, dict[str, str]()
     if text.strip():
         try:
             answer = _answer(_ask(text))
         except ServiceError as error:
-            shown["error"], status = error, error.status
+            shown["error"], status, headers = error, error.status, error.headers
         else:
             numbers = [place for place in range(len(answer.columns)) if charts.is_number(answer.rows, place)]
             shown |= {"answer": answer, "numbers": numbers, "specs": _specs(answer, overlay)}
@@ -63,7 +63,7 @@ def page() -> ResponseReturnValue:
         bars_shown=charts.MOST_BARS,
         **shown,
     )
-    return page, status
+    return page, status, headers
 
 
 @blp.get("/answer.csv")
@@ -98,7 +98,7 @@ def _answer(reply: Reply) -> Answer:
 
 def _specs(answer: Answer, overlay: str) -> list[charts.Spec]:
     """The charts of a result; none where a number or the table is enough."""
-    if answer.rows and answer.output_type == "bar":
+    if answer.rows and answer.output_type == "bar" and charts.is_number(answer.rows, 1):
         return [charts.bar(answer.columns, answer.rows)]
     if not answer.rows or answer.output_type != "timeseries":
         return []

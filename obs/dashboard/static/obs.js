@@ -65,9 +65,9 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-/* Filters apply as soon as they change. */
+/* A filter applies as soon as it is chosen; text applies with Enter, so that leaving the search field does nothing. */
 for (const form of document.querySelectorAll("form[data-submits-itself]")) {
-  form.addEventListener("change", () => form.requestSubmit());
+  form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
 }
 
 /* Ask before a change that cannot be undone. */

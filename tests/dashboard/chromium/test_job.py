@@ -42,7 +42,7 @@ def test_the_days_of_the_calendar_are_those_of_the_viewer(
 def test_a_job_is_pinned_paused_renamed_and_deleted(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(f"{address}/job?name=alpha")
-    page.get_by_label("Schedule").select_option("Cron expression")
+    page.get_by_label("Schedule type").select_option("Cron expression")
     page.get_by_label("Cron expression").fill("0 3 * * *")
     page.get_by_role("button", name="Save schedule").click()
     expect(page.get_by_role("status")).to_have_text("Schedule saved.")

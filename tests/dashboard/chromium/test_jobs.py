@@ -6,7 +6,8 @@ from flask import Flask
 from playwright.sync_api import Page, expect
 
 from obs.heartbeat.schemas import STATES
-from tests.conftest import KeyClient
+from obs.services import services
+from tests.conftest import Clock, KeyClient
 
 
 def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClient) -> None:
@@ -87,3 +88,20 @@ def test_every_state_has_a_shape_of_its_own(page: Page) -> None:
     )
     assert len(set(shapes)) == len(STATES)
     assert all(shape.startswith("url(") for shape in shapes)
+
+
+def test_the_overview_never_scrolls_sideways(
+    page: Page, address: str, app: Flask, client: KeyClient, clock: Clock
+) -> None:
+    for minute in range(0, 80, 10):
+        clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
+        at = {"X-Platform-Project": "p" * 200, "X-Platform-Host": "web-1"}
+        client.post("/api/v1/heartbeat/shop/send-queue-of-orders/end?duration_ms=934000&status=fail", headers=at)
+        client.post("/api/v1/heartbeat/silent/ping")
+    services(app).background.tasks["sweep"].run()
+    clock.advance(hours=47)
+    page.goto(address)
+    expect(page.get_by_text("missed)").first).to_be_visible()
+    for width in (1600, 1280, 1265, 1200, 1121, 1119, 1000, 800, 600, 390, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, width
