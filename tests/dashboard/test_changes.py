@@ -35,7 +35,7 @@ def stored(client: KeyClient) -> list[object]:
 
 
 @pytest.fixture(autouse=True)
-def _something_is_there(client: KeyClient) -> None:
+def _sample_data(client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/backup/ping")
     assert client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "first"}).json["id"] == 1
 
@@ -58,7 +58,7 @@ def test_a_form_without_the_token_changes_nothing(client: KeyClient, admin: Visi
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_nobody_changes_what_is_another_organizations(client: KeyClient, stranger: Visitor, path: str) -> None:
+def test_nobody_changes_another_organization(client: KeyClient, stranger: Visitor, path: str) -> None:
     before = stored(client)
     stranger.post(path, **CHANGES[path])
     assert stored(client) == before
@@ -123,7 +123,7 @@ def test_a_new_key_is_shown_once_and_works(app: Flask, admin: Visitor) -> None:
     assert key[0] not in listed
 
 
-def test_the_backup_is_a_whole_file_of_this_organization_only(
+def test_the_backup_is_a_complete_file_of_this_organization_only(
     admin: Visitor, stranger: Visitor, tmp_path: Path
 ) -> None:
     counts = []
@@ -138,5 +138,5 @@ def test_the_backup_is_a_whole_file_of_this_organization_only(
     assert counts == [1, 0]
 
 
-def test_a_read_key_may_not_take_the_file_away(reader: Visitor) -> None:
+def test_a_read_key_cannot_download_the_backup(reader: Visitor) -> None:
     assert reader.get("/settings/backup").status_code == 403

@@ -1,4 +1,4 @@
-"""``obs demo``: an organization to look around in."""
+"""``obs demo``: an organization with sample data."""
 
 from pathlib import Path
 

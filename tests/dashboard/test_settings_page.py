@@ -1,4 +1,4 @@
-"""The settings page: what an organization uses of its limits."""
+"""The settings page: limits and usage of an organization."""
 
 import re
 from urllib.parse import quote
@@ -14,7 +14,7 @@ def used(visitor: Visitor) -> dict[str, list[str]]:
     return {name: re.findall(r"<(?:td|small)[^>]*>([^<\n]+)<", cells) for name, cells in rows}
 
 
-def test_limits_are_shown_with_what_is_used_of_them(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+def test_limits_are_shown_with_their_usage(reader: Visitor, client: KeyClient, clock: Clock) -> None:
     for name in ("alpha", "beta", "beta"):
         client.post(f"/api/v1/heartbeat/{name}/ping")
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "out"})
@@ -31,7 +31,9 @@ def test_limits_are_shown_with_what_is_used_of_them(reader: Visitor, client: Key
     assert re.fullmatch(r"\d+(\.\d)? KB", found["Storage"][1])
 
 
-def test_what_another_organization_uses_is_not_counted(stranger: Visitor, reader: Visitor, client: KeyClient) -> None:
+def test_the_usage_of_another_organization_is_not_counted(
+    stranger: Visitor, reader: Visitor, client: KeyClient
+) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     reader.get(f"/query?q={quote('SELECT count(*) FROM runs LAST 1d')}")
     found = used(stranger)

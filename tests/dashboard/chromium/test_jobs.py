@@ -16,10 +16,10 @@ def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClien
     expect(page.get_by_role("link", name="first")).to_be_visible()
 
 
-def test_the_line_with_a_new_key_can_be_pasted_and_its_heartbeat_is_seen(page: Page, app: Flask) -> None:
+def test_the_command_with_a_new_key_works_and_its_job_appears(page: Page, app: Flask) -> None:
     page.get_by_role("button", name="Create a key and insert it").click()
-    line = page.locator(".snippet code").inner_text()
-    key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", line).groups()  # type: ignore[union-attr]
+    command = page.locator(".snippet code").inner_text()
+    key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", command).groups()  # type: ignore[union-attr]
     assert app.test_client().post(path, headers={"X-API-Key": key}).status_code == 200
     expect(page.get_by_role("link", name="my-first-job")).to_be_visible()
 
@@ -37,13 +37,13 @@ def test_a_live_refresh_keeps_filter_search_and_scroll(page: Page, address: str,
     for number in range(40):
         client.post(f"/api/v1/heartbeat/job-{number:02}/ping", headers={"X-Platform-Project": "shop"})
     page.goto(f"{address}/?project=shop&sort=name")
-    page.evaluate("document.querySelector('#jobs').dataset.held = 'yes'")
+    page.evaluate("document.querySelector('#jobs').dataset.kept = 'yes'")
     page.fill("[name=q]", "half a wo")
     page.evaluate("scrollTo(0, 600)")
     client.post("/api/v1/heartbeat/job-30/end?status=fail", headers={"X-Platform-Project": "shop"})
     client.post("/api/v1/heartbeat/other/ping")
     expect(page.locator("tr", has_text="job-30").locator("td").first).to_have_text("failing")
-    assert page.evaluate("[scrollY, document.querySelector('#jobs').dataset.held]") == [600, "yes"]
+    assert page.evaluate("[scrollY, document.querySelector('#jobs').dataset.kept]") == [600, "yes"]
     assert page.input_value("[name=q]") == "half a wo"
     assert page.locator("#jobs tbody tr").count() == 40
     expect(page.locator("h1")).to_have_text("1 of 41 jobs needs attention")

@@ -1,4 +1,4 @@
-"""The query page in a browser: the editor, and an answer of each kind drawn."""
+"""The query page in a browser: the editor, and a result of each kind as a chart."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -22,7 +22,7 @@ ITEMS = """type => {
 
 
 def drawn(page: Page, kind: str) -> list[dict[str, object]]:
-    """What the first chart of the page holds of a kind of mark (rect, rule, line) that says something, and where."""
+    """The marks of a kind (rect, rule, line) in the first chart that have a tooltip, with their positions."""
     page.wait_for_function("document.querySelector('[data-chart]')?.view !== undefined")
     found: list[dict[str, object]] = page.evaluate(ITEMS, kind)
     return [one for one in found if one["tip"]]
@@ -47,7 +47,7 @@ def test_an_error_is_selected(page: Page, address: str) -> None:
     page.wait_for_function(f"{selected} === 'durationms'")
 
 
-def test_words_are_completed_while_a_query_is_written(page: Page, address: str) -> None:
+def test_words_are_completed_in_the_editor(page: Page, address: str) -> None:
     page.goto(f"{address}/query")
     page.locator("#q").press_sequentially("SELECT max(durat")
     expect(page.get_by_role("option").first).to_have_text("duration_ms")
@@ -96,7 +96,7 @@ def test_a_number_is_large_and_rows_are_a_table(page: Page, address: str) -> Non
     expect(page.locator(".chart")).to_have_count(0)
 
 
-def test_every_example_is_answered_and_every_source_is_listed(page: Page, address: str) -> None:
+def test_every_example_works_and_every_source_is_listed(page: Page, address: str) -> None:
     page.goto(f"{address}/query")
     examples = page.locator(".examples a").evaluate_all("all => all.map(one => one.href)")
     assert len(examples) > 5
@@ -110,8 +110,8 @@ def test_every_example_is_answered_and_every_source_is_listed(page: Page, addres
     assert "incidents" in sources
 
 
-def test_an_answer_is_taken_away(page: Page, address: str) -> None:
+def test_a_result_is_downloaded(page: Page, address: str) -> None:
     page.goto(f"{address}/query?q=SELECT+count(*)+FROM+runs+BY+job+LAST+1d")
-    with page.expect_download() as taken:
+    with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
-    assert taken.value.path().read_text().split() == ["job,count", "alpha,1", "beta,2"]
+    assert download.value.path().read_text().split() == ["job,count", "alpha,1", "beta,2"]

@@ -1,4 +1,4 @@
-"""Who may see and change what, in a browser: signing in and out, keys, organizations."""
+"""Access in a browser: signing in and out, keys, and the separation of organizations."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,7 @@ from tests.dashboard.chromium.conftest import sign_in
 
 @pytest.fixture
 def tenancy(app: Flask) -> Tenancy:
-    held: Tenancy = services(app).tenancy
-    return held
+    return services(app).tenancy
 
 
 def test_a_link_signs_in_once(window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy) -> None:
@@ -32,7 +31,7 @@ def test_a_link_signs_in_once(window: BrowserContext, address: str, client: KeyC
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_key_that_is_wrong_is_told_and_the_page_that_was_asked_for_comes_after(
+def test_a_wrong_key_is_refused_and_the_right_one_leads_to_the_requested_page(
     window: BrowserContext, address: str, client: KeyClient
 ) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
@@ -46,7 +45,7 @@ def test_a_key_that_is_wrong_is_told_and_the_page_that_was_asked_for_comes_after
     expect(page.locator("h1")).to_contain_text("alpha")
 
 
-def test_an_expired_session_ends_on_the_live_page_by_itself(
+def test_the_live_page_notices_that_its_session_expired(
     window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy, clock: Clock
 ) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
@@ -62,7 +61,7 @@ def test_an_expired_session_ends_on_the_live_page_by_itself(
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_key_is_made_used_and_revoked(page: Page, address: str, app: Flask) -> None:
+def test_a_key_is_created_used_and_revoked(page: Page, address: str, app: Flask) -> None:
     page.goto(f"{address}/settings")
     page.get_by_label("Label").fill("cron box")
     page.get_by_role("button", name="Create key").click()
@@ -78,7 +77,7 @@ def test_a_key_is_made_used_and_revoked(page: Page, address: str, app: Flask) ->
     assert app.test_client().post("/api/v1/heartbeat/x/ping", **beat).status_code == 401
 
 
-def test_a_copy_button_copies_what_it_stands_beside(page: Page, address: str) -> None:
+def test_a_copy_button_copies_its_snippet(page: Page, address: str) -> None:
     page.goto(f"{address}/settings")
     snippet = page.locator(".snippet", has_text="ExecStopPost")
     snippet.get_by_role("button").click()
@@ -90,7 +89,7 @@ def test_a_copy_button_copies_what_it_stands_beside(page: Page, address: str) ->
     "path",
     ["/", "/job?name=alpha", "/job/run/1", "/annotations", "/annotations/1", "/incidents", "/settings", "/query"],
 )
-def test_a_read_key_sees_and_cannot_change_anything(
+def test_a_read_key_sees_everything_and_changes_nothing(
     window: BrowserContext, address: str, client: KeyClient, path: str
 ) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
@@ -98,7 +97,7 @@ def test_a_read_key_sees_and_cannot_change_anything(
     page = sign_in(window.new_page(), address, str(client.key))
     page.goto(address + path)
     expect(page.get_by_text("read-only", exact=True)).to_be_visible()
-    # Signing out is all that it is offered to send.
+    # The only form is the one to sign out.
     expect(page.locator("form[method=post] button")).to_have_text(["Sign out"])
     token = page.locator("[name=csrf_token]").first.input_value()
     for target in ("/job/delete?name=alpha", "/annotations/1/delete", "/job/pause?name=alpha"):
