@@ -21,26 +21,26 @@ _PLAINER = (
     (re.compile(r"\bstart_time\b"), "the start"),
     (re.compile(r"\bend_time\b"), "the end"),
 )
-"""The API's messages name its fields; a page says the same with the words beside its fields."""
+"""Messages of the API, and how the pages say the same without the names of the API's fields."""
+
+
+def form_zone() -> ZoneInfo:
+    """The zone of the times in a form: the one that the submitted form was shown in, else the viewer's, else UTC."""
+    return zones.find(request.form.get("zone", "")) or zones.viewer_zone() or ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """A form as a page shows it.
 
-    `values` are text by field. `problems` say by field why the form was refused; "" stands for the form as a whole.
-    `zone` is the time zone of its times.
+    `values` has the text of each field. `problems` has the reasons of a refusal by field; "" is the form as a whole.
+    `zone` is the time zone of its times; `zone_is_known` is false when the browser reported none.
     """
 
     values: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
-    zone: ZoneInfo = field(default_factory=lambda: form_zone())
+    zone: ZoneInfo = field(default_factory=form_zone)
     zone_is_known: bool = field(default_factory=lambda: zones.viewer_zone() is not None)
-
-
-def form_zone() -> ZoneInfo:
-    """The zone of the times in a form: the one that the submitted form was shown in, else the viewer's, else UTC."""
-    return zones.find(request.form.get("zone", "")) or zones.viewer_zone() or ZoneInfo("UTC")
 
 
 def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherwise: str = "") -> Form:
@@ -61,7 +61,7 @@ def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherw
 def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
     """The fields of the submitted form that are not empty, as the API takes them.
 
-    Those in `times` are read in the zone of the form. Raises ServiceError (422) for one that is no time.
+    Those in `times` are read in the zone of the form. Raises ServiceError (422) for an invalid time.
     """
     fields = {name: text for name in names if (text := request.form.get(name, "").strip())}
     problems: dict[str, list[str]] = {}

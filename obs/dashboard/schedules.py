@@ -138,7 +138,7 @@ def _evidence(text: str, run_count: int) -> str:
     """``88 of 88 runs fit`` as ``Learned from 88 runs (all match).``"""
     found = _EVIDENCE.fullmatch(text)
     if found is None:
-        return f"{_capitalized(text)}." if text else ""
+        return f"{_capitalized(text.rstrip('.'))}." if text else ""
     fitting, seen = int(found[1]), int(found[2])
     runs = f"the last {seen:,} runs" if seen < run_count else f"{seen:,} run{'' if seen == 1 else 's'}"
     return f"Learned from {runs} ({'all' if fitting == seen else f'{fitting:,}'} match)."

@@ -61,7 +61,7 @@ def _page(form: Form | None = None) -> str:
 
 
 def _next_hour(now_ms: int) -> dict[str, str]:
-    """A window from now for an hour, as a suggestion."""
+    """Suggested values: a window of one hour that starts now."""
     start, zone = now_ms // MINUTE_MS * MINUTE_MS, forms.form_zone()
     end = start + HOUR_MS
     return {"title": "Maintenance", "start_time": zones.as_input(start, zone), "end_time": zones.as_input(end, zone)}

@@ -35,15 +35,18 @@ def page() -> ResponseReturnValue:
 @blp.post("/pin")
 def save_pin() -> ResponseReturnValue:
     """Pin a cron expression, an interval or "never overdue", or let the schedule be learned."""
-    kind, fields = request.form.get("kind", ""), {"interval_seconds": "interval", "grace_seconds": "grace"}
-    if kind == "cron":
-        valid = schedules.cron_problem(request.form.get("cron", "").strip()) is None
-        fields["pin"] = "timezone" if valid else "cron"
+    kind = request.form.get("kind", "")
+    # A cron expression is checked before the pin is, so that a problem of the whole pin is one of the time zone.
+    fields = {
+        "interval_seconds": "interval",
+        "grace_seconds": "grace",
+        "pin": {"cron": "timezone", "interval": "interval"}.get(kind, "kind"),
+    }
     try:
         pinned = _entered_pin(kind)
         _change({"pin": pinned})
     except ServiceError as error:
-        return _page(pin=forms.refused(error, fields, "interval" if kind == "interval" else "kind")), error.status
+        return _page(pin=forms.refused(error, fields, otherwise="kind")), error.status
     flash("Schedule reset to learned." if pinned is None else "Schedule saved.")
     return _redirect()
 
