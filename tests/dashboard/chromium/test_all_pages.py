@@ -107,6 +107,30 @@ def test_axe_finds_no_serious_violation_on_empty_pages(page: Page, window: Brows
     check_with_axe(page, "signing in with a wrong key")
 
 
+@pytest.mark.usefixtures("sample_data")
+def test_axe_finds_no_serious_violation_in_refused_forms_and_beside_a_new_key(page: Page, address: str) -> None:
+    page.goto(f"{address}/job?name=nightly")
+    page.get_by_label("Schedule type").select_option("Cron expression")
+    page.get_by_label("Cron expression").fill("61 * * * *")
+    page.get_by_role("button", name="Save schedule").click()
+    expect(page.get_by_role("alert")).to_have_text('Invalid minute "61": use 0-59.')
+    expect(page.get_by_label("Cron expression")).to_be_focused()
+    check_with_axe(page, "a refused schedule")
+    page.goto(f"{address}/settings")
+    page.get_by_label("Label").fill("cron box")
+    for scope in page.locator("[name=scopes]:checked").all():
+        scope.uncheck()
+    page.get_by_role("button", name="Create key").click()
+    expect(page.locator("#scopes-problem")).to_be_visible()
+    check_with_axe(page, "a refused key")
+    page.get_by_label("query:read").check()
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_text("Copy your new key now")).to_be_visible()
+    check_with_axe(page, "a new key")
+    page.reload()
+    expect(page.get_by_text("Copy your new key now")).to_have_count(0)
+
+
 def test_axe_finds_violations(page: Page) -> None:
     page.evaluate("document.querySelector('main').innerHTML = '<img src=x><input>'")
     assert {one.partition(":")[0] for one in violations(page)} == {"image-alt", "label"}
