@@ -103,7 +103,7 @@ def test_a_pin_beyond_a_limit_is_refused(
     assert by_api.json is not None
     assert list(by_api.json["errors"]["json"]["pin"]) == [field]
     assert by_api.json["message"].startswith(f"pin.{field}: ")
-    by_page = visitor.post("/job/pin", name="backup", **form)
+    by_page = visitor.post("/job/pin?name=backup", **form)
     assert by_page.status_code == 422
     assert _read(admin, "/api/v1/jobs/backup")["pin"] is None
 
@@ -114,8 +114,8 @@ def test_a_pin_at_the_limits_is_accepted(client: KeyClient, admin: KeyClient, vi
     assert admin.patch("/api/v1/jobs/backup", json={"pin": pin}).status_code == 200
     assert _read(admin, "/api/v1/jobs/backup")["pin"] == pin
     minutes = str(366 * 24 * 60)
-    visitor.post("/job/pin", name="backup", kind="learn")
-    visitor.post("/job/pin", name="backup", kind="interval", interval=minutes, grace=minutes)
+    visitor.post("/job/pin?name=backup", kind="learn")
+    visitor.post("/job/pin?name=backup", kind="interval", interval=minutes, grace=minutes)
     assert _read(admin, "/api/v1/jobs/backup")["pin"] == pin
 
 
@@ -128,10 +128,10 @@ def test_a_failure_tolerance_beyond_its_limits_is_refused(client: KeyClient, adm
 
 
 WINDOWS = [
-    ({"title": "x" * 600, "end_time": "2026-06-21T12:00:00Z"}, {"title": "x" * 600, "end": "+2h"}, "title"),
-    ({"title": "Disks", "end_time": "2027-07-26T10:00:00Z"}, {"title": "Disks", "end": "+400d"}, "end_time"),
-    ({"title": "Disks", "end_time": "2026-07-22T10:00:00.001Z"}, {"title": "Disks", "end": "+745h"}, "end_time"),
-    ({"title": "Disks", "end_time": "2026-06-21T09:00:00Z"}, {"title": "Disks", "end": "-1h"}, "end_time"),
+    ({"title": "x" * 600, "end_time": "2026-06-21T12:00:00Z"}, {"title": "x" * 600, "end_time": "+2h"}, "title"),
+    ({"title": "Disks", "end_time": "2027-07-26T10:00:00Z"}, {"title": "Disks", "end_time": "+400d"}, "end_time"),
+    ({"title": "Disks", "end_time": "2026-07-22T10:00:00.001Z"}, {"title": "Disks", "end_time": "+745h"}, "end_time"),
+    ({"title": "Disks", "end_time": "2026-06-21T09:00:00Z"}, {"title": "Disks", "end_time": "-1h"}, "end_time"),
 ]
 
 
@@ -143,7 +143,7 @@ def test_a_maintenance_window_beyond_a_limit_is_refused_by_the_name_of_the_field
     assert by_api.status_code == 422
     assert by_api.json is not None
     assert list(by_api.json["errors"]["json"]) == [field]
-    by_page = visitor.post("/alerts/maintenance", start="now", **form)
+    by_page = visitor.post("/incidents/maintenance", start_time="now", **form)
     assert by_page.status_code == 422
     assert field.removesuffix("_time").casefold() in by_page.text.casefold()
     assert _read(admin, "/api/v1/maintenance") == {"maintenance_windows": []}
@@ -152,7 +152,7 @@ def test_a_maintenance_window_beyond_a_limit_is_refused_by_the_name_of_the_field
 def test_a_maintenance_window_of_31_days_is_accepted(admin: KeyClient, visitor: Visitor) -> None:
     window = {"start_time": "2026-06-21T10:00:00Z", "end_time": "2026-07-22T10:00:00Z", "title": "x" * 500}
     assert admin.post("/api/v1/maintenance", json=window).status_code == 201
-    assert visitor.post("/alerts/maintenance", start="now", end="+31d", title="x" * 500).status_code == 302
+    assert visitor.post("/incidents/maintenance", start_time="now", end_time="+31d", title="x" * 500).status_code == 302
     assert len(_read(admin, "/api/v1/maintenance")["maintenance_windows"]) == 2
 
 

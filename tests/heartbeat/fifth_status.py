@@ -6,6 +6,7 @@ The status is added to the source of `obs.heartbeat.runs` while it is imported, 
 """
 
 import json
+import re
 import sqlite3
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 MODULE = "obs.heartbeat.runs"
 DAYS = 4
@@ -38,6 +40,7 @@ class _Finder(MetaPathFinder):
 def totals(folder: Path) -> dict[str, Any]:
     """Create an organization with runs of every status; returns its totals, each as it is counted in one place."""
     from obs import create_app
+    from obs.dashboard import calendar
     from obs.dashboard import store as dashboard_store
     from obs.heartbeat.rollups import SETTLED_MS
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
@@ -99,11 +102,16 @@ def totals(folder: Path) -> dict[str, Any]:
             break
     with tenancy.databases.read("acme") as db:
         rows = {STATUSES[row[0]]: row[1] for row in db.execute("SELECT status, count(*) FROM runs GROUP BY status")}
-        days = {day: (day * DAY_MS, (day + 1) * DAY_MS) for day in range(now_ms // DAY_MS - 9, now_ms // DAY_MS + 1)}
-        calendar: Counter[str] = Counter()
+        days = calendar.days(now_ms, ZoneInfo("UTC"))
+        by_day: Counter[str] = Counter()
+        titles = ""
         for job in db.execute("SELECT id FROM jobs").fetchall():
-            for outcomes in dashboard_store.outcomes_by_day(db, job[0], days).values():
-                calendar.update(outcomes)
+            results = dashboard_store.results_by_day(db, job[0], days)
+            by_day.update({status: sum(day.get(status, 0) for day in results.values()) for status in STATUSES})
+            titles += calendar.draw(results, {}, min(days), max(days))
+        drawn: Counter[str] = Counter()
+        for number, word in re.findall(r"(\d+) (open|succeeded|failed|lost|cancelled)\b", titles):
+            drawn[{"succeeded": "success"}.get(word, word)] += int(number)
     listed = [
         client.get(f"/api/v1/jobs/{job}/runs?limit=1000", headers=headers).json["runs"]  # type: ignore[index]
         for job in ("a", "b")
@@ -115,7 +123,8 @@ def totals(folder: Path) -> dict[str, Any]:
             client.get(f"/api/v1/jobs/{job}", headers=headers).json["run_count"]  # type: ignore[index]
             for job in ("a", "b")
         ],
-        "calendar": calendar,
+        "calendar": by_day,
+        "calendar_as_drawn": drawn,
         "is_rolled_up": rolled_up(),
         "rollups": {table: count(table) for table in ("runs_by_hour", "runs_by_job_and_hour", "runs_by_job_and_day")},
         "oql_from_rows": from_rows,

@@ -29,7 +29,7 @@ def test_there_are_runs_of_every_status(totals: dict[str, Any]) -> None:
 def test_lists_and_counts_include_it(totals: dict[str, Any]) -> None:
     assert totals["listed"] == totals["rows"]
     assert sum(totals["run_count"]) == sum(totals["rows"].values())
-    assert totals["calendar"] == totals["rows"]
+    assert totals["calendar"] == totals["calendar_as_drawn"] == totals["rows"]
 
 
 def test_every_rollup_includes_it(totals: dict[str, Any]) -> None:
