@@ -84,6 +84,8 @@ def test_after_planned_silence_a_job_has_its_full_grace_period_again() -> None:
     due, end = LAST + HOUR_MS, LAST + 3 * HOUR_MS
     assert excused(expected, [(due - 1, end)]).overdue_at == end + 10 * MINUTE_MS
     assert excused(expected, [(due, due + 5 * MINUTE_MS)]).overdue_at == due + 15 * MINUTE_MS
+    overdue = due + 10 * MINUTE_MS
+    assert excused(expected, [(overdue, overdue + MINUTE_MS)]).overdue_at == overdue + 11 * MINUTE_MS
     # The second of two silences begins before the grace period after the first one ends.
     assert excused(expected, [(end + MINUTE_MS, end + HOUR_MS), (due, end)]).overdue_at == (
         end + HOUR_MS + 10 * MINUTE_MS
