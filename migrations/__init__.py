@@ -1,1 +1,1 @@
-"""The schema of the service's files, as steps that are only ever added to. `obs.storage` applies them."""
+"""The schema of the service's files, as append-only steps. `obs.storage` applies them."""

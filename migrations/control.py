@@ -1,4 +1,4 @@
-"""The control file: organizations, their keys, their own limits, one-time sign-in links. Steps are append-only."""
+"""The schema of the control file: organizations, API keys, limits, one-time sign-in links. Steps are append-only."""
 
 from sqlite_utils import Database, Migrations
 

@@ -1,7 +1,7 @@
-"""An organization's own file: annotations, jobs, runs, events. Steps are append-only.
+"""The schema of an organization's file: annotations, jobs, runs, events, incidents. Steps are append-only.
 
-Times are INTEGER milliseconds since the Unix epoch. Statuses and kinds are small INTEGERs: an index into
-`obs.heartbeat.runs.STATUSES` and `obs.heartbeat.runs.KINDS`.
+Times are INTEGER milliseconds since the Unix epoch. Statuses and kinds are small INTEGERs: the values of
+`obs.heartbeat.runs.Status`, `obs.heartbeat.runs.Kind` and `obs.alerts.kinds.IncidentKind`.
 """
 
 from sqlite_utils import Database, Migrations
@@ -297,3 +297,17 @@ def messages_without_positions(db: Database) -> None:
         "message, content = 'events', content_rowid = 'id', columnsize = 0, detail = none, tokenize = 'trigram')"
     )
     db.execute("UPDATE indexed_messages SET up_to = 0")
+
+
+@migrations()
+def renamed_expectations(db: Database) -> None:
+    """Rename the columns of a job's expectation to the names in the API and in OQL."""
+    for old, new in (
+        ("expected_interval_ms", "interval_ms"),
+        ("next_expected", "expected_at"),
+        ("overdue_from", "overdue_at"),
+        ("lateness_ms", "grace_ms"),
+    ):
+        db.execute(f"ALTER TABLE jobs RENAME COLUMN {old} TO {new}")
+    db.execute("DROP INDEX jobs_overdue_from")
+    db.execute("CREATE INDEX jobs_overdue_at ON jobs(overdue_at) WHERE overdue_at IS NOT NULL")

@@ -12,11 +12,11 @@ from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
+from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
-from obs.heartbeat.routes import changes, jobs
+from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.service import HeartbeatService
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
-from obs.heartbeat.sweep import Watch
 from obs.ingest import openapi as heartbeat_operations
 from obs.ingest.endpoint import HeartbeatEndpoint, protocols
 from obs.query import cli as query_cli
@@ -50,14 +50,14 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
     app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
     tenancy = instance.open_instance(folder, settings, clock)
-    watch = Watch()
+    queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
-        heartbeats=HeartbeatService(watch),
-        ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), watch),
+        heartbeats=HeartbeatService(queue),
+        ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),
-        background=Background(tenancy, watch, app.config, folder),
+        background=Background(tenancy, queue, app.config, folder),
     )
     attach(app, built)
     app.wsgi_app = middleware.wrap(app.wsgi_app, middleware.stack(built))  # type: ignore[assignment,method-assign]
@@ -66,9 +66,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     api.init_app(
         app,
         [
-            jobs.jobs_blp,
-            jobs.runs_blp,
-            changes.maintenance_blp,
+            heartbeat_routes.jobs_blp,
+            heartbeat_routes.runs_blp,
+            heartbeat_routes.maintenance_blp,
             annotation_routes.blp,
             query_routes.blp,
             tenancy_routes.blp,

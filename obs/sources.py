@@ -4,6 +4,7 @@ The SQL in a source is part of the program; no client can change it. It may use 
 of the request in milliseconds since the epoch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -128,3 +129,8 @@ class Source:
     def _by_name(self) -> dict[str, Column]:
         time = Column("time", Type.TIME, self.time_sql, self.time)
         return {column.name: column for column in (time, *self.columns)}
+
+
+def one_of(words: Sequence[str]) -> str:
+    """The words as a choice in a text: ``open, success, failed or lost``."""
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,1 +1,1 @@
-"""Incidents: spells in which a job was in trouble."""
+"""Incidents: times in which a job had a problem."""

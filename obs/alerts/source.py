@@ -1,24 +1,23 @@
 """The incidents as a source for OQL."""
 
-from obs.sources import Column, Source, Type
-
-KINDS = ("overdue", "failing", "lost", "overrunning", "too_often")
+from obs.alerts.kinds import KINDS
+from obs.sources import Column, Source, Type, one_of
 
 INCIDENTS = Source(
     name="incidents",
-    row="a spell in which a job was overdue, failing, lost, overrunning or running too often",
+    row="an incident",
     time="its start",
     table="incidents",
     time_sql="incidents.started_at",
     columns=(
         Column("job", Type.TEXT, "jobs.name", "The name of the job.", join="jobs"),
-        Column("kind", Type.TEXT, "incidents.kind", "overdue, failing, lost, overrunning or too_often.", values=KINDS),
-        Column("ended_at", Type.TIME, "incidents.ended_at", "Its end; null while it lasts."),
+        Column("kind", Type.TEXT, "incidents.kind", f"{one_of(KINDS)}.", values=KINDS),
+        Column("ended_at", Type.TIME, "incidents.ended_at", "Its end; null while it is open."),
         Column(
             "duration_ms",
             Type.DURATION,
             "incidents.ended_at - incidents.started_at",
-            "How long it lasted; null while it does.",
+            "How long it lasted; null while it is open.",
         ),
         Column("host", Type.TEXT, "attributions.host", "The host of the job.", join="attributions"),
         Column("service", Type.TEXT, "attributions.service", "The service of the job.", join="attributions"),

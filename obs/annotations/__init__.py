@@ -1,1 +1,1 @@
-"""Annotations: markers and bands laid over charts, kept 90 days."""
+"""Annotations: points and bands that are drawn on every chart, kept 90 days."""

@@ -16,7 +16,7 @@ blp = Blueprint(
     "annotations",
     __name__,
     url_prefix="/api/v1/annotations",
-    description="Markers and bands laid over charts, kept 90 days.",
+    description="Points and bands that are drawn on every chart, kept 90 days.",
 )
 
 _ETAG = {"ETag": {"description": "The version of the annotation.", "schema": {"type": "string"}}}
@@ -26,7 +26,7 @@ _IF_MATCH = {
         {
             "in": "header",
             "name": "If-Match",
-            "description": "Do it only if this is the annotation's current ETag.",
+            "description": "Change the annotation only if this is its current ETag.",
             "schema": {"type": "string"},
         }
     ]
@@ -60,12 +60,12 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     schema=schemas.AnnotationSchema,
     example=schemas.EXAMPLE,
     headers={**_ETAG, **_LOCATION},
-    description="The idempotency_key was sent before: the annotation that it made then.",
+    description="The idempotency_key was sent before: the annotation that was created then.",
 )
 def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
     """Create an annotation
 
-    A name and a title are enough: a marker at this moment.
+    A name and a title are enough: a point at the time of the request.
     """
     annotation, is_new = service.create(caller(), fields)
     location = url_for("annotations.get_annotation", annotation_id=annotation.id)
@@ -78,7 +78,7 @@ def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str
 def list_prefixes() -> dict[str, Any]:
     """List the prefixes of names
 
-    A prefix is a name up to and including its first slash, or all of a name without one.
+    A prefix is a name up to and including its first slash, or the whole name without one.
     """
     with caller().read() as db:
         return {"prefixes": store.prefixes(db, caller().now_ms)}
@@ -103,7 +103,7 @@ def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str,
 @blp.doc(**_IF_MATCH)
 @blp.response(200, schemas.AnnotationSchema, example=schemas.UPDATED_EXAMPLE, headers=_ETAG)
 @blp.alt_response(404, schema="Error")
-@blp.alt_response(409, schema="Error", description="It shows an incident and is kept by the service.")
+@blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")
 @blp.alt_response(412, schema="Error")
 def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     """Change an annotation
@@ -119,7 +119,7 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
 @blp.doc(**_IF_MATCH)
 @blp.response(204)
 @blp.alt_response(404, schema="Error")
-@blp.alt_response(409, schema="Error", description="It shows an incident and is kept by the service.")
+@blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")
 @blp.alt_response(412, schema="Error")
 def delete_annotation(annotation_id: int) -> None:
     """Delete an annotation"""

@@ -1,4 +1,4 @@
-"""What an annotation is, and what it may be made into. Pure: the moment of the request is handed in.
+"""What an annotation is, and the rules and limits for changes. Pure: the time of the request is an argument.
 
 All times are milliseconds since the Unix epoch.
 """
@@ -7,10 +7,21 @@ import hashlib
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from obs.annotations.source import RETENTION_MS
+from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
 from obs.times import DAY_MS, format_ms
+
+LENGTHS = {
+    "name": (1, 200),
+    "title": (1, 500),
+    "description": (0, 4_000),
+    "url": (1, 2_000),
+    "idempotency_key": (1, 200),
+}
+"""The shortest and the longest text of each field, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +39,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation(Draft):
-    """An annotation as it is stored. One that is `by_service` shows an incident and is not a client's to change."""
+    """An annotation as it is stored. One that is `by_service` shows an incident, and clients cannot change it."""
 
     id: int
     created_at: int
@@ -45,28 +56,68 @@ class PrefixCount:
 
 
 def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
-    """The annotation that `fields` ask for; it starts now unless they say otherwise. Raises ServiceError (422)."""
-    start_time = fields["start_time"]
+    """The annotation with these `fields`; without a start_time it starts now. Raises ServiceError (422)."""
+    _check_texts({"name": None, "title": None, **fields})
+    start_time = fields.get("start_time")
     if start_time is None:
-        if fields["end_time"] is not None:
+        if fields.get("end_time") is not None:
             raise invalid_field(
                 "json", "start_time", "Must be sent together with end_time.", hint="Send start_time as well."
             )
         start_time = now_ms
-    asked = Draft(**{**fields, "start_time": start_time})
-    _check_times(asked, [name for name, value in fields.items() if value is not None], now_ms)
-    return asked
+    optional = {name: fields.get(name) for name in ("end_time", "description", "url", "idempotency_key")}
+    new = Draft(name=fields["name"], title=fields["title"], start_time=start_time, **optional)
+    _check_times(new, [name for name, value in fields.items() if value is not None], now_ms)
+    return new
 
 
 def revised(stored: Annotation, changes: Mapping[str, Any], now_ms: int) -> Annotation:
-    """What `stored` becomes when the fields in `changes` are set. Raises ServiceError (422)."""
+    """`stored` with the fields in `changes`. Raises ServiceError (422)."""
+    _check_texts(changes)
     annotation = replace(stored, **changes, updated_at=now_ms)
     _check_times(annotation, changes, now_ms)
     return annotation
 
 
+def _check_texts(fields: Mapping[str, Any]) -> None:
+    """Raise ServiceError (422), naming each invalid field, unless all texts in `fields` can be stored."""
+    problems = {
+        name: [problem]
+        for name in LENGTHS
+        if name in fields and (problem := _text_problem(name, fields[name])) is not None
+    }
+    if problems:
+        name, (problem, *_) = next(iter(problems.items()))
+        raise ServiceError("invalid_field", f"{name}: {problem}", errors={"json": problems})
+
+
+def _text_problem(name: str, text: str | None) -> str | None:
+    if text is None:
+        return "Required." if name in ("name", "title") else None
+    shortest, longest = LENGTHS[name]
+    if not shortest <= len(text) <= longest:
+        return f"Length must be between {shortest} and {longest}."
+    if not is_storable(text):
+        return "Not valid Unicode."
+    if name == "url" and not _is_web_url(text):
+        return "Not an http or https URL such as https://ci.example.com/builds/42."
+    return None
+
+
+def _is_web_url(text: str) -> bool:
+    # urlsplit drops some white space and control characters; a browser that follows the link may not.
+    if any(character.isspace() or not character.isprintable() for character in text):
+        return False
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # is parsed, and rejected, only when it is read
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
 def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
-    """Raise ServiceError (422), naming a field that was sent, unless the times can stand together and be kept."""
+    """Raise ServiceError (422), naming a field that was sent, unless the times are in order and recent enough."""
     start_time, end_time = annotation.start_time, annotation.end_time
     if end_time is not None and end_time < start_time:
         if "end_time" in sent:
@@ -93,17 +144,17 @@ def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
 
 
 def last_moment(annotation: Draft) -> int:
-    """The moment from which the retention counts: the end, or the start where there is no end."""
+    """The time from which the retention counts: the end, or the start where there is no end."""
     return annotation.start_time if annotation.end_time is None else annotation.end_time
 
 
 def oldest_kept(now_ms: int) -> int:
-    """The earliest last moment that an annotation which is still kept may have."""
+    """The earliest `last_moment` of an annotation within the retention."""
     return now_ms - RETENTION_MS
 
 
 def version(annotation: Annotation) -> str:
-    """A text that changes whenever anything of the annotation does; the ETag, without its quotes."""
+    """A text that changes with every change of the annotation; the ETag, without its quotes."""
     return hashlib.sha256(repr(astuple(annotation)).encode()).hexdigest()[:32]
 
 
@@ -118,23 +169,23 @@ def check_version(annotation: Annotation, allowed: Container[str] | None) -> Non
 
 
 def check_editable(annotation: Annotation) -> None:
-    """Raise ServiceError (409) for an annotation that the service keeps itself."""
+    """Raise ServiceError (409) for an annotation that shows an incident."""
     if annotation.by_service:
         raise ServiceError(
             "conflict",
-            f"Annotation {annotation.id} is kept by the service: it shows an incident.",
-            hint="It ends by itself when the job reports again. Pause the job to silence it.",
+            f"Annotation {annotation.id} shows an incident and is managed automatically.",
+            hint="It ends when the incident does. To end the incident now, pause the job.",
         )
 
 
 def prefix_of(name: str) -> str:
-    """The part of a name up to and including the first slash, the whole name when there is none."""
+    """The part of a name up to and including the first slash; the whole name where there is none."""
     head, slash, _ = name.partition("/")
     return head + slash
 
 
 def count_prefixes(name_counts: Iterable[tuple[str, int]]) -> list[PrefixCount]:
-    """Names with how often each is there, counted together by their prefixes; sorted by prefix."""
+    """The number of annotations for each prefix, from names with their counts; sorted by prefix."""
     counts: dict[str, int] = {}
     for name, count in name_counts:
         prefix = prefix_of(name)

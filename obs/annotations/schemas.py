@@ -1,17 +1,12 @@
 """Annotations as JSON."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import marshmallow as ma
 
+from obs.annotations.rules import LENGTHS
 from obs.api import Schema, Text, Time
 
-LONGEST_NAME = 200
-LONGEST_TITLE = 500
-LONGEST_DESCRIPTION = 4_000
-LONGEST_URL = 2_000
-LONGEST_IDEMPOTENCY_KEY = 200
 DEFAULT_LIMIT = 100
 MOST_IN_A_PAGE = 1_000
 
@@ -43,43 +38,25 @@ PREFIXES_EXAMPLE = {"prefixes": [{"prefix": "deploy/", "count": 12}, {"prefix": 
 _ABOUT = {
     "name": "A slash-separated label to filter by, such as deploy/web.",
     "title": "The text shown on the marker.",
-    "start_time": "When it happened, or began.",
-    "end_time": "When it ended. With it the annotation is a band, without it a point.",
+    "start_time": "When it happened or started.",
+    "end_time": "When it ended. With an end the annotation is a band, without one a point.",
     "description": "A longer text.",
     "url": "Where to read more; http or https.",
-    "idempotency_key": "Any text that is the same when a client repeats a call, so that it counts once.",
+    "idempotency_key": "Any text that a client sends again when it repeats a call, so that the call counts once.",
 }
 
 
-class Url(Text):
-    """An http or https URL."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(1, LONGEST_URL, **kwargs)
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
-        text = super()._deserialize(value, attr, data, **kwargs)
-        if not _is_web_url(text):
-            raise ma.ValidationError("Not an http or https URL such as https://ci.example.com/builds/42.")
-        return text
-
-
-def _is_web_url(text: str) -> bool:
-    # urlsplit drops some white space and control characters; a browser that follows the link may not agree.
-    if any(character.isspace() or not character.isprintable() for character in text):
-        return False
-    try:
-        parts = urlsplit(text)
-        _ = parts.port  # is read, and refused, only when asked for
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+def _text(name: str, **kwargs: Any) -> ma.fields.Str:
+    """A text with the limits of that field, for the OpenAPI document: `obs.annotations.rules` enforces them."""
+    shortest, longest = LENGTHS[name]
+    metadata = {"description": _ABOUT[name], "minLength": shortest, "maxLength": longest}
+    return ma.fields.Str(metadata=metadata, **kwargs)
 
 
 class AnnotationSchema(Schema):
     """An annotation."""
 
-    id = ma.fields.Int(metadata={"description": "Given by the service and never given again."})
+    id = ma.fields.Int(metadata={"description": "Assigned by the service and never reused."})
     name = ma.fields.Str(metadata={"description": _ABOUT["name"]})
     title = ma.fields.Str(metadata={"description": _ABOUT["title"]})
     start_time = Time(metadata={"description": _ABOUT["start_time"]})
@@ -87,48 +64,40 @@ class AnnotationSchema(Schema):
     description = ma.fields.Str(allow_none=True, metadata={"description": _ABOUT["description"]})
     url = ma.fields.Str(allow_none=True, metadata={"description": _ABOUT["url"]})
     idempotency_key = ma.fields.Str(allow_none=True, metadata={"description": _ABOUT["idempotency_key"]})
-    created_at = Time(metadata={"description": "When it was posted."})
+    created_at = Time(metadata={"description": "When it was created."})
     updated_at = Time(metadata={"description": "When it was last changed."})
     by_service = ma.fields.Bool(metadata={"description": "Whether it shows an incident and cannot be changed."})
 
 
 class AnnotationRequestSchema(Schema):
-    """What a new annotation is made from; null is the same as not sent."""
+    """The fields of a new annotation; null is the same as not sent."""
 
-    name = Text(1, LONGEST_NAME, required=True, metadata={"description": _ABOUT["name"]})
-    title = Text(1, LONGEST_TITLE, required=True, metadata={"description": _ABOUT["title"]})
+    name = _text("name", required=True)
+    title = _text("title", required=True)
     start_time = Time(
         load_default=None,
         allow_none=True,
-        metadata={"description": f"{_ABOUT['start_time']} The moment of the request when not sent."},
+        metadata={"description": f"{_ABOUT['start_time']} Default: the time of the request."},
     )
     end_time = Time(
         load_default=None,
         allow_none=True,
-        metadata={"description": f"{_ABOUT['end_time']} It needs start_time beside it."},
+        metadata={"description": f"{_ABOUT['end_time']} Needs start_time as well."},
     )
-    description = Text(
-        0, LONGEST_DESCRIPTION, load_default=None, allow_none=True, metadata={"description": _ABOUT["description"]}
-    )
-    url = Url(load_default=None, allow_none=True, metadata={"description": _ABOUT["url"]})
-    idempotency_key = Text(
-        1,
-        LONGEST_IDEMPOTENCY_KEY,
-        load_default=None,
-        allow_none=True,
-        metadata={"description": _ABOUT["idempotency_key"]},
-    )
+    description = _text("description", load_default=None, allow_none=True)
+    url = _text("url", load_default=None, allow_none=True)
+    idempotency_key = _text("idempotency_key", load_default=None, allow_none=True)
 
 
 class AnnotationChangesSchema(Schema):
-    """The fields to change; the others stay as they are. null takes end_time, description or url away."""
+    """The fields to change; the others stay as they are. null removes end_time, description or url."""
 
-    name = Text(1, LONGEST_NAME, metadata={"description": _ABOUT["name"]})
-    title = Text(1, LONGEST_TITLE, metadata={"description": _ABOUT["title"]})
+    name = _text("name")
+    title = _text("title")
     start_time = Time(metadata={"description": _ABOUT["start_time"]})
-    end_time = Time(allow_none=True, metadata={"description": f"{_ABOUT['end_time']} null opens it again."})
-    description = Text(0, LONGEST_DESCRIPTION, allow_none=True, metadata={"description": _ABOUT["description"]})
-    url = Url(allow_none=True, metadata={"description": _ABOUT["url"]})
+    end_time = Time(allow_none=True, metadata={"description": f"{_ABOUT['end_time']} null removes it."})
+    description = _text("description", allow_none=True)
+    url = _text("url", allow_none=True)
 
     @ma.validates_schema
     def _changes_something(self, data: dict[str, Any], **_: Any) -> None:
@@ -141,30 +110,30 @@ class AnnotationQuerySchema(Schema):
 
     start = ma.fields.Str(
         load_default=None,
-        metadata={"description": "List from here on; ISO 8601, or relative to now such as -24h.", "example": "-24h"},
+        metadata={"description": "Start of the range: ISO 8601, or relative to now such as -24h.", "example": "-24h"},
     )
     end = ma.fields.Str(
         load_default=None,
-        metadata={"description": "List up to here; ISO 8601, or relative to now, or now.", "example": "now"},
+        metadata={"description": "End of the range: ISO 8601, relative to now, or now.", "example": "now"},
     )
     name_prefix = Text(
         0,
-        LONGEST_NAME,
+        LENGTHS["name"][1],
         load_default="",
-        metadata={"description": "What the name begins with, to the letter.", "example": "deploy/"},
+        metadata={"description": "Text that the name starts with; case-sensitive.", "example": "deploy/"},
     )
     q = Text(
         0,
-        LONGEST_TITLE,
+        LENGTHS["title"][1],
         load_default="",
-        metadata={"description": "Text in the title, in upper or lower case.", "example": "checkout"},
+        metadata={"description": "Text that the title contains; case-insensitive.", "example": "checkout"},
     )
     limit = ma.fields.Int(
         load_default=DEFAULT_LIMIT,
         validate=ma.validate.Range(1, MOST_IN_A_PAGE),
-        metadata={"description": "How many to list at most."},
+        metadata={"description": "The most annotations to list."},
     )
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "The next_cursor of the page before."})
+    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
 
 
 class AnnotationListSchema(Schema):
@@ -172,14 +141,14 @@ class AnnotationListSchema(Schema):
 
     annotations = ma.fields.List(ma.fields.Nested(AnnotationSchema))
     next_cursor = ma.fields.Str(
-        allow_none=True, metadata={"description": "Send it as cursor to get the next page; null on the last one."}
+        allow_none=True, metadata={"description": "Send it as cursor to get the next page; null on the last page."}
     )
 
 
 class AnnotationPrefixSchema(Schema):
-    """A prefix and how many annotations have it."""
+    """A prefix and the number of annotations with it."""
 
-    prefix = ma.fields.Str(metadata={"description": "The name up to its first slash, or all of it."})
+    prefix = ma.fields.Str(metadata={"description": "The name up to its first slash, or the whole name without one."})
     count = ma.fields.Int()
 
 

@@ -9,14 +9,15 @@ from typing import Any
 from obs.annotations import rules, store
 from obs.annotations.rules import Annotation
 from obs.errors import ServiceError
+from obs.storage.batches import BACKGROUND_SHARE, in_batches
+from obs.storage.databases import Databases
 from obs.tenancy.auth import Caller
 
 
 def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]:
     """Create an annotation from the fields of AnnotationRequestSchema; returns it, and whether it is new.
 
-    It is not new where its idempotency key was sent before: then the first annotation is returned unchanged.
-    Raises ServiceError (422).
+    Where its idempotency key was sent before, the first annotation is returned unchanged. Raises ServiceError (422).
     """
     draft = rules.draft(fields, caller.now_ms)
     return caller.write(lambda db: store.add(db, draft, caller.now_ms))
@@ -27,7 +28,7 @@ def update(
 ) -> Annotation:
     """Change the fields in `changes`, which are those of AnnotationChangesSchema; returns the annotation.
 
-    `versions` are those that the caller expects, None for any. Raises ServiceError: 404; 409 for one that shows an
+    `versions` are those that the caller expects, None for any. Raises ServiceError: 404; 409 for the annotation of an
     incident; 412 for another version; 422.
     """
 
@@ -41,7 +42,7 @@ def update(
 
 
 def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
-    """Delete an annotation; returns what it was. Raises ServiceError (404, 409 or 412) as `update`."""
+    """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
 
     def check(stored: Annotation) -> None:
         rules.check_editable(stored)
@@ -54,6 +55,16 @@ def get(caller: Caller, annotation_id: int) -> Annotation:
     """The annotation with that id. Raises ServiceError (404)."""
     with caller.read() as db:
         return _known(store.find(db, annotation_id, caller.now_ms), annotation_id)
+
+
+def purge(databases: Databases, org: str, now_ms: int) -> int:
+    """Delete the annotations of `org` that are past the retention, in batches; returns how many.
+
+    Raises ServiceError (503); the batches before that stay deleted.
+    """
+    return in_batches(
+        databases, org, lambda db, limit: store.delete_past_retention(db, now_ms, limit), share=BACKGROUND_SHARE
+    )
 
 
 def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:

@@ -4,7 +4,7 @@ from obs.sources import Column, Source, Type
 from obs.times import DAY_MS
 
 RETENTION_MS = 90 * DAY_MS
-"""How long an annotation is kept, from the later of its start and its end."""
+"""How long an annotation is kept after its end, or after its start where it has no end."""
 
 LAST_MOMENT_SQL = "coalesce(annotations.end_time, annotations.start_time)"
 KEPT_SQL = f"{LAST_MOMENT_SQL} >= :now - {RETENTION_MS}"
@@ -16,7 +16,7 @@ ANNOTATIONS = Source(
     table="annotations",
     time_sql="annotations.start_time",
     columns=(
-        Column("id", Type.INTEGER, "annotations.id", "The number of the annotation."),
+        Column("id", Type.INTEGER, "annotations.id", "The id of the annotation."),
         Column("name", Type.TEXT, "annotations.name", "The slash-separated label, such as deploy/web."),
         Column("title", Type.TEXT, "annotations.title", "The text shown on the marker."),
         Column("description", Type.TEXT, "annotations.description", "A longer text."),

@@ -1,4 +1,4 @@
-"""Annotations in the organization's file. What is past the retention is never given out, purged or not.
+"""Annotations in the organization's file. No function returns one past the retention, whether it is purged or not.
 
 All times are milliseconds since the Unix epoch.
 """
@@ -20,11 +20,11 @@ _SELECT = f"SELECT {', '.join(_STORED)} FROM annotations"
 _INSERT = f"INSERT INTO annotations ({', '.join(_CHANGED)}) VALUES ({', '.join(':' + name for name in _CHANGED)})"
 _UPDATE = f"UPDATE annotations SET {', '.join(f'{name} = :{name}' for name in _CHANGED)} WHERE id = :id"
 _MAX_ID = 2**63 - 1
-"""The largest id that SQLite can give a row."""
+"""The largest id of a row in SQLite."""
 
 
 class Position(NamedTuple):
-    """The place of an annotation in the list: the newest start comes first, then the highest id."""
+    """The position of an annotation in the list: the newest start comes first, then the highest id."""
 
     start_time: int
     id: int
@@ -32,7 +32,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which annotations are asked for; both ends of the range belong to it, and None bounds nothing."""
+    """Which annotations to select. The range includes both ends; None is no limit."""
 
     start: int | None = None
     end: int | None = None
@@ -41,7 +41,7 @@ class Selection:
 
 
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
-    """The annotation of that id; None if there is none."""
+    """The annotation with that id; None if there is none."""
     if annotation_id > _MAX_ID:
         return None
     row = db.execute(
@@ -53,11 +53,11 @@ def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation 
 def page(
     db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: Position | None = None
 ) -> tuple[list[Annotation], Position | None]:
-    """The first `limit` annotations of `selection`, newest start first, that come later in the order than `after`.
+    """The first `limit` annotations of `selection`, newest start first, that come after the position `after`.
 
-    With them comes the position to go on from, or None when these were the last.
+    The second value is the position to continue from, or None if these were the last.
     """
-    # Two walks down an index by start_time: what starts inside the range, and the bands that reach into it from before.
+    # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     conditions = ""
     parameters: dict[str, int | str | bytes] = {"limit": limit + 1}
     parameters["from"] = max(oldest_kept(now_ms), 0 if selection.start is None else selection.start)
@@ -86,7 +86,7 @@ def page(
 
 
 def prefixes(db: sqlite3.Connection, now_ms: int) -> list[PrefixCount]:
-    """The prefixes of the annotations' names with how many annotations have each, sorted by prefix."""
+    """The prefixes of names with the number of annotations with each, sorted by prefix."""
     rows = db.execute(
         f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
     )
@@ -96,7 +96,7 @@ def prefixes(db: sqlite3.Connection, now_ms: int) -> list[PrefixCount]:
 def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:
     """Store `draft`; returns the annotation and True.
 
-    Where an annotation of its idempotency_key is there already, that one comes back unchanged, with False.
+    If there is already an annotation with its idempotency_key, that one is returned unchanged, with False.
     """
     if draft.idempotency_key is not None:
         row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (draft.idempotency_key,)).fetchone()
@@ -114,7 +114,7 @@ def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, 
 def revise(
     db: sqlite3.Connection, annotation_id: int, now_ms: int, revision: Callable[[Annotation], Annotation]
 ) -> Annotation | None:
-    """Store what `revision` makes of the annotation of that id and return it; None if there is none.
+    """Replace the annotation with that id by `revision` of it and return it; None if there is none.
 
     Raises what `revision` raises.
     """
@@ -129,7 +129,7 @@ def revise(
 def delete(
     db: sqlite3.Connection, annotation_id: int, now_ms: int, check: Callable[[Annotation], None]
 ) -> Annotation | None:
-    """Delete the annotation of that id and return it; None if there is none. Raises what `check` raises on it."""
+    """Delete the annotation with that id and return it; None if there is none. Raises what `check` raises for it."""
     stored = find(db, annotation_id, now_ms)
     if stored is None:
         return None
@@ -139,7 +139,7 @@ def delete(
 
 
 def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
-    """Mark the start of something that the service itself has found; the id of the annotation."""
+    """Add a band without an end, which shows an incident; returns the id of the annotation."""
     done = db.execute(
         "INSERT INTO annotations (name, title, start_time, created_at, updated_at, by_service)"
         " VALUES (?1, ?2, ?3, ?4, ?4, 1)",
@@ -150,12 +150,12 @@ def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, no
 
 
 def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:
-    """Mark the end of it."""
+    """Set the end of a band."""
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 
 def delete_past_retention(db: sqlite3.Connection, now_ms: int, most: int) -> int:
-    """Delete up to `most` annotations that are past the retention; returns how many they were."""
+    """Delete at most `most` annotations that are past the retention; returns how many."""
     return db.execute(
         f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ? LIMIT ?)",
         (oldest_kept(now_ms), most),
@@ -163,12 +163,11 @@ def delete_past_retention(db: sqlite3.Connection, now_ms: int, most: int) -> int
 
 
 def _annotation(row: sqlite3.Row) -> Annotation:
-    values = dict(zip(_STORED, row, strict=True))
-    return Annotation(**{**values, "by_service": bool(values["by_service"])})
+    return Annotation(**{**dict(row), "by_service": bool(row["by_service"])})
 
 
 def _end_of_prefix(prefix: str) -> str | bytes:
-    """The least value that sorts after every text beginning with `prefix`.
+    """The least value that sorts after every text that starts with `prefix`.
 
     SQLite compares text by its UTF-8 bytes, which is the order of code points, and sorts every BLOB after every text.
     """
@@ -182,7 +181,7 @@ def _end_of_prefix(prefix: str) -> str | bytes:
 
 
 def _folded(text: str) -> str:
-    """`text` without the differences of case, and of how accents are put together."""
+    """`text` without differences of case and of how accents are composed."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 

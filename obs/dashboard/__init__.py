@@ -1,29 +1,19 @@
-"""The pages for people. Reads the other areas through their stores, and changes things through them."""
+"""The dashboard: pages for people. They read through the stores of the areas and change data through their services."""
 
 import secrets
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from flask import Blueprint, Flask, Response, redirect, render_template, request, url_for
+from flask import Blueprint, Flask, Response, current_app, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
+from werkzeug.exceptions import MethodNotAllowed
 
-from obs.dashboard import docs, markup, overview, vega, wording
-from obs.dashboard.routes import (
-    alerts,
-    annotations,
-    job,
-    job_changes,
-    jobs,
-    library,
-    projects,
-    query,
-    settings,
-    sign_in,
-)
-from obs.dashboard.sessions import PageSessions
-from obs.dashboard.viewer import admin, find_viewer, viewer
+from obs.dashboard import docs, markup, vega, wording
+from obs.dashboard.routes import annotations, incidents, job, jobs, projects, query, settings, sign_in
+from obs.dashboard.schedules import in_brief
+from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
 from obs.storage.folders import write_once
@@ -39,78 +29,105 @@ _PAGES = (
     sign_in.blp,
     jobs.blp,
     job.blp,
-    job_changes.blp,
-    alerts.blp,
+    incidents.blp,
     projects.blp,
     query.blp,
     annotations.blp,
     settings.blp,
-    library.blp,
+    vega.blp,
 )
 _NAVIGATION = (
     ("dashboard.jobs.page", "Cron Jobs"),
     ("dashboard.projects.page", "Projects"),
     ("dashboard.query.page", "Query"),
     ("dashboard.annotations.page", "Annotations"),
-    ("dashboard.alerts.page", "Alerts"),
+    ("dashboard.incidents.page", "Incidents"),
     ("dashboard.settings.page", "Settings"),
 )
+_MISSING = {
+    "not_found": "Page not found.",
+    "job_not_found": "Job not found.",
+    "run_not_found": "Run not found.",
+    "annotation_not_found": "Annotation not found.",
+    "window_not_found": "Maintenance window not found.",
+    "key_not_found": "Key not found.",
+}
+"""What a page says where the API names the path or id, with a hint that is about the API."""
 
 
 def init_app(app: Flask) -> None:
-    """Register the pages, their signed session and a policy that lets a page load nothing from elsewhere."""
-    # Made once, so that a restart signs nobody out.
+    """Register the pages, their signed sessions, and a policy that lets a page load nothing from other hosts."""
+    # Written once, so that a restart signs nobody out.
     app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
     is_https = str(app.config["BASE_URL"]).startswith("https://")
     app.config.update(
-        # Browsers take a cookie of this prefix from this very host only, not from another one of its domain.
+        # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
         SESSION_COOKIE_NAME="__Host-obs_session" if is_https else "obs_session",
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=is_https,
         PERMANENT_SESSION_LIFETIME=timedelta(days=14),
-        # The API is called with keys and knows no cookie; the pages check their own forms.
+        # The API uses keys, not cookies; the pages check their forms themselves.
         WTF_CSRF_CHECK_DEFAULT=False,
-        # A token lives as long as its session: a page may stay open for days.
+        # A token is valid as long as its session: a page may stay open for days.
         WTF_CSRF_TIME_LIMIT=None,
     )
     app.session_interface = PageSessions()
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         duration=wording.duration,
-        interval=wording.interval,
         size=wording.size,
+        state_name=wording.state,
+        kind_name=wording.kind,
+        without_article=wording.without_article,
         cell=markup.cell,
         moment=markup.moment,
         ago=markup.ago,
         precise=markup.to_the_second,
-        schedule=overview.schedule,
+        schedule=in_brief,
     )
-    app.jinja_env.globals.update(vega_version=vega.VERSION)
+    app.jinja_env.globals.update(vega_version=vega.VERSION, state_help=wording.STATE_HELP)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
     app.register_blueprint(docs.blp)
-    app.context_processor(lambda: {"viewer": find_viewer(), "pages": _NAVIGATION})
+    app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer()), "pages": _NAVIGATION})
     app.after_request(_add_policy)
 
 
 def error_page(error: ServiceError) -> Response:
-    """The page for an error outside the API."""
-    return _add_policy(Response(render_template("error.html", error=error), error.status, mimetype="text/html"))
+    """The response to an error outside the API: a page that says what went wrong.
+
+    Opening the address of a form, as reloading in the address bar does, leads to the page that has the form.
+    """
+    if request.method in ("GET", "HEAD") and isinstance(request.routing_exception, MethodNotAllowed):
+        return _add_policy(Response(status=302, headers={"Location": _page_above()}))
+    message = _MISSING.get(error.error)
+    html = render_template("error.html", error=error, message=message or error.message, hint=not message and error.hint)
+    return _add_policy(Response(html, error.status, mimetype="text/html"))
+
+
+def _page_above() -> str:
+    """The nearest page above the requested path, with the same query string: /job?name=x for /job/pin?name=x."""
+    paths, path = current_app.create_url_adapter(request), request.path
+    assert paths is not None
+    while not paths.test(path or "/", "GET"):
+        path = path.rpartition("/")[0]
+    query_string = request.query_string.decode("latin-1")
+    return quote(path or "/") + (f"?{query_string}" if query_string else "")
 
 
 def _all_pages() -> Blueprint:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
-    pages.after_request(compression.page)
+    pages.after_request(_compress)
     for blueprint in _PAGES:
         pages.register_blueprint(blueprint)
     return pages
 
 
 def _check() -> ResponseReturnValue | None:
-    """Before any page: somebody is signed in; before any change: an admin, by a form that came from a page."""
+    """Require a signed-in person for every page, and an admin with a form from a page for every change."""
     if request.blueprint == "dashboard.sign_in":
         _csrf.protect()
         return None
@@ -118,23 +135,27 @@ def _check() -> ResponseReturnValue | None:
         return None
     if request.method in ("GET", "HEAD"):
         if find_viewer() is None:
-            wanted = request.full_path.rstrip("?")
-            return redirect(url_for("dashboard.sign_in.page") + ("" if wanted == "/" else f"?next={quote(wanted)}"))
+            requested = request.full_path.rstrip("?")
+            target = "" if requested == "/" else f"?next={quote(requested)}"
+            return redirect(url_for("dashboard.sign_in.page") + target)
         return None
     viewer()
     _csrf.protect()
-    admin()
+    require_admin()
     return None
 
 
 def _refuse_form(_: CSRFError) -> Response:
     return error_page(
         ServiceError(
-            "bad_request",
-            "This form is from another session, or not from this service. Nothing was changed.",
-            hint="Go back, load the page anew and send it again.",
+            "bad_request", "Your session changed, nothing was saved.", hint="Reload the page and submit the form again."
         )
     )
+
+
+def _compress(response: Response) -> Response:
+    """Compress a page, unless it contains a new key: its compressed size could reveal parts of the key (BREACH)."""
+    return response if "shows_new_key" in g else compression.page(response)
 
 
 def _add_policy(response: Response) -> Response:
@@ -146,6 +167,6 @@ def _add_policy(response: Response) -> Response:
         headers["Referrer-Policy"] = "same-origin"
         headers["Cross-Origin-Opener-Policy"] = "same-origin"
     if "Cache-Control" not in headers:
-        # Caches know that Authorization makes an answer private; of X-API-Key and cookies they do not.
+        # Caches know that a response to Authorization is private; they do not know it of X-API-Key and cookies.
         headers["Cache-Control"] = "private, no-cache" if "ETag" in headers else "no-store"
     return response

@@ -1,7 +1,7 @@
-"""The last runs of a job as small bars: height is duration, colour and foot are the outcome. Pure.
+"""The last runs of a job as small bars: the height shows the duration, colour and foot show the result. Pure.
 
-The runs of one outcome are one path of steps on a grid of a column a run, which the style sheet stretches and cuts into
-bars, because five hundred jobs of thirty bars each must stay a small page.
+All runs with one result are a single path of steps on a grid with one column per run. The style sheet stretches the
+path and cuts it into bars. This keeps a page with five hundred jobs of thirty bars each small.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,24 +10,28 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from obs.dashboard import wording
+
 SHOWN = 30
 _BASE, _FOOT = 9, 11
 _DRAWN_AS_BAD = ("failed", "lost")
-_DRAWN_GAPS = 3  # of those between two runs; their number is told in words
+_DRAWN_GAPS = 3  # between two runs at most; the label has the exact number
 
 
 class Bar(NamedTuple):
-    """A run: its start, its outcome and how long it took; milliseconds."""
+    """A run: its start, its status and its duration in milliseconds."""
 
     started_at: int
     status: str
     duration_ms: int | None
 
 
-@lru_cache(maxsize=2048)  # most jobs look as they did at the last refresh
+@lru_cache(maxsize=2048)  # most jobs have not changed since the last refresh
 def draw(runs: tuple[Bar, ...], missed: tuple[int, ...] = ()) -> Markup:
-    """Runs, oldest first. `missed` holds for each run how many were due before it and did not come; where it is one
-    longer than `runs`, the last number is of those due since.
+    """Draw runs, oldest first, as SVG.
+
+    `missed` has for each run how many runs were missed before it. If it is one longer than `runs`, its last number is
+    how many have been missed since the last run.
     """
     marks = _with_gaps(runs, missed)[-SHOWN:]
     longest_ms = max((run.duration_ms or 0 for run in runs), default=0)
@@ -42,23 +46,23 @@ def draw(runs: tuple[Bar, ...], missed: tuple[int, ...] = ()) -> Markup:
         f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in _DRAWN_AS_BAD else _BASE)}"/>'
         for status, places in tops.items()
     )
-    # Nothing in here comes from a client: statuses are a fixed set, the rest are numbers.
+    # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
     return Markup(f'<svg role="img" aria-label="{describe(runs, sum(missed))}">{"".join(drawn)}</svg>')  # noqa: S704
 
 
 def describe(runs: Sequence[Bar], missed: int) -> str:
-    """The same in words: ``Last 30 runs: 28 success, 2 failed; 1 did not come``."""
+    """The same in words: ``Last 30 runs: 28 succeeded, 2 failed, 1 missed``."""
     if not runs:
         return "No runs yet"
     counts: dict[str, int] = {}
     for run in runs:
         counts[run.status] = counts.get(run.status, 0) + 1
-    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), key=lambda item: -item[1]))
-    return f"Last {len(runs)} runs: {told}" + (f"; {missed} did not come" if missed else "")
+    most_first = dict(sorted(counts.items(), key=lambda item: -item[1]))
+    return f"Last {len(runs)} runs: {wording.results(most_first, missed)}"
 
 
 def _steps(tops: dict[int, int], base: int) -> str:
-    """A path over `base` that rises to each top at its place, which are in order; neighbours of one height are one."""
+    """A path along `base` that rises to each top at its place. Places ascend; neighbours of one height share a step."""
     steps: list[str] = []
     end, height = -1, base
     for place, top in tops.items():
@@ -80,15 +84,15 @@ def _longer(step: str) -> str:
 
 
 def _top(duration_ms: int | None, longest_ms: int) -> int:
-    """Where a bar ends. A run without a duration is half as high as the longest."""
+    """The y coordinate of the top of a bar. A run without a duration is half as high as the longest run."""
     share = 0.5 if duration_ms is None or not longest_ms else duration_ms / longest_ms
     return _BASE - max(2, round(share * _BASE))
 
 
 def _with_gaps(runs: Sequence[Bar], missed: Iterable[int]) -> list[Bar | None]:
-    """None stands for a run that did not come."""
+    """`runs` with None for each missed run."""
     marks: list[Bar | None] = []
-    ahead = list(missed) or [0] * len(runs)
-    for gaps, run in zip(ahead, runs, strict=False):
+    before = list(missed) or [0] * len(runs)
+    for gaps, run in zip(before, runs, strict=False):
         marks += [*[None] * min(_DRAWN_GAPS, gaps), run]
-    return marks + [None] * min(_DRAWN_GAPS, sum(ahead[len(runs) :]))
+    return marks + [None] * min(_DRAWN_GAPS, sum(before[len(runs) :]))

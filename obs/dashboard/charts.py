@@ -1,6 +1,6 @@
-"""What is drawn, as Vega-Lite specifications. Pure; colours and text styles are those of the page.
+"""The charts as Vega-Lite specifications. Pure; colours and text styles come from the page.
 
-Times are milliseconds since the epoch, durations milliseconds.
+Times are milliseconds since the epoch, durations are milliseconds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ MOST_BARS = 50
 _PREVIOUS = "_previous"
 Spec = dict[str, Any]
 _UNITS = ((DAY_MS, "days"), (HOUR_MS, "hours"), (MINUTE_MS, "minutes"), (SECOND_MS, "seconds"), (1, "milliseconds"))
-_OUTCOMES = ("success", "open", "failed", "lost")
+_STATUSES = ("success", "open", "failed", "lost")
 _TICKS = {"year": "%Y", "month": "%b", "week": "%d %b", "date": "%d %b", "day": "%d %b", "hours": "%H:%M"}
 _TIME = {
     "field": "t",
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Runs of one outcome that lie so close that they are one point."""
+    """Runs with one status that are so close together that they are drawn as one point."""
 
     time: int
     status: str
@@ -44,14 +44,14 @@ class Point(NamedTuple):
 
 
 def durations(points: Sequence[Point], marks: Iterable[Mark], start: int, end: int) -> Spec:
-    """Runs over time: how long each took and how it went."""
+    """Run durations over time; colour and shape show the status."""
     unit_ms, unit = _unit(max((point.duration_ms or 0 for point in points), default=0))
     values = [
         {
             "t": point.time,
             "y": (point.duration_ms or 0) / unit_ms,
-            "outcome": point.status,
-            "took": "not told" if point.duration_ms is None else wording.duration(point.duration_ms),
+            "result": point.status,
+            "duration": "not reported" if point.duration_ms is None else wording.duration(point.duration_ms),
             "runs": point.runs,
         }
         for point in points
@@ -63,36 +63,36 @@ def durations(points: Sequence[Point], marks: Iterable[Mark], start: int, end: i
             "x": _TIME,
             "y": {"field": "y", "type": "quantitative", "title": unit, "scale": {"zero": True}},
             "color": {
-                "field": "outcome",
-                "scale": {"domain": _OUTCOMES, "range": [f"--{name}" for name in ("ok", "running", "failed", "lost")]},
+                "field": "result",
+                "scale": {"domain": _STATUSES, "range": [f"--{name}" for name in ("ok", "running", "failed", "lost")]},
                 "legend": None,
             },
             "shape": {
-                "field": "outcome",
-                "scale": {"domain": _OUTCOMES, "range": ["circle", "triangle-right", "cross", "diamond"]},
+                "field": "result",
+                "scale": {"domain": _STATUSES, "range": ["circle", "triangle-right", "cross", "diamond"]},
                 "legend": None,
             },
             "tooltip": [
                 {**_WHEN, "title": "Started"},
-                {"field": "outcome", "title": "Outcome"},
-                {"field": "took", "title": "Took"},
+                {"field": "result", "title": "Result"},
+                {"field": "duration", "title": "Duration"},
                 {"field": "runs", "title": "Runs"},
             ],
         },
     }
-    # A scale with a domain of its own is more than the interpreter of expressions can do; two unseen rules span it.
-    whole = {
+    # The expression interpreter cannot handle a scale with an explicit domain: two invisible rules span it instead.
+    span = {
         "data": {"values": [{"t": start}, {"t": end}]},
         "mark": {"type": "rule", "opacity": 0},
         "encoding": {"x": _TIME},
     }
-    return _chart([whole, *_laid_over(marks, start, end), runs], "Durations of the runs over time")
+    return _chart([span, *_overlay(marks, start, end), runs], "Run duration over time")
 
 
 def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], marks: Sequence[Mark]) -> list[Spec]:
-    """Lines over the buckets of a timeseries: a chart for each number, in it a line for each group.
+    """Lines over the buckets of a timeseries: one chart per number, one line per group.
 
-    A number and what it was in the window before (``<name>_previous``) are lines of one chart.
+    A number and its value in the previous window (``<name>_previous``) are lines of one chart.
     """
     numbers = [place for place in range(1, len(columns)) if is_number(rows, place)]
     groups = [place for place in range(1, len(columns)) if place not in numbers]
@@ -144,7 +144,7 @@ def _lines(
     if several:
         encoding["color"] = {"field": "line", "type": "nominal", "title": None, "legend": {"orient": "bottom"}}
     lines = {"data": {"values": values}, "mark": {"type": "line", "point": len(rows) < 200}, "encoding": encoding}
-    return _chart([*_laid_over(marks, None, None), lines], f"{name} over time")
+    return _chart([*_overlay(marks, None, None), lines], f"{name} over time")
 
 
 def bar(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Spec:
@@ -162,7 +162,7 @@ def bar(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Spec:
         "x": {"field": "y", "type": "quantitative", "title": title},
         "tooltip": [{"field": "name", "title": columns[0]}, {"field": "y", "title": title, "format": ",.4~g"}],
     }
-    spec = _chart([{"data": {"values": values}, "mark": "bar", "encoding": encoding}], "The answer by group")
+    spec = _chart([{"data": {"values": values}, "mark": "bar", "encoding": encoding}], "The result by group")
     return {**spec, "height": {"step": 24}}
 
 
@@ -170,8 +170,8 @@ def _chart(layers: list[Spec], description: str) -> Spec:
     return {"width": "container", "height": 260, "description": description, "layer": layers}
 
 
-def _laid_over(marks: Iterable[Mark], start: int | None, end: int | None) -> list[Spec]:
-    """Bands and lines for annotations; a band is cut to what the chart shows."""
+def _overlay(marks: Iterable[Mark], start: int | None, end: int | None) -> list[Spec]:
+    """Bands and lines for annotations; a band is cut off at the start and end of the chart."""
     shown = list(marks)
     bands = [
         {
@@ -184,29 +184,29 @@ def _laid_over(marks: Iterable[Mark], start: int | None, end: int | None) -> lis
         if mark.end_time is not None
     ]
     points = [{"t": mark.start_time, "name": mark.name, "title": mark.title} for mark in shown if mark.end_time is None]
-    what = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
+    tooltip = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
     layers: list[Spec] = []
     if bands:
         layers.append(
             {
                 "data": {"values": bands},
                 "mark": {"type": "rect", "color": "--accent", "opacity": 0.18},
-                "encoding": {"x": _TIME, "x2": {"field": "to"}, "tooltip": what},
+                "encoding": {"x": _TIME, "x2": {"field": "to"}, "tooltip": tooltip},
             }
         )
     if points:
-        # A thin line is hard to point at: an unseen wide one tells what it is.
+        # A thin line is hard to point at: an invisible wide one has the tooltip.
         lines: tuple[tuple[Spec, Spec], ...] = (
             ({"strokeWidth": 2, "strokeDash": [5, 3]}, {}),
-            ({"strokeWidth": 14, "opacity": 0.01}, {"tooltip": what}),
+            ({"strokeWidth": 14, "opacity": 0.01}, {"tooltip": tooltip}),
         )
         layers += [
             {
                 "data": {"values": points},
-                "mark": {"type": "rule", "color": "--accent", **look},
-                "encoding": {"x": _TIME, **said},
+                "mark": {"type": "rule", "color": "--accent", **style},
+                "encoding": {"x": _TIME, **extra},
             }
-            for look, said in lines
+            for style, extra in lines
         ]
     return layers
 
@@ -216,25 +216,25 @@ def _unit(longest_ms: float) -> tuple[int, str]:
 
 
 def is_number(rows: Sequence[Sequence[Any]], place: int) -> bool:
-    """Whether a column, by its place, holds numbers and nothing else but nulls."""
+    """Whether the column at `place` contains only numbers and nulls."""
     cells = [row[place] for row in rows if row[place] is not None]
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 
 
 def strip(marks: Sequence[Mark]) -> Spec:
-    """Annotations in time: a line for each name, bands as bars, points as ticks."""
+    """Annotations over time: one row per name, bands as bars, points as ticks."""
     values = [
         {"t": mark.start_time, "to": mark.end_time or mark.start_time, "name": mark.name, "title": mark.title}
         for mark in marks
     ]
     y = {"field": "name", "type": "nominal", "title": None}
-    what = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
+    tooltip = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
     bars = {
         "mark": {"type": "bar", "opacity": 0.4, "height": 12},
-        "encoding": {"x": _TIME, "x2": {"field": "to"}, "y": y, "tooltip": what},
+        "encoding": {"x": _TIME, "x2": {"field": "to"}, "y": y, "tooltip": tooltip},
     }
     ticks = {
         "mark": {"type": "tick", "thickness": 3, "size": 14},
-        "encoding": {"x": _TIME, "y": y, "tooltip": what},
+        "encoding": {"x": _TIME, "y": y, "tooltip": tooltip},
     }
-    return {**_chart([bars, ticks], "Annotations in time"), "data": {"values": values}, "height": {"step": 22}}
+    return {**_chart([bars, ticks], "Annotations over time"), "data": {"values": values}, "height": {"step": 22}}

@@ -1,4 +1,4 @@
-"""Swagger UI on the OpenAPI document, from files that come in a package: nothing is loaded from another host."""
+"""Swagger UI for the OpenAPI document, from files of a package: nothing is loaded from another host."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from obs.server import compression
 blp = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
 blp.after_request(compression.page)
 _DIST = Path(flask_swagger_ui.__file__).parent / "dist"
-# Swagger UI draws icons from data: addresses and sets style attributes.
+# Swagger UI uses data: URLs for icons and sets style attributes.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -19,7 +19,7 @@ _POLICY = (
 
 @blp.get("/")
 def page() -> Response:
-    """The page itself."""
+    """The page."""
     response = Response(render_template("docs.html"), mimetype="text/html")
     response.headers["Content-Security-Policy"] = _POLICY
     return response

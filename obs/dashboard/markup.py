@@ -1,4 +1,4 @@
-"""Small pieces of HTML that many pages hold: times, and the cells of answers."""
+"""Small pieces of HTML that many pages contain: times, and the cells of query results."""
 
 import re
 
@@ -11,27 +11,27 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
 
 
 def moment(moment_ms: int | None) -> Markup:
-    """A moment; the page's script says it in the viewer's zone, and UTC is the title."""
+    """A moment in UTC; the page's script shows it in the viewer's zone and keeps UTC as the title."""
     return _time(moment_ms, "")
 
 
 def to_the_second(moment_ms: int | None) -> Markup:
-    """The same with its seconds."""
+    """The same, to the second."""
     return _time(moment_ms, " data-precise")
 
 
 def ago(moment_ms: int | None, now_ms: int) -> Markup:
-    """A moment as seen from now; the page's script keeps it current, by the title, which is the moment in UTC."""
+    """A moment relative to now. The page's script keeps it current by its title, which is the moment in UTC."""
     if moment_ms is None:
         return Markup("")
-    words, utc = wording.relative(moment_ms, now_ms), wording.utc_words(format_ms(moment_ms))
+    words, utc = wording.relative(moment_ms, now_ms), wording.utc(format_ms(moment_ms))
     return Markup(f'<span class="ago" title="{utc}">{words}</span>')  # noqa: S704 - made of numbers
 
 
 def cell(value: str | float | bool | None, column: str) -> Markup | str:
-    """A value of an answer; durations are words with the milliseconds on hover, times are in the viewer's zone."""
+    """A value of a query result. A duration is in words, with its milliseconds as the title; null is a dash."""
     if value is None:
-        return Markup('<span class="quiet">null</span>')
+        return Markup('<span class="quiet" title="null">—</span>')
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -46,5 +46,5 @@ def _time(moment_ms: int | None, attribute: str) -> Markup:
     if moment_ms is None:
         return Markup("")
     iso = format_ms(moment_ms)[:19] + "Z"
-    utc = wording.utc_words(iso)
+    utc = wording.utc(iso)
     return Markup(f'<time datetime="{iso}" title="{utc}"{attribute}>{utc}</time>')  # noqa: S704 - made of numbers

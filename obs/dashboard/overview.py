@@ -1,4 +1,4 @@
-"""The jobs of the overview: which are shown, in what order, and what has changed since a page was made. Pure."""
+"""The overview: which jobs it shows, in which order, and in which words. Pure; times are milliseconds."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from obs.dashboard import bars, missed, wording
+from obs.dashboard import bars, missed, schedules
 from obs.dashboard.bars import Bar
-from obs.heartbeat.schemas import STATES
+from obs.heartbeat.states import STATES
 from obs.heartbeat.store.jobs import Job
 
 TROUBLE = ("failed", "lost", "overdue", "overrunning")
@@ -18,7 +18,7 @@ PAGE_SIZE = 500
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A job with its last runs, oldest first. `runs_version` changes with them."""
+    """A job with its last runs, oldest first. `runs_version` changes when they do."""
 
     id: int
     job: Job
@@ -27,41 +27,33 @@ class Row:
 
     @property
     def last_run_at(self) -> int:
-        """The start of its last run; its last heartbeat where it has none."""
+        """The start of its last run; its last heartbeat if it has no run."""
         return self.runs[-1].started_at if self.runs else self.job.last_heartbeat_at
 
-    def drawn(self, now_ms: int) -> Markup:
-        """Its last runs as bars, with gaps where one was due and did not come."""
-        due = missed.due(self.job)
+    def draw_bars(self, now_ms: int) -> Markup:
+        """Its last runs as bars, with gaps where a run was missed."""
+        due = schedules.due(self.job)
         if due is None or not self.runs:
             return bars.draw(self.runs)
         counts = missed.before_each(tuple(run.started_at for run in self.runs), due)
         if self.job.overdue:
-            counts += (missed.since(self.last_run_at, now_ms, due),)
+            counts += (self.count_missed(now_ms),)
         return bars.draw(self.runs, counts)
+
+    def count_missed(self, now_ms: int) -> int:
+        """How many runs it has missed since its last run; 0 unless it is overdue."""
+        due = schedules.due(self.job)
+        return missed.since(self.last_run_at, now_ms, due) if due is not None and self.job.overdue else 0
 
     @property
     def version(self) -> str:
-        """Changes whenever the row would look different, but for the passing of time."""
+        """Changes whenever the row looks different for another reason than the passing of time."""
         return f"{zlib.crc32(repr(self.job).encode(), self.runs_version):x}"
-
-
-def schedule(job: Job) -> tuple[str, str]:
-    """When it runs, in a few words, and the time zone of that; both empty while that is not known."""
-    if job.pin is not None:
-        if "cron" in job.pin:
-            return job.pin["cron"], job.pin["timezone"]
-        seconds = job.pin.get("interval_seconds")
-        return ("never overdue" if seconds is None else wording.interval(seconds * 1000)), ""
-    # A schedule at fixed times names their zone; one that counts from the run before is said as an interval.
-    if job.learned is not None and job.learned["summary"].endswith(f", {job.learned['zone']}"):
-        return wording.brief(job.learned["summary"].removesuffix(f", {job.learned['zone']}")), job.learned["zone"]
-    return ("" if job.expected_interval_ms is None else f"about {wording.interval(job.expected_interval_ms)}"), ""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the viewer wants to see. Empty text: everything."""
+    """The filters, the order and the page that the viewer chose. An empty filter matches everything."""
 
     state: str = ""
     q: str = ""
@@ -73,7 +65,7 @@ class Choice:
     page: int = 1
 
     def parameters(self, **changes: Any) -> dict[str, Any]:
-        """The query string of this choice with some `changes`; what is as usual is left out."""
+        """The query string of this choice with some `changes`, without the defaults."""
         values: dict[str, Any] = {
             "state": self.state,
             "q": self.q,
@@ -88,13 +80,13 @@ class Choice:
         return {name: value for name, value in values.items() if value}
 
     def is_filtered(self) -> bool:
-        """Whether some jobs are left out."""
+        """Whether a filter is set."""
         return any((self.state, self.q, self.project, self.service, self.host))
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A page of the overview. `counts` are by state, of all jobs but for the choice of a state."""
+    """A page of the overview. `counts` are by state, of the jobs that match all filters but the one for the state."""
 
     choice: Choice
     rows: Sequence[Row]
@@ -104,6 +96,20 @@ class Overview:
     counts: Mapping[str, int]
     in_trouble: int
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_learning: bool = False
+
+    @property
+    def headline(self) -> str:
+        """How the jobs are doing: ``2 of 25 jobs need attention``."""
+        if self.in_trouble:
+            if self.total == 1:
+                return "The only job needs attention"
+            return f"{self.in_trouble} of {self.total:,} jobs need{'s' if self.in_trouble == 1 else ''} attention"
+        if self.is_learning:
+            if self.total == 1:
+                return "1 job, still learning its schedule"
+            return f"{self.total:,} jobs, still learning their schedules"
+        return "The only job is OK" if self.total == 1 else f"All {self.total:,} jobs are OK"
 
 
 def _or_last(value: Any) -> tuple[bool, Any]:
@@ -115,20 +121,20 @@ SORTS: Mapping[str, Callable[[Row], Any]] = {
     "name": lambda row: row.job.name.casefold(),
     "outcome": lambda row: row.job.last_outcome or "~",
     "last": lambda row: -row.last_run_at,
-    "next": lambda row: _or_last(row.job.next_expected),
-    "interval": lambda row: _or_last(row.job.expected_interval_ms),
+    "next": lambda row: _or_last(row.job.expected_at),
+    "interval": lambda row: _or_last(row.job.interval_ms),
     "duration": lambda row: _or_last(row.job.avg_duration_ms),
     "runs": lambda row: row.job.run_count,
 }
 
 
-def look(rows: Sequence[Row], choice: Choice) -> Overview:
-    """The rows that `choice` asks for."""
-    wanted = choice.q.casefold()
+def select(rows: Sequence[Row], choice: Choice) -> Overview:
+    """The page of the overview that `choice` asks for."""
+    text = choice.q.casefold()
     narrowed = [
         row
         for row in rows
-        if wanted in row.job.name.casefold()
+        if _contains(row.job, text)
         and (not choice.project or row.job.project == choice.project)
         and (not choice.service or row.job.service == choice.service)
         and (not choice.host or row.job.host == choice.host)
@@ -149,8 +155,13 @@ def look(rows: Sequence[Row], choice: Choice) -> Overview:
         pages=pages,
         counts=counts,
         in_trouble=sum(row.job.status in TROUBLE for row in rows),
+        is_learning=all(row.job.status == "new" for row in rows),
         values={
             name: sorted({value for row in rows if (value := getattr(row.job, name)) is not None})
             for name in ("project", "service", "host")
         },
     )
+
+
+def _contains(job: Job, text: str) -> bool:
+    return any(text in value.casefold() for value in (job.name, job.host, job.service, job.project) if value)

@@ -1,25 +1,25 @@
-"""What a person pastes to send heartbeats: the same job in six places. Pure."""
+"""Code snippets that send heartbeats: the same job in six environments. Pure."""
 
 from typing import NamedTuple
 
 
 class Snippet(NamedTuple):
-    """Something ready to paste."""
+    """Code to copy."""
 
     title: str
     about: str
     text: str
 
 
-def of(ingest_url: str, key: str) -> tuple[Snippet, ...]:
-    """The snippets with an organization's ingest address and a key in them."""
+def build(ingest_url: str, key: str) -> tuple[Snippet, ...]:
+    """The snippets, with the ingest URL of an organization and a key filled in."""
     job = f"{ingest_url}/api/v1/heartbeat/my-job"
     return (
-        Snippet("curl", "A single ping: the job ran.", f"curl -fsS -m 10 -X POST -H 'X-API-Key: {key}' {job}/ping"),
+        Snippet("curl", "One ping when the job is done.", f"curl -fsS -m 10 -X POST -H 'X-API-Key: {key}' {job}/ping"),
         Snippet("Crontab line", "Reports start, end and exit code.", _crontab(job, key)),
-        Snippet("systemd unit", "Drop-in for a service that a timer starts.", _systemd(job, key)),
-        Snippet("Shell wrapper", "Runs a command and sends the end of its output as a log.", _shell(job, key)),
-        Snippet("Python", "Standard library only; a job never fails because of it.", _python(job, key)),
+        Snippet("systemd unit", "Drop-in for a timer's service.", _systemd(job, key)),
+        Snippet("Shell wrapper", "Runs a command and sends the end of its output as a log message.", _shell(job, key)),
+        Snippet("Python", "Standard library only. The job never fails because of it.", _python(job, key)),
         Snippet("GitHub Actions", "The last step of a scheduled workflow; the key is a secret.", _actions(job)),
     )
 
@@ -31,7 +31,7 @@ def _crontab(job: str, key: str) -> str:
 
 def _systemd(job: str, key: str) -> str:
     send = f'curl -fsS -m 10 -o /dev/null -X POST -H "X-API-Key: {key}"'
-    # systemd makes one $ of two; the shell then reads the variable.
+    # systemd turns $$ into $, and the shell then reads the variable.
     return (
         "# systemctl edit my-job.service\n[Service]\n"
         f"ExecStartPre=-/bin/sh -c '{send} {job}/start'\n"

@@ -1,4 +1,4 @@
-"""What the pages read that no area's store gives in one query. Times and durations are milliseconds."""
+"""Reads for the pages that the stores of the areas do not offer in one query. Times and durations are milliseconds."""
 
 import json
 import sqlite3
@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from obs.annotations import store as annotation_store
+from obs.annotations.rules import Annotation
 from obs.dashboard.bars import Bar
-from obs.dashboard.charts import Point
+from obs.dashboard.charts import Mark, Point
 from obs.heartbeat.runs import STATUSES
+
+_MOST_MARKS = 200
 
 
 class Recent(NamedTuple):
@@ -21,9 +25,9 @@ class Recent(NamedTuple):
 
 
 def recent_runs(db: sqlite3.Connection, count: int) -> dict[str, Recent]:
-    """The last `count` runs of each job, by its name.
+    """The last `count` runs of each job, by the name of the job.
 
-    One statement on the index runs_job; the table of runs is not read.
+    It is one statement that reads the index runs_job but not the table of runs.
     """
     rows = db.execute(
         "SELECT jobs.name, jobs.id, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
@@ -31,49 +35,45 @@ def recent_runs(db: sqlite3.Connection, count: int) -> dict[str, Recent]:
         "  ORDER BY started_at DESC LIMIT ?)) FROM jobs",
         (count,),
     )
-    return {
-        name: Recent(
-            job_id,
-            _bars(runs),
-            zlib.crc32(runs.encode()),
-        )
-        for name, job_id, runs in rows
-    }
+    return {name: Recent(job_id, _bars(runs), zlib.crc32(runs.encode())) for name, job_id, runs in rows}
 
 
 @lru_cache(maxsize=2048)
 def _bars(runs: str) -> tuple[Bar, ...]:
-    return tuple(Bar(started_at, STATUSES[status], taken) for started_at, status, taken in reversed(json.loads(runs)))
+    return tuple(Bar(start, STATUSES[status], length_ms) for start, status, length_ms in reversed(json.loads(runs)))
 
 
-def points(db: sqlite3.Connection, job_id: int, start: int, end: int, most: int) -> list[Point]:
-    """The runs of a job that started in a range; where there are many, those close together are one point."""
+def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[Point]:
+    """The runs of a job that started from `start` to `end`.
+
+    The range is divided into about `limit` parts; runs with one status in one part are one point.
+    """
     rows = db.execute(
         "SELECT min(started_at), status, avg(duration_ms), count(*) FROM runs"
         " WHERE job_id = ? AND started_at BETWEEN ? AND ? GROUP BY started_at / ?, status ORDER BY 1",
-        (job_id, start, end, max(1, (end - start) // most)),
+        (job_id, start, end, max(1, (end - start) // limit)),
     )
     return [Point(row[0], STATUSES[row[1]], row[2], row[3]) for row in rows]
 
 
-def outcomes_by_day(
+def results_by_day(
     db: sqlite3.Connection, job_id: int, days: Mapping[int, tuple[int, int]]
 ) -> dict[int, dict[str, int]]:
-    """How many runs of each status started on each of `days`, which are from a moment up to, not including, another."""
+    """How many runs of each status started on each of `days`, which have a start and an (excluded) end each."""
     rows = db.execute(
         "SELECT json_extract(day.value, '$[0]'), status, count(*) FROM json_each(?) AS day CROSS JOIN runs"
         " ON job_id = ? AND started_at >= json_extract(day.value, '$[1]')"
         " AND started_at < json_extract(day.value, '$[2]') GROUP BY 1, 2",
         (json.dumps([[day, *moments] for day, moments in days.items()]), job_id),
     )
-    outcomes: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for day, status, count in rows:
-        outcomes.setdefault(day, {})[STATUSES[status]] = count
-    return outcomes
+        counts.setdefault(day, {})[STATUSES[status]] = count
+    return counts
 
 
-def held(db: sqlite3.Connection) -> tuple[int, int, int | None, int]:
-    """How many jobs and runs there are, the start of the oldest run, and how many annotations there are."""
+def totals(db: sqlite3.Connection) -> tuple[int, int, int | None, int]:
+    """The number of jobs, the number of runs, the start of the oldest run, and the number of annotations."""
     row: tuple[int, int, int | None, int] = db.execute(
         "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs),"
         " (SELECT count(*) FROM annotations)"
@@ -82,9 +82,27 @@ def held(db: sqlite3.Connection) -> tuple[int, int, int | None, int]:
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:
-    """The numbers of the runs before and after one of a job."""
+    """The ids of the runs of a job before and after one of them."""
     of_job = "SELECT runs.id FROM runs WHERE job_id = (SELECT id FROM jobs WHERE name = ?) AND (started_at, id)"
     before = db.execute(f"{of_job} < (?, ?) ORDER BY started_at DESC, id DESC LIMIT 1", (job, started_at, number))
     after = db.execute(f"{of_job} > (?, ?) ORDER BY started_at, id LIMIT 1", (job, started_at, number))
     found = [row[0] if (row := cursor.fetchone()) else None for cursor in (before, after)]
     return found[0], found[1]
+
+
+def marks(db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = "") -> list[Mark]:
+    """The latest annotations of a range whose names start with `prefix`, newest start first."""
+    selection = annotation_store.Selection(start=start, end=end, name_prefix=prefix)
+    found, _ = annotation_store.page(db, selection, now_ms, _MOST_MARKS)
+    return [mark(one) for one in found]
+
+
+def marks_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Mark]:
+    """The latest annotations of a range without those that the service added for incidents of other jobs."""
+    found, _ = annotation_store.page(db, annotation_store.Selection(start=start, end=end), now_ms, _MOST_MARKS)
+    return [mark(one) for one in found if not one.by_service or one.name == f"incident/{job}"]
+
+
+def mark(annotation: Annotation) -> Mark:
+    """An annotation as it is drawn on a chart."""
+    return Mark(annotation.name, annotation.title, annotation.start_time, annotation.end_time)

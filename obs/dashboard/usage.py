@@ -8,8 +8,8 @@ from obs.query.execution.limits import Limits
 from obs.times import DAY_MS
 
 
-class Held(NamedTuple):
-    """What an organization holds. Sizes are bytes, times milliseconds; `free_bytes` are those of the disk."""
+class Usage(NamedTuple):
+    """What an organization stores. Sizes are bytes, times milliseconds; `free_bytes` is the free space of the disk."""
 
     jobs: int
     runs: int
@@ -20,7 +20,7 @@ class Held(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A limit with what is used of it; `share` is from 0 to 1, None where nothing adds up."""
+    """A limit and how much of it is used; `share` is from 0 to 1, None where usage does not add up."""
 
     name: str
     limit: str
@@ -28,35 +28,35 @@ class Row(NamedTuple):
     share: float | None
 
 
-def rows(limits: Limits, queries: int, held: Held, retention_days: int, now_ms: int) -> list[Row]:
-    """All limits; `queries` is how many there were in the last minute."""
-    oldest = now_ms if held.oldest_run_at is None else held.oldest_run_at
+def rows(limits: Limits, queries: int, usage: Usage, retention_days: int, now_ms: int) -> list[Row]:
+    """All limits; `queries` is the number of queries in the last minute."""
+    oldest = now_ms if usage.oldest_run_at is None else usage.oldest_run_at
     annotation_days = RETENTION_MS // DAY_MS
     return [
         Row(
-            "Queries in a minute",
+            "Queries per minute",
             f"{limits.rate_per_minute:,}",
             f"{queries:,} in the last minute",
             queries / limits.rate_per_minute,
         ),
-        Row("Rows of an answer", f"{limits.max_rows:,}", "each query by itself", None),
-        Row("Bytes that a query reads", wording.size(limits.max_bytes_scanned), "each query by itself", None),
-        Row("Time of a query", f"{limits.max_seconds} s", "each query by itself", None),
-        Row("Length of a statement", f"{limits.max_length:,} characters", "each query by itself", None),
-        Row("Log message", "10 KB", "each message by itself", None),
+        Row("Rows per result", f"{limits.max_rows:,}", "per query", None),
+        Row("Bytes scanned per query", wording.size(limits.max_bytes_scanned), "per query", None),
+        Row("Query timeout", f"{limits.max_seconds} s", "per query", None),
+        Row("Query length", f"{limits.max_length:,} characters", "per query", None),
+        Row("Log message", "10 KB", "per message", None),
         Row(
-            "Runs are kept",
+            "Run retention",
             f"{retention_days} days",
-            _count(held.runs, "run") + (f", the oldest {wording.relative(oldest, now_ms)}" if held.runs else ""),
+            _count(usage.runs, "run") + (f", oldest {wording.relative(oldest, now_ms)}" if usage.runs else ""),
             min(1.0, max(0, now_ms - oldest) / (retention_days * DAY_MS)),
         ),
-        Row("Annotations are kept", f"{annotation_days} days", _count(held.annotations, "annotation"), None),
-        Row("Jobs", "no limit", _count(held.jobs, "job"), None),
+        Row("Annotation retention", f"{annotation_days} days", _count(usage.annotations, "annotation"), None),
+        Row("Jobs", "no limit", _count(usage.jobs, "job"), None),
         Row(
             "Storage",
-            f"{wording.size(held.free_bytes)} free on the disk",
-            wording.size(held.file_bytes),
-            held.file_bytes / max(1, held.file_bytes + held.free_bytes),
+            f"{wording.size(usage.free_bytes)} free on the disk",
+            wording.size(usage.file_bytes),
+            usage.file_bytes / max(1, usage.file_bytes + usage.free_bytes),
         ),
     ]
 

@@ -1,13 +1,46 @@
-"""Durations, intervals and moments as a person says them. Pure; all numbers are milliseconds."""
+"""The words for states, results, durations, intervals, moments and sizes. Pure; all times are milliseconds."""
 
-import re
 from itertools import pairwise
 
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
+STATE_HELP = {
+    "failed": "the last run failed",
+    "lost": "a run never reported its end",
+    "overdue": "a run was due and did not arrive in time",
+    "overrunning": "still running, longer than usual",
+    "late": "due, within its usual delay",
+    "running": "a run is in progress",
+    "ok": "everything is as expected",
+    "new": "not enough data yet to predict the next run",
+    "paused": "paused: no incidents are opened",
+}
+"""What each state of a job means."""
+
+_KINDS = {"too_often": "runs more often than expected"}
 _UNITS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
-_MANY_TIMES = re.compile(r"(.*) at (\d\d:\d\d), (?:\d\d:\d\d, )+\d\d:\d\d and (\d\d:\d\d)", re.ASCII)
-_WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "every hour", DAY_MS: "every day", WEEK_MS: "every week"}
+_WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS: "weekly"}
+
+
+def state(name: str) -> str:
+    """A state of a job. A job whose last run failed is failing: *failed* is the result of a run."""
+    return "failing" if name == "failed" else name
+
+
+def kind(name: str) -> str:
+    """A kind of incident."""
+    return _KINDS.get(name, name)
+
+
+def without_article(noun: str) -> str:
+    """A noun without its "a" or "an"."""
+    return noun.removeprefix("a ").removeprefix("an ")
+
+
+def results(counts: dict[str, int], missed: int = 0) -> str:
+    """How many runs had which result: ``28 succeeded, 2 failed, 1 missed``."""
+    words = [f"{count} {'succeeded' if status == 'success' else status}" for status, count in counts.items()]
+    return ", ".join(words + ([f"{missed} missed"] if missed else []))
 
 
 def duration(length_ms: float) -> str:
@@ -26,7 +59,7 @@ def duration(length_ms: float) -> str:
 
 
 def interval(length_ms: int) -> str:
-    """A usual time between runs: ``every day``, ``every 5 min``; the second unit is left out where it is noise."""
+    """A usual time between runs: ``daily``, ``every 5 min``; a second unit that is only noise is left out."""
     for unit_ms, words in _WHOLE.items():
         if abs(length_ms - unit_ms) <= unit_ms * 0.02:
             return words
@@ -37,28 +70,20 @@ def interval(length_ms: int) -> str:
     return f"every {duration(length_ms)}"
 
 
-def brief(summary: str) -> str:
-    """What was learned, with many times of day told by their number: ``Every day 12 times, 00:20 to 22:20``."""
-    found = _MANY_TIMES.fullmatch(summary)
-    if found is None:
-        return summary
-    return f"{found[1]} {summary.count(':')} times, {found[2]} to {found[3]}"
-
-
 def relative(moment_ms: int, now_ms: int) -> str:
-    """How long ago, or in how long: ``just now``, ``3 min ago``, ``in 5 h``."""
+    """How long ago, or in how long: ``just now``, ``3 min ago``, ``in 5 h``, ``1 d 23 h ago``."""
     away_ms = abs(now_ms - moment_ms)
     if away_ms < 5 * SECOND_MS:
         return "just now"
-    for unit_ms, name in _UNITS:
-        if away_ms >= unit_ms:
-            text = f"{away_ms // unit_ms} {name}"
-            break
+    unit_ms, name = next(unit for unit in _UNITS if away_ms >= unit[0])
+    count, rest_ms = divmod(away_ms, unit_ms)
+    hours = rest_ms // HOUR_MS if unit_ms == DAY_MS else 0
+    text = f"{count} {name}" + (f" {hours} h" if hours else "")
     return f"{text} ago" if moment_ms < now_ms else f"in {text}"
 
 
-def utc_words(iso: str) -> str:
-    """A moment as the API writes it in words, to the second: ``2026-06-21 10:00:00 UTC``."""
+def utc(iso: str) -> str:
+    """A moment as the API writes it, in words and to the second: ``2026-06-21 10:00:00 UTC``."""
     return f"{iso[:10]} {iso[11:19]} UTC"
 
 

@@ -1,1 +1,1 @@
-"""An organization filled with 90 days of believable data, to look around in."""
+"""An organization with 90 days of plausible data, to explore."""

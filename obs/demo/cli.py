@@ -1,4 +1,4 @@
-"""``obs demo``: fill an organization with 90 days of believable data."""
+"""``obs demo``: fill an organization with 90 days of plausible data."""
 
 import sqlite3
 from bisect import bisect_left
@@ -9,31 +9,30 @@ from pathlib import Path
 
 import click
 
-from obs import background, config
+from obs import config
 from obs.alerts import store as alerts
-from obs.annotations import store as annotations
-from obs.annotations.rules import Draft
+from obs.annotations import service as annotations
 from obs.demo import story
 from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
-from obs.heartbeat.sweep import sweep
+from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service, store
-from obs.tenancy.auth import Tenancy
+from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.cli import instance_option, opened
 from obs.times import DAY_MS, HOUR_MS
 
-_LOOK_AGAIN_MS = 2 * HOUR_MS
+_SWEEP_EVERY_MS = 2 * HOUR_MS
 _MOST_UNWRITTEN = 2_000
 
 
 @click.command("demo")
-@click.option("--org", default="demo", show_default=True, help="The organization; made when missing.")
+@click.option("--org", default="demo", show_default=True, help="The organization; created if it does not exist.")
 @instance_option
 def demo(org: str, folder: Path) -> None:
-    """Fill an organization that has no jobs with 90 days of believable data, and print a link to sign in.
+    """Fill an organization that has no jobs with 90 days of plausible data, and print a link to sign in.
 
-    25 jobs of different schedules with failures, a slow week after a deploy, spells of silence, and annotations.
+    25 jobs with different schedules, with failures, silences, a slow week after a deploy, and annotations.
     """
     settings = config.load(folder)
     with opened(folder) as tenancy:
@@ -42,55 +41,53 @@ def demo(org: str, folder: Path) -> None:
         with tenancy.control.read() as db:
             is_new = store.organization_id(db, org) is None
         if is_new:
-            tenancy.databases.delete(org)  # what an earlier call left that was interrupted
+            tenancy.databases.delete(org)  # the rest of an earlier call that was interrupted
         tenancy.databases.create(org)
         with tenancy.databases.read(org) as db:
             if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
                 raise click.ClickException(f"{org} has jobs already; choose another with --org.")
-        _fill(tenancy, org, now_ms, background.time_zones(str(settings["TIME_ZONES"])))
-        # Only now, so that a service that runs meanwhile does not look at days that are half told.
+        _fill(tenancy, org, now_ms, time_zones(str(settings["TIME_ZONES"])))
+        # Only now, so that a service that runs meanwhile does not sweep an organization with half of its data.
         tenancy.control.write(lambda db: store.add_organization(db, org, now_ms))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
-        f"{len(JOBS)} jobs are in {org}. Their heartbeats end now: as nothing sends any more, they become overdue.\n"
-        "Sign in once, within 24 hours, while obs serve runs:",
+        f"{org} has {len(JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"
+        "Sign in once, within 24 hours, while obs serve is running:",
         err=True,
     )
     click.echo(f"{instance.base_url(settings)}/sign-in/{token}")
 
 
 def _fill(tenancy: Tenancy, org: str, now_ms: int, zones: Sequence[str]) -> None:
-    """Write the heartbeats in the order of time; the service looks at them in each trouble, and until it is over."""
-    tenancy.databases.write(org, lambda db: _annotate(db, now_ms))
-    looks = story.moments(now_ms)
-    ends = sorted({*looks, *range(now_ms, now_ms - story.DAYS * DAY_MS, -_LOOK_AGAIN_MS)})
-    parts = groupby(story.tell(now_ms), key=lambda beat: ends[bisect_left(ends, beat.time)])
-    unwritten: list[story.Beat] = []
-    lasts = False
-    with click.progressbar(length=len(ends), label="Ninety days", show_eta=False) as bar:
-        for end, beats in parts:
-            unwritten += beats
-            is_looked_at = lasts or end in looks or end == now_ms
-            if is_looked_at or len(unwritten) > _MOST_UNWRITTEN:
+    """Record all heartbeats in the order of time; sweep in the middle of each disruption until its incidents end."""
+    _annotate(tenancy, org, now_ms)
+    middles = story.middles_of_disruptions(now_ms)
+    ends = sorted({*middles, *range(now_ms, now_ms - story.DAYS * DAY_MS, -_SWEEP_EVERY_MS)})
+    parts = groupby(story.heartbeats(now_ms), key=lambda sent: ends[bisect_left(ends, sent.time)])
+    unwritten: list[story.Sent] = []
+    has_incidents = False
+    with click.progressbar(length=len(ends), label="90 days", show_eta=False) as bar:
+        for end, sent in parts:
+            unwritten += sent
+            is_swept = has_incidents or end in middles or end == now_ms
+            if is_swept or len(unwritten) > _MOST_UNWRITTEN:
                 tenancy.databases.write(org, partial(_record, unwritten))
                 unwritten = []
-            if is_looked_at:
-                sweep(tenancy.databases, org, end, zones, background.Incidents())
+            if is_swept:
+                sweep(tenancy.databases, org, end, zones)
                 with tenancy.databases.read(org) as db:
-                    lasts = any(one.ended_at is None for one in alerts.incidents(db, limit=1))
+                    has_incidents = bool(alerts.open_incidents(db))
             bar.update(1)
 
 
-def _record(beats: Sequence[story.Beat], db: sqlite3.Connection) -> None:
-    for beat in beats:
-        record(db, beat.job.name, beat.heartbeat, beat.job.at, None, beat.time)
+def _record(sent: Sequence[story.Sent], db: sqlite3.Connection) -> None:
+    for one in sent:
+        record(db, one.job.name, one.heartbeat, one.job.at, None, one.time)
 
 
-def _annotate(db: sqlite3.Connection, now_ms: int) -> None:
+def _annotate(tenancy: Tenancy, org: str, now_ms: int) -> None:
     for begins, ends, name, title in NOTES:
-        start = round(now_ms - begins * DAY_MS)
-        end = None if ends is None else round(now_ms - ends * DAY_MS)
-        draft = Draft(
-            name=name, title=title, start_time=start, end_time=end, description=None, url=None, idempotency_key=None
-        )
-        annotations.add(db, draft, start)
+        start_time = round(now_ms - begins * DAY_MS)
+        end_time = None if ends is None else round(now_ms - ends * DAY_MS)
+        caller = Caller(org, 0, frozenset({"admin"}), start_time, tenancy.databases)
+        annotations.create(caller, {"name": name, "title": title, "start_time": start_time, "end_time": end_time})

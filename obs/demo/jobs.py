@@ -1,4 +1,4 @@
-"""The jobs of the demonstration: a small shop, its office, and a flat with a network drive."""
+"""The jobs of the demo: a small shop, its office, and a home with a network drive."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from obs.times import HOUR_MS, MINUTE_MS, SECOND_MS
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """A job: when it runs, how long it takes (None: it only pings), how often it fails, what it writes."""
+    """A job: when it runs, how long it takes (None: it only pings), how often it fails, what it logs."""
 
     name: str
     cron: str
@@ -18,11 +18,11 @@ class DemoJob:
     zone: str = "UTC"
     failure_share: float = 0.006
     lines: tuple[str, ...] = ()
-    trouble: str = "error: exit status 1"
+    error: str = "error: exit status 1"
 
 
-class Trouble(NamedTuple):
-    """A time in which jobs stay silent or fail; days before now."""
+class Disruption(NamedTuple):
+    """A time in which jobs are silent or fail, in days before now."""
 
     begins: float
     ends: float
@@ -43,15 +43,15 @@ JOBS = (
     DemoJob("shop/sync-stock", "*/30 * * * *", 48 * SECOND_MS, _WEB, failure_share=0.02, lines=("{n} items changed",)),
     DemoJob("shop/search-index", "7 * * * *", 4 * MINUTE_MS, _WEB, lines=("indexed {n} products",)),
     DemoJob("shop/sitemap", "40 3 * * *", 35 * SECOND_MS, _WEB),
-    DemoJob("shop/thumbnails", "20 */2 * * *", 2 * MINUTE_MS, _WEB, lines=("{n} pictures",)),
+    DemoJob("shop/thumbnails", "20 */2 * * *", 2 * MINUTE_MS, _WEB, lines=("{n} images",)),
     DemoJob("shop/expire-carts", "12 */6 * * *", 14 * SECOND_MS, _WEB),
     DemoJob("db/backup", "0 2 * * *", 22 * MINUTE_MS, _DB, lines=("dumped {n} MB", "uploaded to nas")),
-    DemoJob("db/backup-verify", "30 5 * * 0", 41 * MINUTE_MS, _DB, lines=("restored, {n} tables agree",)),
+    DemoJob("db/backup-verify", "30 5 * * 0", 41 * MINUTE_MS, _DB, lines=("restored, {n} tables match",)),
     DemoJob("db/vacuum", "15 4 * * *", 6 * MINUTE_MS, _DB),
     DemoJob("db/replica-lag", "*/10 * * * *", None, _DB),
     DemoJob("db/partitions", "0 1 1 * *", 3 * MINUTE_MS, _DB),
     DemoJob("billing/invoices", "0 6 * * 1-5", 11 * MINUTE_MS, _PAY, "Europe/Berlin", lines=("{n} invoices",)),
-    DemoJob("billing/dunning", "30 9 * * 1-5", 95 * SECOND_MS, _PAY, "Europe/Berlin", lines=("{n} letters",)),
+    DemoJob("billing/dunning", "30 9 * * 1-5", 95 * SECOND_MS, _PAY, "Europe/Berlin", lines=("{n} reminders",)),
     DemoJob(
         "billing/bank-import",
         "5 8-18 * * 1-5",
@@ -60,7 +60,7 @@ JOBS = (
         "Europe/Berlin",
         0.07,
         ("{n} transactions",),
-        "error: the bank answered 503",
+        "error: the bank responded with 503",
     ),
     DemoJob("billing/exchange-rates", "10 16 * * 1-5", 4 * SECOND_MS, _PAY, "Europe/Berlin", lines=("{n} rates",)),
     DemoJob("office/payroll", "0 5 28 * *", 18 * MINUTE_MS, _OFFICE, "Europe/Berlin"),
@@ -68,7 +68,7 @@ JOBS = (
     DemoJob("office/scan-inbox", "*/20 7-19 * * 1-5", 11 * SECOND_MS, _OFFICE, "Europe/Berlin", lines=("{n} pages",)),
     DemoJob("office/certbot-renew", "0 */12 * * *", 8 * SECOND_MS, _OFFICE, lines=("no renewal due",)),
     DemoJob("home/photos", "30 1 * * *", 16 * MINUTE_MS, _NAS, "Europe/Berlin", 0.02, ("copied {n} files",)),
-    DemoJob("home/scrub", "0 3 * * 6", 5 * HOUR_MS, _NAS, "Europe/Berlin", lines=("0 faults in {n} GB",)),
+    DemoJob("home/scrub", "0 3 * * 6", 5 * HOUR_MS, _NAS, "Europe/Berlin", lines=("0 errors in {n} GB",)),
     DemoJob("home/snapshots", "0 * * * *", 3 * SECOND_MS, _NAS),
     DemoJob("home/dyndns", "*/15 * * * *", None, _PI),
     DemoJob(
@@ -78,32 +78,32 @@ JOBS = (
         _PI,
         failure_share=0.03,
         lines=("{n} values",),
-        trouble="error: could not resolve host",
+        error="error: could not resolve host",
     ),
 )
 
 SLOW = (33.2, 26.4, 2.3, "shop")
-"""From and to (days before now): the factor by which the jobs of a project are slower, after a deploy."""
+"""From and to (days before now), the factor by which the jobs of a project are slower, and the project."""
 
-TROUBLES = (
-    Trouble(61.4, 60.7, ("home/photos", "home/scrub", "home/snapshots"), silent=True),
-    Trouble(44.1, 43.9, ("shop/sync-stock", "shop/search-index"), silent=False),
-    Trouble(18.6, 17.3, ("billing/bank-import",), silent=False),
-    Trouble(9.3, 9.05, ("db/replica-lag", "db/vacuum"), silent=True),
-    Trouble(1.3, 0.0, ("home/photos",), silent=False),
-    Trouble(0.4, 0.0, ("home/dyndns",), silent=True),
+DISRUPTIONS = (
+    Disruption(61.4, 60.7, ("home/photos", "home/scrub", "home/snapshots"), silent=True),
+    Disruption(44.1, 43.9, ("shop/sync-stock", "shop/search-index"), silent=False),
+    Disruption(18.6, 17.3, ("billing/bank-import",), silent=False),
+    Disruption(9.3, 9.05, ("db/replica-lag", "db/vacuum"), silent=True),
+    Disruption(1.3, 0.0, ("home/photos",), silent=False),
+    Disruption(0.4, 0.0, ("home/dyndns",), silent=True),
 )
 
 NOTES = (
-    (82.3, None, "deploy/shop", "Shop 3.8 is out"),
-    (68.2, None, "deploy/shop", "Shop 3.9 is out"),
-    (61.4, 60.7, "incident/nas", "The drive was without power"),
-    (52.2, None, "deploy/billing", "Billing 1.14 is out"),
-    (44.1, 43.9, "incident/stock", "The supplier's address had moved"),
-    (33.2, None, "deploy/shop", "Shop 4.0 is out"),
-    (30.4, 30.3, "migration/orders", "Orders are partitioned by month"),
-    (26.4, None, "deploy/shop", "Shop 4.0.1 is out: the missing index is there"),
-    (18.6, 17.3, "incident/bank", "The bank's interface was down"),
-    (12.2, None, "deploy/billing", "Billing 1.15 is out"),
-    (5.2, None, "deploy/shop", "Shop 4.1 is out"),
+    (82.3, None, "deploy/shop", "Shop 3.8 released"),
+    (68.2, None, "deploy/shop", "Shop 3.9 released"),
+    (61.4, 60.7, "incident/nas", "Power outage at the drive"),
+    (52.2, None, "deploy/billing", "Billing 1.14 released"),
+    (44.1, 43.9, "incident/stock", "The supplier's API moved"),
+    (33.2, None, "deploy/shop", "Shop 4.0 released"),
+    (30.4, 30.3, "migration/orders", "Orders partitioned by month"),
+    (26.4, None, "deploy/shop", "Shop 4.0.1 released: adds the missing index"),
+    (18.6, 17.3, "incident/bank", "The bank's API was down"),
+    (12.2, None, "deploy/billing", "Billing 1.15 released"),
+    (5.2, None, "deploy/shop", "Shop 4.1 released"),
 )

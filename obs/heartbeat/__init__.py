@@ -1,1 +1,1 @@
-"""Cron heartbeats: jobs, runs, schedules, what is overdue."""
+"""Cron heartbeats: jobs, runs, schedules, and what is overdue."""

@@ -1,4 +1,4 @@
-"""The names of jobs: what they may contain, and how they stand in a path."""
+"""The names of jobs: what they may contain, and how a path holds them."""
 
 import unicodedata
 from typing import Any
@@ -20,7 +20,7 @@ JOB_NAME: dict[str, Any] = {
 
 
 def name_problem(name: Any) -> str | None:
-    """What is wrong with `name` as the name of a job; None if it is valid."""
+    """The problem with `name` as the name of a job; None if it is valid."""
     if not isinstance(name, str):
         return "Not a valid string."
     if not 1 <= len(name) <= LONGEST_NAME:
@@ -39,7 +39,7 @@ def _white_space_problem(name: str) -> str | None:
 
 
 class JobNameConverter(BaseConverter):
-    """A job's name in a path: any text, slashes and the empty text included, so that an invalid name gets a reason."""
+    """A job's name in a path: any text, with slashes or empty, so that the answer to an invalid name says why."""
 
     regex = "(?s:.*?)"
     part_isolating = False

@@ -18,21 +18,21 @@ LONGEST_RUN_MS = 7 * DAY_MS
 class Expectation:
     """What is expected of a job. Times are None if nothing is known yet, or if the pin is "never".
 
-    expected_interval_ms  the usual interval between heartbeats, as learned
-    next_expected         when the next heartbeat is due
-    overdue_from          the time from which silence means overdue
-    lateness_ms           the grace period: how long after `next_expected` a heartbeat may still come
-    overrun_after_ms      an open run is overrunning this long after its start
-    lost_after_ms         an open run is lost this long after its start
-    too_often             whether the job runs too often; None if there is nothing to judge by
-    fit                   what was learned, also if the job has a pin
-    learned               the fit in words
+    interval_ms       the usual interval between heartbeats, as learned
+    expected_at       when the next heartbeat is due
+    overdue_at        the time from which silence means overdue
+    grace_ms          the grace period: how long after `expected_at` a heartbeat may still come
+    overrun_after_ms  an open run is overrunning this long after its start
+    lost_after_ms     an open run is lost this long after its start
+    too_often         whether the job runs too often; None if there is nothing to judge by
+    fit               what was learned, also if the job has a pin
+    learned           the fit in words
     """
 
-    expected_interval_ms: int | None
-    next_expected: int | None
-    overdue_from: int | None
-    lateness_ms: int | None
+    interval_ms: int | None
+    expected_at: int | None
+    overdue_at: int | None
+    grace_ms: int | None
     overrun_after_ms: int | None
     lost_after_ms: int
     too_often: bool | None
@@ -64,10 +64,10 @@ def expect(
             grace_ms = overdue_at - expected_at
     overrun_after_ms = schedule.duration_bound(durations_ms)
     return Expectation(
-        expected_interval_ms=fit.interval_ms,
-        next_expected=expected_at,
-        overdue_from=overdue_at,
-        lateness_ms=grace_ms,
+        interval_ms=fit.interval_ms,
+        expected_at=expected_at,
+        overdue_at=overdue_at,
+        grace_ms=grace_ms,
         overrun_after_ms=overrun_after_ms,
         lost_after_ms=_lost_after(durations_ms, overrun_after_ms),
         too_often=_too_often(heartbeats, pin, previous),
@@ -82,13 +82,13 @@ def excused(expected: Expectation, silences: Iterable[tuple[int, int]]) -> Expec
     If a heartbeat was due during maintenance, or while the service was down, the job has its full grace period again
     afterwards.
     """
-    overdue_from = expected.overdue_from
-    if overdue_from is None:
+    overdue_at = expected.overdue_at
+    if overdue_at is None:
         return expected
     for start, end in sorted(silences):
-        if start <= overdue_from < end + (expected.lateness_ms or 0):
-            overdue_from = end + (expected.lateness_ms or 0)
-    return replace(expected, overdue_from=overdue_from)
+        if start <= overdue_at < end + (expected.grace_ms or 0):
+            overdue_at = end + (expected.grace_ms or 0)
+    return replace(expected, overdue_at=overdue_at)
 
 
 def _lost_after(durations_ms: Sequence[int], overrun_after_ms: int | None) -> int:

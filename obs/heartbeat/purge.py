@@ -1,4 +1,4 @@
-"""Heartbeats past their retention are deleted; jobs stay, so that one that fell silent is still seen."""
+"""Deleting heartbeats past their retention. Jobs stay, so that a job that fell silent is still seen."""
 
 from obs.heartbeat.store import expectations
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -7,7 +7,7 @@ from obs.times import DAY_MS
 
 
 def purge(databases: Databases, org: str, now_ms: int, retention_days: int) -> int:
-    """Delete the events and runs of `org` that are older than `retention_days`; returns how many rows there were."""
+    """Delete events and runs of `org` older than `retention_days`; returns how many. Raises ServiceError (503)."""
     cutoff = now_ms - retention_days * DAY_MS
     events = in_batches(
         databases,

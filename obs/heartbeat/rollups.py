@@ -1,4 +1,4 @@
-"""Counting the runs of hours that are over together, beside the requests and in small writes. OQL reads the result."""
+"""Rolling up the runs of past hours and days in the background, in small writes. OQL reads the result."""
 
 import secrets
 import sqlite3
@@ -13,18 +13,19 @@ from obs.storage.databases import Databases
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 SETTLED_MS = 15 * MINUTE_MS
-"""An hour is rolled up this long after its end: until then many of its runs may still end."""
+"""An hour is rolled up this long after its end, because until then many of its runs may still end."""
 _AT_ONCE = 64
 _ROWS_A_WRITE = 1_000
-"""Some 10 ms of writing, 30 on a busy machine."""
+"""About 10 ms of writing, 30 on a busy machine."""
 _SECONDS = 2.0
-"""How long one call works, so that one organization's years do not keep others waiting."""
+"""The longest time that one call works, so that one organization's years do not delay the others."""
 
 
 def roll_up(databases: Databases, org: str, now_ms: int, retention_days: int) -> int:
-    """Roll up hours of `org` that are over and not rolled up, the latest first, for a while; how many could be.
+    """Roll up past hours of `org`, the latest first, for a limited time; returns how many.
 
-    Days follow once all their hours are. Hours before the retention are left alone. Raises ServiceError (503).
+    A day follows once all its hours are rolled up. Hours before the retention are left alone.
+    Raises ServiceError (503).
     """
     oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
     end = time.monotonic() + _SECONDS
@@ -40,7 +41,7 @@ def roll_up(databases: Databases, org: str, now_ms: int, retention_days: int) ->
 
 
 def _all(databases: Databases, org: str, unit: Unit, numbers: list[int], end: float) -> int:
-    """Roll up hours or days until the moment `end` of time.monotonic(); how many could be."""
+    """Roll up hours or days until the time `end` of time.monotonic(); returns how many."""
     done, remaining = 0, iter(numbers)
     while (batch := list(islice(remaining, _AT_ONCE))) and time.monotonic() < end:
         done += _roll_up(databases, org, unit, batch)
@@ -64,5 +65,5 @@ def _roll_up(databases: Databases, org: str, unit: Unit, numbers: list[int]) -> 
 
 
 def _keep(parts: list[Counted], attempt: int, db: sqlite3.Connection) -> int:
-    """Write what was read; how many hours or days are whole with it."""
+    """Write what was read; returns how many hours or days that completes."""
     return sum(rollups.keep(db, part, attempt) and part.is_last for part in parts)

@@ -1,16 +1,16 @@
-"""The states of a run, and what each heartbeat does to them. Pure.
+"""Runs: their statuses, the kinds of heartbeats, and what each heartbeat does to a run. Pure.
 
-========  ======================================  ===========================================================
-call      no open run                             a run is open
-========  ======================================  ===========================================================
-start     opens a run                             the earlier one is lost and a new one opens
-log       stands on the job's timeline            belongs to the run
-end       a run is recorded, already closed       closes the run
-ping      a run is recorded, successful           a sign of life of the run, no new run
-========  ======================================  ===========================================================
+=====  ====================================  ================================================
+call   no run is open                        a run is open
+=====  ====================================  ================================================
+start  opens a run                           the open run becomes lost, and a new run opens
+log    is shown on the job's timeline        belongs to the run
+end    records a run that is already closed  closes the run
+ping   records a successful run              is a sign of life of the run; no new run
+=====  ====================================  ================================================
 
-A call with the client's own run id speaks of that run and no other: runs with ids go on side by side, a repeated
-start or end is the same event, and an end that comes after the run was given up still says how it went.
+A call with the client's own run id applies only to that run. So runs with ids can overlap, a repeated start or end is
+the same event, and an end that arrives after the run was given up still reports its result.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ from enum import Enum, IntEnum, auto
 
 
 class Status(IntEnum):
-    """The state of a run, as it is stored."""
+    """The status of a run. The value is the number in the database, the name in lower case is the word for it.
+
+    SQL takes the numbers from here, so that a new member reaches every statement and every rollup.
+    """
 
     OPEN = 0
     SUCCESS = 1
@@ -27,7 +30,7 @@ class Status(IntEnum):
 
 
 class Kind(IntEnum):
-    """The kind of a heartbeat, as it is stored."""
+    """The kind of a heartbeat. The value is the number in the database, the name in lower case is the word for it."""
 
     START = 0
     LOG = 1
@@ -36,12 +39,18 @@ class Kind(IntEnum):
 
 
 STATUSES = tuple(status.name.lower() for status in Status)
+"""The words for the statuses, each at the index of its number."""
+
+OUTCOMES = tuple(status.name.lower() for status in Status if status is not Status.OPEN)
+"""The words for the statuses of a run that is over."""
+
 KINDS = tuple(kind.name.lower() for kind in Kind)
+"""The words for the kinds, each at the index of its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One call, read and checked. `time` is in milliseconds since the epoch; `run_id` is the client's own id."""
+    """A heartbeat that was parsed and checked. `time` is milliseconds since the epoch, `run_id` the client's own id."""
 
     kind: Kind
     time: int
@@ -54,7 +63,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The run that a heartbeat speaks of. `started` and `ended` tell whether its start and its end were reported."""
+    """The run that a heartbeat applies to. `started` and `ended` are whether its start and its end were reported."""
 
     id: int
     status: Status
@@ -67,17 +76,17 @@ class Run:
 class Action(Enum):
     """What a heartbeat does."""
 
-    OPEN = auto()  # a new run begins
-    REPLACE = auto()  # the open run is lost, a new run begins
-    RECORD = auto()  # a run is recorded, already closed
-    CLOSE = auto()  # the run gets its outcome
-    ATTACH = auto()  # the event belongs to the run and does not change its state
+    OPEN = auto()  # opens a new run
+    REPLACE = auto()  # the open run becomes lost, and a new run opens
+    RECORD = auto()  # records a run that is already closed
+    CLOSE = auto()  # closes the run
+    ATTACH = auto()  # the event belongs to the run and does not change its status
     STAND_ALONE = auto()  # the event belongs to no run
-    REPEAT = auto()  # the event was counted before: the first answer again
+    REPEAT = auto()  # the event was counted before: return the first answer again
 
 
 def act(run: Run | None, kind: Kind) -> Action:
-    """What a heartbeat of `kind` does that speaks of `run` (None: there is no such run)."""
+    """What a heartbeat of `kind` does to `run`; None where there is no such run."""
     if run is None:
         return _WITHOUT_RUN[kind]
     match kind:
@@ -100,19 +109,19 @@ _WITHOUT_RUN = {
 
 
 def outcome(heartbeat: Heartbeat) -> Status:
-    """How a run went, as its end or ping says: an explicit status wins, else an exit code other than 0 is a failure."""
+    """The result that an end or a ping reports: its status, else failed for an exit code other than 0, else success."""
     if heartbeat.status is not None:
         return heartbeat.status
     return Status.FAILED if heartbeat.exit_code else Status.SUCCESS
 
 
 def duration_of_close(run: Run, heartbeat: Heartbeat) -> int | None:
-    """Milliseconds that a run took: as sent, else from its start to its end; None where no start was reported."""
+    """The duration of a run in ms: as sent, else from its start to its end; None where no start was reported."""
     if heartbeat.duration_ms is not None:
         return heartbeat.duration_ms
     return max(0, heartbeat.time - run.started_at) if run.started else None
 
 
 def end_of_close(run: Run, heartbeat: Heartbeat) -> int:
-    """The moment at which a run ended: as its end says, though never before its start (clocks of hosts differ)."""
+    """When a run ended: the time of its end, but never before its start, because the clocks of hosts differ."""
     return max(heartbeat.time, run.started_at)

@@ -1,23 +1,29 @@
-"""Jobs, runs and timelines as JSON."""
+"""Jobs, runs and maintenance windows as JSON.
+
+The limits here are for the OpenAPI document only: `obs.heartbeat.rules` enforces them.
+"""
 
 from typing import Any
 
 import marshmallow as ma
 
 from obs.api import Schema, Text, Time, WholeNumber
+from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME
-from obs.heartbeat.runs import KINDS, STATUSES
+from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_GRACE_SECONDS, MAX_INTERVAL_SECONDS, MAX_ZONE_LENGTH, Pin
+from obs.heartbeat.rules import LONGEST_TITLE, MOST_FAILURES
+from obs.heartbeat.runs import KINDS, OUTCOMES, STATUSES
+from obs.heartbeat.states import STATES
 
-STATES = ("failed", "lost", "overdue", "overrunning", "late", "running", "ok", "new", "paused")
-_ATTRIBUTION_HELP = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
+_HEADERS = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
 
 
-def _said(header: str) -> dict[str, Any]:
-    return {"description": f"The latest {_ATTRIBUTION_HELP[header]}; null when none was sent."}
+def _latest(field: str) -> dict[str, Any]:
+    return {"description": f"The latest {_HEADERS[field]}; null when none was sent."}
 
 
 class LearnedSchema(Schema):
-    """What was learned of a job, in words."""
+    """The schedule that was learned for a job, in words."""
 
     state = ma.fields.Str(metadata={"description": "learning, regular or irregular.", "example": "regular"})
     summary = ma.fields.Str(metadata={"example": "Weekdays at 02:00, Europe/Berlin"})
@@ -29,69 +35,105 @@ class LearnedSchema(Schema):
 
 
 class PinSchema(Schema):
-    """A schedule that a person has said: a cron line, an interval, or never overdue."""
+    """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
-    cron = Text(1, 200, metadata={"example": "0 2 * * 1-5"})
-    timezone = Text(1, 64, metadata={"description": "Of the cron line; UTC when left out.", "example": "Europe/Berlin"})
-    interval_seconds = WholeNumber(validate=ma.validate.Range(1, 366 * 86400))
-    grace_seconds = WholeNumber(
-        validate=ma.validate.Range(0, 366 * 86400),
-        metadata={"description": "How late a heartbeat may be; 60 when left out.", "example": 300},
+    cron = ma.fields.Str(
+        metadata={
+            "minLength": 1,
+            "maxLength": MAX_CRON_LENGTH,
+            "description": "A cron expression.",
+            "example": "0 2 * * 1-5",
+        }
     )
-    never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Silence never means anything."})
+    timezone = ma.fields.Str(
+        metadata={
+            "minLength": 1,
+            "maxLength": MAX_ZONE_LENGTH,
+            "description": "The time zone of the cron expression; default UTC.",
+            "example": "Europe/Berlin",
+        }
+    )
+    interval_seconds = WholeNumber(
+        metadata={
+            "minimum": 1,
+            "maximum": MAX_INTERVAL_SECONDS,
+            "description": "The longest time between two heartbeats.",
+        }
+    )
+    grace_seconds = WholeNumber(
+        metadata={
+            "minimum": 0,
+            "maximum": MAX_GRACE_SECONDS,
+            "description": "The grace period: how late a heartbeat may be; default 60.",
+            "example": 300,
+        }
+    )
+    never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "true: the job is never overdue."})
+
+    @ma.pre_dump
+    def _from_pin(self, pin: Pin, **_: Any) -> dict[str, Any]:
+        return pins.to_dict(pin)
 
 
 class JobChangesSchema(Schema):
-    """What may be changed of a job."""
+    """The fields of a job to change."""
 
     name = ma.fields.Str(
-        metadata={**JOB_NAME, "description": "A new name; the history is kept.", "example": "nightly-backup"}
+        metadata={**JOB_NAME, "description": "A new name; the history stays.", "example": "nightly-backup"}
     )
-    pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "Null gives it back to the learner."})
-    paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause it, or resume it."})
-    paused_until = Time(metadata={"description": "Pause it until then."})
-    failure_tolerance = WholeNumber(validate=ma.validate.Range(1, 1000))
+    pin = ma.fields.Nested(
+        PinSchema, allow_none=True, metadata={"description": "null returns the job to the learned schedule."}
+    )
+    paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
+    paused_until = Time(metadata={"description": "Pause the job until then."})
+    failure_tolerance = WholeNumber(
+        metadata={"minimum": 1, "maximum": MOST_FAILURES, "description": "Failures in a row that open an incident."}
+    )
 
 
-class WindowSchema(Schema):
-    """A maintenance window: nothing becomes overdue in it, and no incident begins."""
+class MaintenanceWindowSchema(Schema):
+    """A maintenance window: during it, no job becomes overdue and no incident is opened."""
 
     id = ma.fields.Int(dump_only=True)
-    title = Text(1, 500, load_default="Maintenance", metadata={"example": "New disks"})
+    title = ma.fields.Str(
+        load_default="Maintenance", metadata={"minLength": 1, "maxLength": LONGEST_TITLE, "example": "New disks"}
+    )
     start_time = Time(required=True)
-    end_time = Time(required=True)
+    end_time = Time(required=True, metadata={"description": "At most 31 days after start_time."})
 
 
-class WindowListSchema(Schema):
-    """Maintenance windows, the latest first."""
+class MaintenanceWindowListSchema(Schema):
+    """Maintenance windows, the latest start first."""
 
-    maintenance_windows = ma.fields.List(ma.fields.Nested(WindowSchema))
+    maintenance_windows = ma.fields.List(ma.fields.Nested(MaintenanceWindowSchema))
 
 
 class JobSchema(Schema):
-    """A job. ``status`` is the loudest state that holds now."""
+    """A job. ``status`` is its state: paused, or the most urgent state that applies."""
 
     name = ma.fields.Str(metadata={"example": "nightly-backup"})
     status = ma.fields.Str(validate=ma.validate.OneOf(STATES), metadata={"example": "ok"})
-    last_outcome = ma.fields.Str(allow_none=True, validate=ma.validate.OneOf(STATUSES[1:]))
+    last_outcome = ma.fields.Str(allow_none=True, validate=ma.validate.OneOf(OUTCOMES))
     overdue = ma.fields.Bool()
     overrunning = ma.fields.Bool()
     last_heartbeat_at = Time()
-    expected_interval_ms = ma.fields.Int(allow_none=True, metadata={"example": 86400000})
-    next_expected = Time(allow_none=True)
-    overdue_from = Time(allow_none=True, metadata={"description": "When silence will mean overdue."})
+    interval_ms = ma.fields.Int(
+        allow_none=True, metadata={"description": "The usual time between runs.", "example": 86400000}
+    )
+    expected_at = Time(allow_none=True, metadata={"description": "When the next heartbeat is expected."})
+    overdue_at = Time(allow_none=True, metadata={"description": "When the job becomes overdue without a heartbeat."})
     avg_duration_ms = ma.fields.Float(allow_none=True, metadata={"example": 61500.0})
     run_count = ma.fields.Int(metadata={"example": 44})
-    host = ma.fields.Str(allow_none=True, metadata=_said("host"))
-    service = ma.fields.Str(allow_none=True, metadata=_said("service"))
-    project = ma.fields.Str(allow_none=True, metadata=_said("project"))
+    host = ma.fields.Str(allow_none=True, metadata=_latest("host"))
+    service = ma.fields.Str(allow_none=True, metadata=_latest("service"))
+    project = ma.fields.Str(allow_none=True, metadata=_latest("project"))
     created_at = Time()
     learned = ma.fields.Nested(LearnedSchema, allow_none=True)
-    pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "What a person has said instead."})
+    pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "The schedule that was set by hand."})
     paused = ma.fields.Bool()
-    paused_until = Time(allow_none=True, metadata={"description": "Null: until resumed."})
+    paused_until = Time(allow_none=True, metadata={"description": "null: until the job is resumed."})
     failure_tolerance = ma.fields.Int(
-        metadata={"description": "Failures in a row that make an incident.", "example": 1}
+        metadata={"description": "Failures in a row that open an incident.", "example": 1}
     )
     failures_in_row = ma.fields.Int(metadata={"example": 0})
 
@@ -114,7 +156,7 @@ class RunSchema(Schema):
     ended_at = Time(allow_none=True)
     duration_ms = ma.fields.Int(allow_none=True, metadata={"example": 61500})
     exit_code = ma.fields.Int(allow_none=True, metadata={"example": 0})
-    late_ms = ma.fields.Int(allow_none=True, metadata={"description": "How long after the expected time it came."})
+    late_ms = ma.fields.Int(allow_none=True, metadata={"description": "How long after the expected time it started."})
     host = ma.fields.Str(allow_none=True)
     service = ma.fields.Str(allow_none=True)
     project = ma.fields.Str(allow_none=True)
@@ -128,7 +170,7 @@ class RunListSchema(Schema):
 
 
 class EventSchema(Schema):
-    """A heartbeat on a timeline."""
+    """A stored heartbeat."""
 
     kind = ma.fields.Str(validate=ma.validate.OneOf(KINDS))
     time = Time()
@@ -137,7 +179,7 @@ class EventSchema(Schema):
 
 
 class RunWithTimelineSchema(RunSchema):
-    """A run with its heartbeats in the order of their times."""
+    """A run with its events in the order of their times."""
 
     timeline = ma.fields.List(ma.fields.Nested(EventSchema))
 
@@ -145,13 +187,13 @@ class RunWithTimelineSchema(RunSchema):
 class JobPageSchema(Schema):
     """Which jobs to list."""
 
-    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name holds."})
+    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the page before."})
+    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
 
 
 class RunPageSchema(Schema):
     """Which runs to list."""
 
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the page before."})
+    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})

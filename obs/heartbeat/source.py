@@ -1,32 +1,31 @@
-"""The heartbeat area's sources for OQL, and the SQL that says what state a job is in at a moment (``:now``)."""
+"""The heartbeat area's sources for OQL, and the SQL for the state of a job at a moment (``:now``)."""
 
 from obs.heartbeat.runs import KINDS, STATUSES, Kind, Status
-from obs.sources import Column, Grain, Rollup, Source, Type
+from obs.heartbeat.states import STATES, JobState
+from obs.sources import Column, Grain, Rollup, Source, Type, one_of
 from obs.times import DAY_MS, HOUR_MS
 
-OVERRUNNING_SQL = (
-    "EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = 0 "
-    "AND r.started_at + jobs.overrun_after_ms <= :now)"
-)
-# What was expected of a job before its last heartbeat says nothing about the time after it.
-_LEARNED = "jobs.learned_event_id = jobs.last_event_id"
+# SQLite would choose the index runs_job, and read every run of the job.
+_OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
+OVERRUNNING_SQL = f"EXISTS ({_OPEN_RUN} AND r.started_at + jobs.overrun_after_ms <= :now)"
+# What was expected before the last heartbeat does not apply after it.
+_IS_LEARNED = "jobs.learned_event_id = jobs.last_event_id"
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
-OVERDUE_SQL = f"coalesce(jobs.overdue_from <= :now AND {_LEARNED} AND NOT {PAUSED_SQL}, 0)"
-STATE_SQL = (
-    f"CASE WHEN {PAUSED_SQL} THEN 'paused' "
-    f"WHEN jobs.last_outcome = {Status.FAILED:d} THEN 'failed' "
-    f"WHEN jobs.last_outcome = {Status.LOST:d} THEN 'lost' "
-    f"WHEN {OVERDUE_SQL} THEN 'overdue' "
-    f"WHEN {OVERRUNNING_SQL} THEN 'overrunning' "
-    f"WHEN jobs.next_expected <= :now AND {_LEARNED} THEN 'late' "
-    f"WHEN EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}) THEN 'running' "
-    "WHEN jobs.overdue_from IS NULL AND jobs.pin IS NULL THEN 'new' "
-    "ELSE 'ok' END"
-)
-"""The state of a job: paused, or the loudest that holds."""
-
-STATES = ("paused", "failed", "lost", "overdue", "overrunning", "late", "running", "new", "ok")
-"""What STATE_SQL can say."""
+OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {_IS_LEARNED} AND NOT {PAUSED_SQL}, 0)"
+_CONDITIONS = {
+    JobState.PAUSED: PAUSED_SQL,
+    JobState.FAILED: f"jobs.last_outcome = {Status.FAILED:d}",
+    JobState.LOST: f"jobs.last_outcome = {Status.LOST:d}",
+    JobState.OVERDUE: OVERDUE_SQL,
+    JobState.OVERRUNNING: OVERRUNNING_SQL,
+    JobState.LATE: f"jobs.expected_at <= :now AND {_IS_LEARNED}",
+    JobState.RUNNING: f"EXISTS ({_OPEN_RUN})",
+    JobState.NEW: "jobs.overdue_at IS NULL AND jobs.pin IS NULL",
+}
+"""The condition for each state but ok. The first that applies decides."""
+_WHENS = " ".join(f"WHEN {condition} THEN '{state}'" for state, condition in _CONDITIONS.items())
+STATE_SQL = f"CASE {_WHENS} ELSE '{JobState.OK}' END"
+"""The state of a job, one of `STATES`."""
 
 AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
 
@@ -58,7 +57,8 @@ def _joins(table: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-_STATUSES = ", ".join(f"{status:d}" for status in Status)
+STATUS_NUMBERS_SQL = ", ".join(f"{status:d}" for status in Status)
+"""The numbers of all statuses, for IN: so that SQLite looks up a range of hours in the key of each job and status."""
 
 
 def _known(unit: str) -> str:
@@ -72,7 +72,7 @@ def _by_job(unit: str, unit_ms: int) -> Grain:
         _known(unit),
         frozenset({"status", "job"}),
         f"jobs CROSS JOIN {{}} CROSS JOIN runs_by_job_and_{unit} AS runs"
-        f" ON runs.job_id = jobs.id AND runs.status IN ({_STATUSES})",
+        f" ON runs.job_id = jobs.id AND runs.status IN ({STATUS_NUMBERS_SQL})",
         frozenset({"jobs"}),
     )
 
@@ -100,15 +100,15 @@ RUNS = Source(
     table="runs",
     time_sql="runs.started_at",
     columns=(
-        Column("id", Type.INTEGER, "runs.id", "The number of the run."),
+        Column("id", Type.INTEGER, "runs.id", "The id of the run."),
         Column("run_id", Type.TEXT, "runs.run_id", "The client's own id of the run."),
         _job("runs"),
-        Column("status", Type.TEXT, "runs.status", "open, success, failed or lost.", values=STATUSES),
+        Column("status", Type.TEXT, "runs.status", f"{one_of(STATUSES)}.", values=STATUSES),
         *_ATTRIBUTION,
         Column("exit_code", Type.INTEGER, "runs.exit_code", "The exit code that was reported."),
         Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took."),
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
-        Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it came."),
+        Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
     ),
     tables=(
         *("runs", "jobs", "attributions"),
@@ -120,14 +120,14 @@ RUNS = Source(
 )
 
 _EVENT = (
-    Column("run_id", Type.INTEGER, "events.run_id", "The number of the run that it belongs to."),
+    Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."),
     _job("events"),
 )
 _MESSAGE = Column(
     "message",
     Type.TEXT,
     "events.message",
-    "The text that came with it.",
+    "The text sent with it.",
     search="event_messages",
     unsearched=(
         "SELECT id FROM events WHERE instr(events.message, char(0)) > 0 "
@@ -142,13 +142,13 @@ _EVENT_TABLES = (
 
 EVENTS = Source(
     name="events",
-    row="a heartbeat call",
+    row="a heartbeat",
     time="when it arrived",
     table="events",
     time_sql="events.received_at",
     columns=(
         *_EVENT,
-        Column("kind", Type.TEXT, "events.kind", "start, log, end or ping.", values=KINDS),
+        Column("kind", Type.TEXT, "events.kind", f"{one_of(KINDS)}.", values=KINDS),
         *_ATTRIBUTION,
         _MESSAGE,
     ),
@@ -176,11 +176,11 @@ JOBS = Source(
     time_sql="jobs.last_heartbeat_at",
     columns=(
         Column("job", Type.TEXT, "jobs.name", "The name of the job."),
-        Column("status", Type.TEXT, STATE_SQL, "The loudest state that holds now.", texts=STATES),
+        Column("status", Type.TEXT, STATE_SQL, "The most urgent state that applies now.", texts=STATES),
         *_ATTRIBUTION,
         Column("overdue", Type.BOOLEAN, OVERDUE_SQL, "Whether a heartbeat is overdue now."),
-        Column("expected_interval_ms", Type.DURATION, "jobs.expected_interval_ms", "The usual time between runs."),
-        Column("next_expected", Type.TIME, "jobs.next_expected", "When the next heartbeat is expected."),
+        Column("interval_ms", Type.DURATION, "jobs.interval_ms", "The usual time between runs."),
+        Column("expected_at", Type.TIME, "jobs.expected_at", "When the next heartbeat is expected."),
         Column("avg_duration_ms", Type.DURATION, AVERAGE_DURATION_SQL, "The average duration of its runs."),
         Column("run_count", Type.INTEGER, "jobs.run_count", "How many runs there have been."),
     ),

@@ -12,8 +12,8 @@ from typing import Any
 from obs import errors
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
+from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.store.record import Recorded, record
-from obs.heartbeat.sweep import Watch
 from obs.ingest.native import NativeProtocol
 from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.middleware import Wsgi
@@ -31,10 +31,10 @@ def protocols(tenancy: Tenancy, retention_days: int) -> tuple[HeartbeatProtocol,
 class HeartbeatEndpoint:
     """Handles heartbeats of every protocol. A success response means that the heartbeats are on disk."""
 
-    def __init__(self, protocols: Sequence[HeartbeatProtocol], watch: Watch) -> None:
-        """`watch` is notified of each organization that sends heartbeats."""
+    def __init__(self, protocols: Sequence[HeartbeatProtocol], queue: SweepQueue) -> None:
+        """`queue` is notified of each organization that sends heartbeats."""
         self._protocols = tuple(protocols)
-        self._watch = watch
+        self._queue = queue
 
     def answer_heartbeats(self, flask: Wsgi) -> Wsgi:
         """The WSGI application that handles the heartbeat paths and passes every other request to `flask`."""
@@ -71,7 +71,7 @@ class HeartbeatEndpoint:
         if not heartbeats:
             return ()
         recorded = caller.write(partial(_record_all, heartbeats=heartbeats, now_ms=caller.now_ms))
-        self._watch.note(caller.org)
+        self._queue.note(caller.org)
         return recorded
 
 

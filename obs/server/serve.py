@@ -20,11 +20,12 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
-from obs import background, config, create_app
+from obs import config, create_app
 from obs.server import bodies
 from obs.services import services
 from obs.storage.databases import allow_many_descriptors, files_that_fit
 from obs.storage.file import DESCRIPTORS_PER_FILE
+from obs.sweep import for_each_organization
 from obs.tenancy import instance, service, store
 from obs.tenancy.auth import Tenancy
 
@@ -89,7 +90,7 @@ def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
     try:
         with tenancy.control.read() as db:
             organizations = [organization.slug for organization in store.organizations(db)]
-        background.for_each_organization(tenancy, tenancy.databases.update, organizations)
+        for_each_organization(tenancy, tenancy.databases.update, organizations)
         _welcome(tenancy, folder, instance.base_url(settings))
     finally:
         instance.close(tenancy)

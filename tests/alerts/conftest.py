@@ -44,10 +44,10 @@ class Job:
 
     def go_silent(self) -> str:
         """Move to the moment from which it is overdue, and sweep; returns that moment."""
-        overdue_from = str(self.read()["overdue_from"])
-        self.clock.set(overdue_from)
+        overdue_at = str(self.read()["overdue_at"])
+        self.clock.set(overdue_at)
         self.sweep()
-        return overdue_from
+        return overdue_at
 
     def incidents(self) -> list[list[Any]]:
         """[kind, start, end] of all incidents, oldest first."""

@@ -10,10 +10,10 @@ def test_a_job_on_time_has_no_incident(job: Job) -> None:
 
 
 def test_overdue_opens_an_incident_at_its_moment_and_the_heartbeat_closes_it(job: Job, clock: Clock) -> None:
-    overdue_from = job.go_silent()
-    assert job.incidents() == [["overdue", overdue_from, None]]
+    overdue_at = job.go_silent()
+    assert job.incidents() == [["overdue", overdue_at, None]]
     job.ping_hourly(1)
-    assert job.incidents() == [["overdue", overdue_from, format_ms(clock())]]
+    assert job.incidents() == [["overdue", overdue_at, format_ms(clock())]]
 
 
 def test_sweeping_again_opens_no_second_incident(job: Job, clock: Clock) -> None:
@@ -25,7 +25,7 @@ def test_sweeping_again_opens_no_second_incident(job: Job, clock: Clock) -> None
 
 
 def test_not_a_millisecond_early(job: Job, clock: Clock) -> None:
-    clock.set(job.read()["overdue_from"])
+    clock.set(job.read()["overdue_at"])
     clock.advance(ms=-1)
     job.sweep()
     assert job.incidents() == []
@@ -50,7 +50,7 @@ def test_a_job_may_fail_as_often_as_is_tolerated(job: Job, admin: KeyClient) -> 
     assert [kind for kind, _, _ in job.incidents()] == ["failing"]
 
 
-def test_a_run_that_never_ended_is_as_loud_as_a_failed_one(job: Job, clock: Clock) -> None:
+def test_a_run_that_never_ended_is_as_severe_as_a_failed_one(job: Job, clock: Clock) -> None:
     clock.advance(hours=1)
     job.client.post("/api/v1/heartbeat/backup/start")
     clock.advance(hours=1)
@@ -78,11 +78,11 @@ def test_an_open_run_that_goes_on_too_long_is_overrunning_then_lost(client: KeyC
 
 
 def test_an_incident_is_a_band_among_the_annotations_that_clients_cannot_change(job: Job, admin: KeyClient) -> None:
-    overdue_from = job.go_silent()
+    overdue_at = job.go_silent()
     found = admin.get("/api/v1/annotations?name_prefix=incident/").json
     assert found is not None
     (band,) = found["annotations"]
-    assert (band["name"], band["start_time"], band["end_time"]) == ("incident/backup", overdue_from, None)
+    assert (band["name"], band["start_time"], band["end_time"]) == ("incident/backup", overdue_at, None)
     assert band["by_service"] is True
     path = f"/api/v1/annotations/{band['id']}"
     for answer in (admin.put(path, json={"title": "mine"}), admin.delete(path)):

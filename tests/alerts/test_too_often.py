@@ -31,13 +31,13 @@ def test_it_is_over_once_the_job_keeps_its_pace_again(job: Job, clock: Clock, ad
     assert (kind, time) == ("too_often", began)
     assert ended is not None
     query = "SELECT job, kind, ended_at FROM incidents WHERE job = 'backup' LAST 7d"
-    told = admin.post("/api/v1/dsl", json={"query": query}).json
-    assert told is not None
-    assert told["rows"] == [["backup", "too_often", ended]]
+    answer = admin.post("/api/v1/dsl", json={"query": query}).json
+    assert answer is not None
+    assert answer["rows"] == [["backup", "too_often", ended]]
     bands = admin.get("/api/v1/annotations?name_prefix=incident/backup").json
     assert bands is not None
     ((title, start, end),) = [(band["title"], band["start_time"], band["end_time"]) for band in bands["annotations"]]
-    assert (title, start, end) == ("backup runs too often", began, ended)
+    assert (title, start, end) == ("backup runs more often than expected", began, ended)
 
 
 def test_one_manual_run_is_no_incident(job: Job, clock: Clock) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs.annotations.purge import purge
+from obs.annotations.service import purge
 from obs.services import services
 from obs.storage.databases import Databases
 from tests.conftest import KeyClient

@@ -37,7 +37,7 @@ class Shifted:
         """Ping every five minutes for an hour, ending now, and wait until the sweep has learned that."""
         for number in range(12, -1, -1):
             assert self.ping(job, number * 300)[0] == 200
-        self.wait(lambda: self.read(job)["expected_interval_ms"] is not None)
+        self.wait(lambda: self.read(job)["interval_ms"] is not None)
 
     def read(self, job: str) -> dict[str, Any]:
         return dict(json.loads(self.service.get(f"/api/v1/jobs/{job}")[1]))

@@ -112,7 +112,7 @@ def test_the_dashboard_shows_a_page(troubled: Troubled, org: str) -> None:
     link = service.command("sign-in", org).rpartition("/")[2]
     status, headers, body = service.ask("GET", f"/sign-in/{link}")
     cookie = headers.get("set-cookie", "").partition(";")[0]
-    for path in ("/", "/job?name=backup", "/annotations", "/projects", "/alerts", "/query", "/settings"):
+    for path in ("/", "/job?name=backup", "/annotations", "/projects", "/incidents", "/query", "/settings"):
         status, headers, body = service.ask("GET", path, headers={"Cookie": cookie})
         page = body.decode()
         assert headers["content-type"] == "text/html; charset=utf-8"

@@ -1,4 +1,4 @@
-"""People who are signed in, and the application served over HTTP."""
+"""Visitors who are signed in, and the application served over HTTP."""
 
 import re
 import threading
@@ -16,7 +16,7 @@ NewClient = Callable[..., KeyClient]
 
 
 class Visitor:
-    """A browser without JavaScript: it keeps its cookies and sends the token of the form that it was last shown."""
+    """A browser without JavaScript: it keeps its cookies and sends the token of the last form that it received."""
 
     def __init__(self, app: Flask) -> None:
         self.client = app.test_client()
@@ -49,7 +49,7 @@ def admin(app: Flask, new_client: NewClient) -> Visitor:
 
 @pytest.fixture
 def reader(app: Flask, client: KeyClient) -> Visitor:
-    """Signed in to ``acme`` with a key that may read."""
+    """Signed in to ``acme`` with a key for reading."""
     visitor = Visitor(app)
     assert visitor.sign_in(str(client.key)).status_code == 302
     visitor.get("/settings")
@@ -67,7 +67,7 @@ def stranger(app: Flask, new_client: NewClient) -> Visitor:
 
 @pytest.fixture
 def address(app: Flask) -> Iterator[str]:
-    """Where the application is served to a browser."""
+    """The URL at which the application is served to a browser."""
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

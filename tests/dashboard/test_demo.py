@@ -1,4 +1,4 @@
-"""``obs demo``: an organization to look around in."""
+"""``obs demo``: an organization with sample data."""
 
 from pathlib import Path
 
@@ -24,8 +24,8 @@ def test_it_fills_an_organization_once_and_signs_in(
     text = visitor.get("/").text
     for name in ("db/backup", "shop/heartbeat", "home/photos"):
         assert name in text
-    assert "Shop 4.0 is out" in visitor.get("/annotations").text
-    past = visitor.get("/alerts").text
+    assert "Shop 4.0 released" in visitor.get("/annotations").text
+    past = visitor.get("/incidents").text
     assert "home/photos" in past
     assert "home/dyndns" in past
     again = runner.invoke(main, command)
@@ -35,6 +35,6 @@ def test_it_fills_an_organization_once_and_signs_in(
 
 def test_the_story_is_in_the_order_of_time_and_ends_now() -> None:
     now_ms = 1_790_000_000_000
-    times = [beat.time for _, beat in zip(range(20_000), story.tell(now_ms), strict=False)]
+    times = [beat.time for _, beat in zip(range(20_000), story.heartbeats(now_ms), strict=False)]
     assert times == sorted(times)
     assert times[0] > now_ms - 90 * 86_400_000

@@ -1,4 +1,4 @@
-"""What an admin changes of a job and plans, as the API then tells it."""
+"""An admin changes jobs and schedules maintenance on the pages; the API then shows the change."""
 
 import pytest
 from flask import Flask
@@ -14,23 +14,32 @@ def _a_job(client: KeyClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "pin"),
+    ("fields", "pin", "schedule", "grace"),
     [
         (
             {"kind": "cron", "cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace": "5"},
             {"cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace_seconds": 300},
+            "0 2 * * 1-5, Europe/Berlin",
+            ", 5 min grace period",
         ),
-        ({"kind": "interval", "interval": "30", "grace": "2"}, {"interval_seconds": 1800, "grace_seconds": 120}),
-        ({"kind": "never"}, {"never": True}),
+        (
+            {"kind": "interval", "interval": "30", "grace": "2"},
+            {"interval_seconds": 1800, "grace_seconds": 120},
+            "Every 30 min",
+            ", 2 min grace period",
+        ),
+        ({"kind": "never"}, {"never": True}, "Never overdue", ""),
     ],
 )
-def test_a_schedule_is_pinned_and_given_back(
-    client: KeyClient, admin: Visitor, fields: dict[str, str], pin: dict[str, object]
+def test_a_schedule_is_pinned_and_learned_again(
+    client: KeyClient, admin: Visitor, fields: dict[str, str], pin: dict[str, object], schedule: str, grace: str
 ) -> None:
-    assert admin.post("/job/pin", name="backup", **fields).status_code == 302
+    assert admin.post("/job/pin?name=backup", **fields).status_code == 302
     assert client.get("/api/v1/jobs/backup").json["pin"] == pin
-    assert "Pinned by a person" in admin.get("/job?name=backup").text
-    admin.post("/job/pin", name="backup", kind="learn")
+    text = admin.get("/job?name=backup").text
+    assert f"<b>{schedule}</b>" in text
+    assert f"Set manually{grace}." in text
+    admin.post("/job/pin?name=backup", kind="learn")
     assert client.get("/api/v1/jobs/backup").json["pin"] is None
 
 
@@ -43,40 +52,40 @@ def test_a_schedule_is_pinned_and_given_back(
         {"kind": "interval", "interval": ""},
     ],
 )
-def test_a_schedule_that_is_none_is_refused(client: KeyClient, admin: Visitor, fields: dict[str, str]) -> None:
-    assert admin.post("/job/pin", name="backup", **fields).status_code == 422
+def test_an_invalid_schedule_is_refused(client: KeyClient, admin: Visitor, fields: dict[str, str]) -> None:
+    assert admin.post("/job/pin?name=backup", **fields).status_code == 422
     assert client.get("/api/v1/jobs/backup").json["pin"] is None
 
 
 def test_a_job_is_paused_and_resumed(client: KeyClient, admin: Visitor) -> None:
-    admin.post("/job/pause", name="backup", until="+1d")
+    admin.post("/job/pause?name=backup", until="+1d")
     job = client.get("/api/v1/jobs/backup").json
     assert (job["status"], job["paused_until"]) == ("paused", "2026-06-22T10:00:00.000Z")
     assert "Resume" in admin.get("/job?name=backup").text
-    admin.post("/job/resume", name="backup")
+    admin.post("/job/resume?name=backup")
     assert client.get("/api/v1/jobs/backup").json["paused"] is False
 
 
 def test_a_job_is_renamed_with_its_history_and_not_onto_another(client: KeyClient, admin: Visitor) -> None:
     client.post("/api/v1/heartbeat/other/ping")
-    assert admin.post("/job/rename", name="backup", new_name="other").status_code == 409
-    assert admin.post("/job/rename", name="backup", new_name="").status_code == 422
-    admin.post("/job/rename", name="backup", new_name="db/backup")
+    assert admin.post("/job/rename?name=backup", new_name="other").status_code == 409
+    assert admin.post("/job/rename?name=backup", new_name="").status_code == 422
+    admin.post("/job/rename?name=backup", new_name="db/backup")
     assert client.get("/api/v1/jobs/backup").status_code == 404
     assert len(client.get("/api/v1/jobs/db/backup/runs").json["runs"]) == 1
 
 
-def test_silence_is_planned_and_taken_back(client: KeyClient, admin: Visitor) -> None:
-    admin.post("/alerts/maintenance", title="New disks", start="now", end="+2h")
-    planned = client.get("/api/v1/maintenance").json["maintenance_windows"]
-    assert [(one["title"], one["end_time"]) for one in planned] == [("New disks", "2026-06-21T12:00:00.000Z")]
-    assert "New disks" in admin.get("/alerts").text
-    assert admin.post("/alerts/maintenance", start="now", end="-2h").status_code == 422
-    admin.post(f"/alerts/maintenance/{planned[0]['id']}/delete")
+def test_maintenance_is_scheduled_and_deleted(client: KeyClient, admin: Visitor) -> None:
+    admin.post("/incidents/maintenance", title="New disks", start_time="now", end_time="+2h")
+    windows = client.get("/api/v1/maintenance").json["maintenance_windows"]
+    assert [(one["title"], one["end_time"]) for one in windows] == [("New disks", "2026-06-21T12:00:00.000Z")]
+    assert "New disks" in admin.get("/incidents").text
+    assert admin.post("/incidents/maintenance", start_time="now", end_time="-2h").status_code == 422
+    admin.post(f"/incidents/maintenance/{windows[0]['id']}/delete")
     assert client.get("/api/v1/maintenance").json["maintenance_windows"] == []
 
 
-def test_incidents_that_last_are_shown_with_the_loudest_first(
+def test_open_incidents_are_shown_most_severe_first(
     app: Flask, client: KeyClient, admin: Visitor, clock: Clock
 ) -> None:
     sweep = services(app).background.tasks["sweep"].run
@@ -86,6 +95,43 @@ def test_incidents_that_last_are_shown_with_the_loudest_first(
         sweep()
     clock.advance(hours=2)
     sweep()
-    text = admin.get("/alerts").text
-    assert "2 incidents now" in text
+    text = admin.get("/incidents").text
+    assert "2 open incidents" in text
     assert text.index(">failing<") < text.index(">overdue<")
+
+
+def test_a_job_that_is_silent_beyond_its_pinned_interval_is_an_incident(
+    app: Flask, client: KeyClient, admin: Visitor, clock: Clock
+) -> None:
+    sweep = services(app).background.tasks["sweep"].run
+    admin.post("/job/pin?name=backup", kind="interval", interval="30", grace="2")
+    sweep()
+    clock.advance(minutes=31)
+    sweep()
+    assert "No open incidents" in admin.get("/incidents").text
+    clock.advance(minutes=2)
+    sweep()
+    assert "1 open incident<" in admin.get("/incidents").text
+    text = admin.get("/job?name=backup").text
+    assert "overdue for 1 min" in text
+    assert "(1 run missed)" in text
+    assert "The only job needs attention" in admin.get("/").text
+
+
+@pytest.mark.parametrize("change", ["pause", "maintenance", "never"])
+def test_no_incident_is_opened_while_a_job_is_paused_or_in_maintenance_or_never_overdue(
+    app: Flask, client: KeyClient, admin: Visitor, clock: Clock, change: str
+) -> None:
+    sweep = services(app).background.tasks["sweep"].run
+    admin.post("/job/pin?name=backup", kind="interval", interval="30", grace="2")
+    if change == "pause":
+        admin.post("/job/pause?name=backup", until="+1d")
+    elif change == "maintenance":
+        admin.post("/incidents/maintenance", start_time="2026-06-21T10:00", end_time="2026-06-21T12:00")
+    else:
+        admin.post("/job/pin?name=backup", kind="never")
+    sweep()
+    clock.advance(minutes=40)
+    sweep()
+    assert "No open incidents" in admin.get("/incidents").text
+    assert client.get("/api/v1/jobs/backup").json["overdue"] is False

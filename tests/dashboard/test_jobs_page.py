@@ -1,6 +1,7 @@
-"""The overview: what it shows, finds, filters, sorts, and sends when it refreshes."""
+"""The overview with its search, filters, order and refresh; the page of a job."""
 
 import gzip
+import html
 import re
 from typing import Any
 
@@ -19,7 +20,7 @@ MINUTE_MS = 60_000
 
 
 def names(text: str) -> list[str]:
-    """The jobs of a page, in their order."""
+    """The names of the jobs on a page, in their order."""
     return re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)</a>', text)
 
 
@@ -31,28 +32,29 @@ def three_jobs(client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/gamma%20ray/start")
 
 
-def test_without_jobs_the_page_says_how_to_send_the_first(reader: Visitor) -> None:
+def test_without_jobs_the_page_shows_how_to_send_a_heartbeat(reader: Visitor) -> None:
     text = reader.get("/").text
     assert "/in/acme/api/v1/heartbeat/my-first-job/ping" in text
-    assert "Make a key" not in text
+    assert "Create a key" not in text
 
 
-def test_an_admin_gets_a_line_that_works(app: Flask, admin: Visitor) -> None:
+def test_an_admin_gets_a_command_that_works(app: Flask, admin: Visitor) -> None:
     admin.get("/")
-    text = admin.post("/first-key").text
-    line = re.search(r"X-API-Key: (obs_acme_\w+).*? http://[^/]+(/in/acme/\S+/ping)", text)
-    assert line is not None
-    assert app.test_client().post(line[2], headers={"X-API-Key": line[1]}).status_code == 200
+    assert admin.post("/first-key").location == "/"
+    text = admin.get("/").text
+    command = re.search(r"X-API-Key: (obs_acme_\w+).*? http://[^/]+(/in/acme/\S+/ping)", text)
+    assert command is not None
+    assert app.test_client().post(command[2], headers={"X-API-Key": command[1]}).status_code == 200
     assert names(admin.get("/").text) == ["my-first-job"]
 
 
 @pytest.mark.usefixtures("three_jobs")
-def test_the_loudest_come_first_and_every_state_has_its_word(reader: Visitor) -> None:
+def test_the_most_severe_come_first_and_every_state_has_its_name(reader: Visitor) -> None:
     text = reader.get("/").text
     assert names(text) == ["Beta", "gamma ray", "alpha"]
-    assert "1 of 3 jobs needs a look" in text
-    for word in ("failed", "running", "new"):
-        assert re.search(rf'<td class="state {word}">{word}\b', text)
+    assert "1 of 3 jobs needs attention" in text
+    for state, word in (("failed", "failing"), ("running", "running"), ("new", "new")):
+        assert re.search(rf'<td class="state {state}"[^>]*>{word}\b', text)
 
 
 @pytest.mark.usefixtures("three_jobs")
@@ -63,6 +65,7 @@ def test_the_loudest_come_first_and_every_state_has_its_word(reader: Visitor) ->
         ("q=a%20r", ["gamma ray"]),
         ("state=failed", ["Beta"]),
         ("state=running", ["gamma ray"]),
+        ("q=Web-1", ["alpha"]),
         ("project=shop", ["alpha"]),
         ("service=api", ["alpha"]),
         ("host=web-1", ["alpha"]),
@@ -86,10 +89,10 @@ def test_nobody_sees_jobs_of_another_organization(stranger: Visitor) -> None:
 
 @pytest.mark.usefixtures("three_jobs")
 def test_a_refresh_sends_only_the_rows_that_differ(reader: Visitor, client: KeyClient, clock: Clock) -> None:
-    held = dict(re.findall(r'id="job-(\d+)" data-v="(\w+)"', reader.get("/?sort=name").text))
+    shown_rows = dict(re.findall(r'id="job-(\d+)" data-v="(\w+)"', reader.get("/?sort=name").text))
 
     def refresh() -> dict[str, object]:
-        have = ",".join(f"{number}:{version}" for number, version in held.items())
+        have = ",".join(f"{number}:{version}" for number, version in shown_rows.items())
         answer = reader.get("/jobs/changes?sort=name", headers={"X-Have": have}).json
         assert isinstance(answer, dict)
         return answer
@@ -120,14 +123,14 @@ def five_hundred_jobs(app: Flask, client: KeyClient, clock: Clock) -> Tenancy:
     return tenancy
 
 
-def test_five_hundred_jobs_are_one_small_page_and_refreshed_in_little(
+def test_five_hundred_jobs_are_a_small_page_with_small_refreshes(
     five_hundred_jobs: Tenancy, reader: Visitor, clock: Clock
 ) -> None:
     answer = reader.get("/")
     assert len(answer.data) < 300_000
-    held = re.findall(r'id="job-(\d+)" data-v="(\w+)"', answer.text)
-    assert len(held) == 500
-    have = ",".join(":".join(row) for row in held)
+    shown_rows = re.findall(r'id="job-(\d+)" data-v="(\w+)"', answer.text)
+    assert len(shown_rows) == 500
+    have = ",".join(":".join(row) for row in shown_rows)
     five_hundred_jobs.databases.write(
         "acme", lambda db: record(db, "job-007", Heartbeat(Kind.PING, clock.now_ms), NOWHERE, None, clock.now_ms)
     )
@@ -137,9 +140,7 @@ def test_five_hundred_jobs_are_one_small_page_and_refreshed_in_little(
     assert len(changed.data) < 4_000
 
 
-def test_a_refresh_of_all_rows_comes_in_small_parts_that_become_the_page(
-    five_hundred_jobs: Tenancy, reader: Visitor
-) -> None:
+def test_a_refresh_of_all_rows_arrives_in_small_parts(five_hundred_jobs: Tenancy, reader: Visitor) -> None:
     page = re.findall(r'id="job-(\d+)" data-v="(\w+)"', reader.get("/?sort=name&desc=1").text)
     shown = {number: "old" for number, _ in reversed(page) if int(number) % 3}  # others, in another order
     body: dict[str, Any] = {"more": True}
@@ -150,8 +151,8 @@ def test_a_refresh_of_all_rows_comes_in_small_parts_that_become_the_page(
         assert len(answer.data) <= 30_000
         body = dict(answer.json or {})
         assert body["rows"]
-        for number, html in body["rows"].items():
-            shown[number] = re.search(r'data-v="(\w+)"', html)[1]  # type: ignore[index]
+        for number, row in body["rows"].items():
+            shown[number] = re.search(r'data-v="(\w+)"', row)[1]  # type: ignore[index]
         if "order" in body:
             shown = {number: shown[number] for number in body["order"]}
         parts += 1
@@ -160,40 +161,36 @@ def test_a_refresh_of_all_rows_comes_in_small_parts_that_become_the_page(
     assert parts > 5
 
 
-def test_pages_are_compressed_and_answers_to_forms_are_not(
+def test_pages_are_compressed_unless_they_show_a_new_key(
     five_hundred_jobs: Tenancy, reader: Visitor, admin: Visitor
 ) -> None:
-    taken = {"Accept-Encoding": "gzip"}
-    page = reader.client.get("/", headers=taken)
+    gzipped = {"Accept-Encoding": "gzip"}
+    page = reader.client.get("/", headers=gzipped)
     assert page.headers["Content-Encoding"] == "gzip"
     assert gzip.decompress(page.data).decode().count("<tr id=") == 500
     assert len(page.data) < 60_000
     assert "Content-Encoding" not in reader.get("/").headers
-    answer = admin.client.post(
-        "/settings/keys",
-        data={"csrf_token": admin.token, "label": "x", "scopes": "query:read", "expires": ""},
-        headers=taken,
-    )
-    assert answer.status_code == 200
-    assert "Content-Encoding" not in answer.headers
+    assert admin.post("/settings/keys", label="x", scopes="query:read", expires="").status_code == 302
+    shows_key = admin.client.get("/settings", headers=gzipped)
+    assert "obs_acme_" in shows_key.text
+    assert "Content-Encoding" not in shows_key.headers
+    assert admin.client.get("/settings", headers=gzipped).headers["Content-Encoding"] == "gzip"
 
 
-def test_heartbeats_are_not_looked_at_for_compression(client: KeyClient) -> None:
+def test_responses_to_heartbeats_are_never_compressed(client: KeyClient) -> None:
     answer = client.post("/api/v1/heartbeat/x/ping", headers={"Accept-Encoding": "gzip"})
     assert "Vary" not in answer.headers
 
 
-def test_a_run_that_was_due_and_did_not_come_is_a_gap(
-    app: Flask, reader: Visitor, client: KeyClient, clock: Clock
-) -> None:
+def test_a_missed_run_is_a_gap(app: Flask, reader: Visitor, client: KeyClient, clock: Clock) -> None:
     for minute in (0, 10, 20, 30, 40, 50, 70, 80):
         clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
         client.post("/api/v1/heartbeat/tick/ping")
     services(app).background.tasks["sweep"].run()
-    assert "Last 8 runs: 8 success; 1 did not come" in reader.get("/").text
+    assert "Last 8 runs: 8 succeeded, 1 missed" in reader.get("/").text
 
 
-def test_a_job_page_tells_what_was_learned_and_links_its_runs(reader: Visitor, client: KeyClient) -> None:
+def test_a_job_page_links_its_runs(reader: Visitor, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/db/backup/start")
     client.post("/api/v1/heartbeat/db/backup/log", data="copied 412 files")
     client.post("/api/v1/heartbeat/db/backup/end?exit_code=2&duration_ms=252000")
@@ -210,3 +207,44 @@ def test_projects_roll_up_services_and_hosts(reader: Visitor, three_jobs: None) 
     assert "shop" in text
     assert "web-1" in text
     assert "1 job, 1 service, 1 host" in text
+
+
+def test_earlier_runs_are_on_further_pages(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    for _ in range(30):
+        client.post("/api/v1/heartbeat/tick/end")
+        clock.advance(minutes=1)
+    seen: list[str] = []
+    path = "/job?name=tick"
+    pages = 0
+    while path:
+        text = reader.get(path).text
+        seen += re.findall(r'<td><a href="/job/run/(\d+)"', text)
+        link = re.search(r'href="([^"]*)">Earlier runs', text)
+        path = html.unescape(link[1]) if link else ""
+        pages += 1
+    assert seen == [str(number) for number in range(30, 0, -1)]
+    assert pages == 2
+
+
+def test_the_newest_messages_outside_any_run_are_shown(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    for number in range(25):
+        client.post("/api/v1/heartbeat/tick/log", data=f"message {number}")
+        clock.advance(minutes=1)
+    shown = re.findall(r">(message \d+)<", reader.get("/job?name=tick").text)
+    assert shown == [f"message {number}" for number in range(24, 4, -1)]
+
+
+def test_a_learned_schedule_is_explained(app: Flask, reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    client.post("/api/v1/heartbeat/tick/ping")
+    sweep = services(app).background.tasks["sweep"].run
+    sweep()
+    assert "1 job, still learning its schedule" in reader.get("/").text
+    assert "The schedule is learned from past runs." in reader.get("/job?name=tick").text
+    for minute in range(10, 90, 10):
+        clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
+        client.post("/api/v1/heartbeat/tick/ping")
+    sweep()
+    assert "The only job is OK" in reader.get("/").text
+    text = reader.get("/job?name=tick").text
+    assert "Learned from 9 runs (all match)" in text
+    assert re.search(r"Next run expected <time .*</time> \(<span .*>in 10 min</span>\)\. Overdue \d+ s later", text)

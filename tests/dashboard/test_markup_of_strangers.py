@@ -1,4 +1,4 @@
-"""Markup that clients send as names, texts and parameters is text on every page, in whatever place of it."""
+"""Markup in names, texts and parameters from clients is shown as text on every page."""
 
 from urllib.parse import quote
 
@@ -21,13 +21,13 @@ RAW = ("<script>alert(1)", "<img src=x", "onmouseover='alert", "1337", "<!--", '
 
 
 def _report(client: KeyClient, text: str) -> int:
-    """A job, a run, messages and an annotation that hold `text` wherever a client may put it; the run's number."""
+    """Store `text` wherever a client can: in a job, a run, messages, an annotation. Returns the id of the run."""
     ascii_headers = dict.fromkeys(("X-Platform-Host", "X-Platform-Service", "X-Platform-Project"), text)
     started = client.post("/api/v1/heartbeat/start", json={"name": text, "run_id": text}, headers=ascii_headers)
     assert started.status_code == 200, started.text
     for kind in ("log", "end"):
-        said = {"name": text, "run_id": text, "message": text}
-        assert client.post(f"/api/v1/heartbeat/{kind}", json=said).status_code == 200
+        event = {"name": text, "run_id": text, "message": text}
+        assert client.post(f"/api/v1/heartbeat/{kind}", json=event).status_code == 200
     marker = {"name": text, "title": text, "description": text, "idempotency_key": text}
     assert client.post("/api/v1/annotations", json=marker).status_code == 201
     window = {"title": text, "start_time": "2026-06-21T11:00:00Z", "end_time": "2026-06-21T12:00:00Z"}
@@ -37,28 +37,28 @@ def _report(client: KeyClient, text: str) -> int:
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_markup_is_text_wherever_it_is_shown(admin: Visitor, new_client: NewClient, text: str) -> None:
+def test_markup_is_shown_as_text(admin: Visitor, new_client: NewClient, text: str) -> None:
     number = _report(new_client("acme", "admin"), text)
-    given = quote(text, safe="")
+    quoted = quote(text, safe="")
     statement = quote("SELECT time, job, message FROM logs LIMIT 10 LAST 1d", safe="")
     shown = 0
     for path in (
         "/",
-        f"/?q={given}&project={given}",
+        f"/?q={quoted}&project={quoted}",
         "/projects",
-        "/alerts",
+        "/incidents",
         "/annotations",
-        f"/annotations?q={given}&name_prefix={given}",
+        f"/annotations?q={quoted}&name_prefix={quoted}",
         "/annotations/1",
         "/settings",
-        f"/query?q={statement}&over=all",
-        f"/query?q={given}&over={given}",
-        f"/job?name={given}",
-        f"/job?name=none{given}",
+        f"/query?q={statement}&overlay=all",
+        f"/query?q={quoted}&overlay={quoted}",
+        f"/job?name={quoted}",
+        f"/job?name=none{quoted}",
         f"/job/run/{number}",
-        f"/sign-in?next={given}",
-        f"/{given}",
-        f"/annotations?start={given}",
+        f"/sign-in?next={quoted}",
+        f"/{quoted}",
+        f"/annotations?start={quoted}",
     ):
         answer = admin.get(path)
         assert answer.mimetype == "text/html", path
@@ -68,14 +68,14 @@ def test_markup_is_text_wherever_it_is_shown(admin: Visitor, new_client: NewClie
     assert shown >= 8
 
 
-def test_an_address_that_runs_is_no_link(app: Flask, admin: Visitor, client: KeyClient) -> None:
+def test_a_url_that_runs_code_is_refused(app: Flask, admin: Visitor, client: KeyClient) -> None:
     for url in ("javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", " javascript:alert(1)", "//x"):
         fields = {"name": "a", "title": "b", "url": url}
         assert client.post("/api/v1/annotations", json=fields).status_code == 422
         assert admin.post("/annotations", **fields).status_code == 422
 
 
-def test_what_is_taken_away_is_no_page(admin: Visitor, client: KeyClient) -> None:
+def test_a_download_is_not_a_page(admin: Visitor, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/ping", json={"name": MARKUP[0]})
     statement = quote("SELECT job FROM runs LAST 1d", safe="")
     for kind, mimetype in (("csv", "text/csv"), ("json", "application/json")):

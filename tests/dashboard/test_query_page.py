@@ -1,4 +1,4 @@
-"""The query page without a browser: answers, faults, limits, what can be taken away."""
+"""The query page without a browser: results, errors, limits, downloads."""
 
 from collections.abc import Callable
 from urllib.parse import quote
@@ -27,7 +27,7 @@ def test_a_number_is_shown_large(reader: Visitor) -> None:
     assert '<p class="single"><b>3</b> count' in text
 
 
-def test_a_fault_is_told_with_its_place(reader: Visitor) -> None:
+def test_an_error_is_shown_with_its_position(reader: Visitor) -> None:
     status, text = ask(reader, "SELECT count(*) FROM runs WHERE durationms > 5 LAST 1d")
     assert status == 400
     assert 'data-offset="32" data-length="10"' in text
@@ -35,7 +35,7 @@ def test_a_fault_is_told_with_its_place(reader: Visitor) -> None:
     assert "^^^^^^^^^^" in text
 
 
-def test_a_limit_is_told_with_what_to_do(reader: Visitor) -> None:
+def test_an_exceeded_limit_is_shown_with_a_hint(reader: Visitor) -> None:
     status, text = ask(reader, "SELECT count(*) FROM runs EVERY 1s LAST 30d")
     assert status == 422
     assert "Raise EVERY" in text
@@ -54,7 +54,26 @@ def test_the_page_and_the_api_share_one_rate(
     assert ask(visitor, statement)[0] == 429
 
 
-def test_the_answer_can_be_taken_away(reader: Visitor, client: KeyClient) -> None:
+def test_a_refusal_says_when_to_try_again(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]) -> None:
+    app = make_app(QUERY_RATE_PER_MINUTE=1)
+    visitor = Visitor(app)
+    visitor.sign_in(str(new_client("acme", app=app).key))
+    statement = quote("SELECT count(*) FROM runs LAST 1d")
+    assert visitor.get(f"/query?q={statement}").status_code == 200
+    for path in ("/query", "/query/answer.csv"):
+        refused = visitor.get(f"{path}?q={statement}")
+        assert (refused.status_code, refused.mimetype) == (429, "text/html")
+        assert int(refused.headers["Retry-After"]) > 0
+
+
+def test_groups_without_numbers_are_a_table_without_a_chart(reader: Visitor) -> None:
+    status, text = ask(reader, "SELECT max(time) FROM runs BY job LAST 1d")
+    assert status == 200
+    assert "2 rows" in text
+    assert "data-chart" not in text
+
+
+def test_the_result_can_be_downloaded(reader: Visitor, client: KeyClient) -> None:
     statement = "SELECT count(*) FROM runs BY job LAST 1d"
     answer = reader.get(f"/query/answer.csv?q={quote(statement)}")
     assert answer.text.splitlines() == ["job,count", "alpha,1", "beta,2"]
@@ -63,15 +82,15 @@ def test_the_answer_can_be_taken_away(reader: Visitor, client: KeyClient) -> Non
     )
 
 
-def test_annotations_of_a_prefix_are_laid_over_a_timeseries(reader: Visitor, client: KeyClient) -> None:
+def test_annotations_of_a_prefix_are_an_overlay_of_a_timeseries(reader: Visitor, client: KeyClient) -> None:
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "Web is out"})
     client.post("/api/v1/annotations", json={"name": "incident/db", "title": "Database is slow"})
     statement = "SELECT count(*) FROM runs EVERY 1h SINCE NOW - 2h UNTIL '2026-06-21T12:00:00Z'"
     assert "Web is out" not in ask(reader, statement)[1]
-    drawn = ask(reader, statement, "&over=deploy/")[1]
+    drawn = ask(reader, statement, "&overlay=deploy/")[1]
     assert "Web is out" in drawn
     assert "Database is slow" not in drawn
 
 
-def test_nobody_asks_another_organizations_file(stranger: Visitor) -> None:
+def test_nobody_queries_another_organization(stranger: Visitor) -> None:
     assert '<p class="single"><b>0</b> count' in ask(stranger, "SELECT count(*) FROM runs LAST 1d")[1]

@@ -1,4 +1,4 @@
-"""What another site, another host or another tab may do with the pages and their sessions: nothing."""
+"""Other sites, other hosts and other tabs can do nothing with the pages and their sessions."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ ELSEWHERE = [
 
 
 def _pages(app: Flask) -> Iterator[tuple[str, str]]:
-    """Method and path of every route outside the API's own, with numbers and names filled in."""
+    """Method and path of every page, with numbers and names filled in."""
     for rule in app.url_map.iter_rules():
         if not rule.rule.startswith("/api/v1/") and rule.endpoint.partition(".")[0] in ("dashboard", "docs"):
             path = rule.rule.replace("<path:filename>", "style.css" if "dashboard" in rule.endpoint else "docs.css")
@@ -48,12 +48,12 @@ POSTS_AT_LEAST = 15
 
 
 def _cookie(visitor: Visitor) -> str:
-    held = visitor.client.get_cookie("obs_session")
-    assert held is not None
-    return held.value
+    cookie = visitor.client.get_cookie("obs_session")
+    assert cookie is not None
+    return cookie.value
 
 
-def test_every_page_says_what_a_browser_may_do_with_it(app: Flask, admin: Visitor, client: KeyClient) -> None:
+def test_every_page_has_its_security_headers(app: Flask, admin: Visitor, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/start", json={"name": "backup"})
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "web"})
     kinds = set()
@@ -78,7 +78,7 @@ def test_every_page_says_what_a_browser_may_do_with_it(app: Flask, admin: Visito
 
 
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/keys", "/api/v1/annotations/1", "/api/v1/nothing"])
-def test_no_cache_keeps_an_answer_of_the_api(new_client: NewClient, path: str) -> None:
+def test_caches_keep_no_response_of_the_api(new_client: NewClient, path: str) -> None:
     client = new_client("acme", "admin")
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "web"})
     answer = client.get(path)
@@ -86,7 +86,7 @@ def test_no_cache_keeps_an_answer_of_the_api(new_client: NewClient, path: str) -
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_no_form_is_taken_without_the_token_of_its_session(
+def test_a_form_without_the_token_of_its_session_is_refused(
     app: Flask, admin: Visitor, stranger: Visitor, client: KeyClient
 ) -> None:
     client.post("/api/v1/heartbeat/ping", json={"name": "backup"})
@@ -100,19 +100,19 @@ def test_no_form_is_taken_without_the_token_of_its_session(
             )
             answer = admin.client.post(path, data=fields)
             assert answer.status_code == 400, (path, token)
-            assert "another session" in answer.text
+            assert "Your session changed" in answer.text
     assert client.get("/api/v1/jobs/backup").status_code == 200
     assert re.findall("<tr.*", admin.get("/settings").text) == re.findall("<tr.*", before)
 
 
-def test_no_form_is_taken_of_who_is_not_signed_in_or_may_only_look(app: Flask, reader: Visitor) -> None:
+def test_a_form_without_a_session_or_with_read_only_access_is_refused(app: Flask, reader: Visitor) -> None:
     for method, path in _pages(app):
         if method == "POST" and not path.startswith("/sign-"):
             assert Visitor(app).post(path).status_code == 401, path
             assert reader.post(path).status_code == 403, path
 
 
-def test_every_page_is_for_whoever_is_signed_in(app: Flask) -> None:
+def test_every_page_requires_a_session(app: Flask) -> None:
     for method, path in _pages(app):
         if method == "GET" and not path.startswith(("/sign-in", "/static/", "/api/docs/")):
             answer = Visitor(app).get(path)
@@ -121,7 +121,7 @@ def test_every_page_is_for_whoever_is_signed_in(app: Flask) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ELSEWHERE)
-def test_signing_in_leads_nowhere_else(app: Flask, client: KeyClient, elsewhere: str) -> None:
+def test_signing_in_leads_to_no_other_site(app: Flask, client: KeyClient, elsewhere: str) -> None:
     visitor = Visitor(app)
     visitor.get("/sign-in", query_string={"next": elsewhere})
     answer = visitor.post("/sign-in", key=str(client.key), next=elsewhere)
@@ -129,7 +129,7 @@ def test_signing_in_leads_nowhere_else(app: Flask, client: KeyClient, elsewhere:
     assert "a" not in {cookie.partition("=")[0] for cookie in answer.headers.getlist("Set-Cookie")}
 
 
-def test_a_session_from_before_signing_in_is_worth_nothing_after(app: Flask, client: KeyClient) -> None:
+def test_a_session_from_before_signing_in_is_useless_afterwards(app: Flask, client: KeyClient) -> None:
     visitor = Visitor(app)
     visitor.get("/sign-in")
     planted = _cookie(visitor)
@@ -140,7 +140,22 @@ def test_a_session_from_before_signing_in_is_worth_nothing_after(app: Flask, cli
     assert thief.get("/").status_code == 302
 
 
-def test_a_session_that_was_tampered_with_is_none(app: Flask, client: KeyClient) -> None:
+def test_a_token_from_before_signing_in_is_refused_after(app: Flask, new_client: NewClient) -> None:
+    visitor = Visitor(app)
+    visitor.get("/sign-in")
+    before = visitor.token
+    visitor.sign_in(str(new_client("acme", "admin").key))
+    visitor.token = before
+    assert visitor.post("/settings/keys", label="x", scopes="query:read", expires="").status_code == 400
+
+
+def test_a_method_that_a_page_does_not_accept_is_refused_with_those_that_it_does(admin: Visitor) -> None:
+    refused = admin.client.put("/settings")
+    assert (refused.status_code, refused.mimetype) == (405, "text/html")
+    assert "GET" in refused.headers["Allow"]
+
+
+def test_a_forged_session_is_ignored(app: Flask, client: KeyClient) -> None:
     visitor = Visitor(app)
     visitor.sign_in(str(client.key))
     payload, moment, signature = _cookie(visitor).rsplit(".", 2)
@@ -163,7 +178,7 @@ def test_a_session_ends_after_its_time(app: Flask, reader: Visitor) -> None:
     assert reader.get("/").status_code == 302
 
 
-def test_the_cookie_belongs_to_this_host_alone_behind_https(make_app: Callable[..., Flask]) -> None:
+def test_the_cookie_belongs_only_to_this_host_behind_https(make_app: Callable[..., Flask]) -> None:
     visitor = Visitor(make_app(BASE_URL="https://obs.example.com"))
     (cookie,) = visitor.client.get("/sign-in", base_url="https://obs.example.com").headers.getlist("Set-Cookie")
     name, _, attributes = cookie.partition("=")
@@ -172,13 +187,13 @@ def test_the_cookie_belongs_to_this_host_alone_behind_https(make_app: Callable[.
     assert "Domain" not in attributes
 
 
-def test_the_api_takes_no_session(admin: Visitor) -> None:
+def test_the_api_ignores_sessions(admin: Visitor) -> None:
     assert admin.get("/").status_code == 200
     assert admin.client.get("/api/v1/jobs").status_code == 401
 
 
 @pytest.mark.parametrize("header", ["Host", "X-Forwarded-Host", "Forwarded", "X-Original-URL", "X-Forwarded-Proto"])
-def test_no_address_comes_from_a_header(
+def test_no_url_is_taken_from_a_header(
     app: Flask, admin: Visitor, new_client: NewClient, header: str, client: KeyClient
 ) -> None:
     value = "host=evil.example" if header == "Forwarded" else "evil.example"
@@ -191,5 +206,5 @@ def test_no_address_comes_from_a_header(
             if answer.mimetype == "text/html":
                 assert "evil.example" not in answer.text, path
     assert "evil.example" not in asking.get("/settings", headers={header: value}).location
-    made = client.post("/api/v1/annotations", json={"name": "a", "title": "b"}, headers={header: value})
-    assert made.headers["Location"] == "/api/v1/annotations/1"
+    created = client.post("/api/v1/annotations", json={"name": "a", "title": "b"}, headers={header: value})
+    assert created.headers["Location"] == "/api/v1/annotations/1"

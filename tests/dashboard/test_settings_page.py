@@ -1,4 +1,4 @@
-"""The settings page: what an organization uses of its limits."""
+"""The settings page: limits and usage of an organization."""
 
 import re
 from urllib.parse import quote
@@ -8,13 +8,13 @@ from tests.dashboard.conftest import Visitor
 
 
 def used(visitor: Visitor) -> dict[str, list[str]]:
-    """By the name of each limit: the limit, what is used, and the share where one is told."""
+    """By the name of each limit: the limit, what is used, and the share where there is one."""
     table = visitor.get("/settings").text.partition('id="limits"')[2].partition("</table>")[0]
     rows = re.findall(r'<th scope="row">([^<]*)</th>(.*?)</tr>', table, flags=re.DOTALL)
     return {name: re.findall(r"<(?:td|small)[^>]*>([^<\n]+)<", cells) for name, cells in rows}
 
 
-def test_limits_are_shown_with_what_is_used_of_them(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+def test_limits_are_shown_with_their_usage(reader: Visitor, client: KeyClient, clock: Clock) -> None:
     for name in ("alpha", "beta", "beta"):
         client.post(f"/api/v1/heartbeat/{name}/ping")
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "out"})
@@ -23,17 +23,19 @@ def test_limits_are_shown_with_what_is_used_of_them(reader: Visitor, client: Key
     for _ in range(3):
         reader.get(f"/query?q={quote('SELECT count(*) FROM runs LAST 1d')}")
     found = used(reader)
-    assert found["Queries in a minute"] == ["120", "3 in the last minute", "2 %"]
-    assert found["Rows of an answer"] == ["10,000", "each query by itself"]
-    assert found["Runs are kept"] == ["90 days", "4 runs, the oldest 9 d ago", "10 %"]
-    assert found["Annotations are kept"] == ["90 days", "1 annotation"]
+    assert found["Queries per minute"] == ["120", "3 in the last minute", "2 %"]
+    assert found["Rows per result"] == ["10,000", "per query"]
+    assert found["Run retention"] == ["90 days", "4 runs, oldest 9 d ago", "10 %"]
+    assert found["Annotation retention"] == ["90 days", "1 annotation"]
     assert found["Jobs"] == ["no limit", "2 jobs"]
     assert re.fullmatch(r"\d+(\.\d)? KB", found["Storage"][1])
 
 
-def test_what_another_organization_uses_is_not_counted(stranger: Visitor, reader: Visitor, client: KeyClient) -> None:
+def test_the_usage_of_another_organization_is_not_counted(
+    stranger: Visitor, reader: Visitor, client: KeyClient
+) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     reader.get(f"/query?q={quote('SELECT count(*) FROM runs LAST 1d')}")
     found = used(stranger)
-    assert found["Queries in a minute"][1] == "0 in the last minute"
-    assert found["Runs are kept"][1] == "0 runs"
+    assert found["Queries per minute"][1] == "0 in the last minute"
+    assert found["Run retention"][1] == "0 runs"

@@ -1,4 +1,4 @@
-"""Who gets in, with what, and for how long."""
+"""Signing in with keys and links, and when sessions end."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ PAGES = (
     "/projects",
     "/query",
     "/annotations",
-    "/alerts",
+    "/incidents",
     "/settings",
     "/job?name=x",
     "/jobs/changes",
@@ -25,13 +25,13 @@ PAGES = (
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_are_for_whoever_is_signed_in(app: Flask, path: str) -> None:
+def test_pages_require_a_session(app: Flask, path: str) -> None:
     answer = Visitor(app).get(path)
     assert answer.status_code == 302
     assert answer.location.startswith("/sign-in")
 
 
-def test_a_page_that_was_asked_for_comes_after_signing_in(app: Flask, client: KeyClient) -> None:
+def test_signing_in_leads_to_the_requested_page(app: Flask, client: KeyClient) -> None:
     visitor = Visitor(app)
     visitor.get(visitor.get("/job?name=a%26b").location)
     assert visitor.sign_in(str(client.key), next="/job?name=a%26b").location == "/job?name=a%26b"
@@ -79,9 +79,9 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     visitor = Visitor(app)
     assert visitor.client.head(f"/sign-in/{token}").status_code == 405
     assert visitor.get(f"/sign-in/{token}").location == "/"
-    assert "Make a key" in visitor.get("/settings").text
+    assert "New API key" in visitor.get("/settings").text
     assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
-    # One of the same name that is made afterwards is another organization.
+    # An organization that is created later under the same name is another one.
     tenancy.control.write(lambda db: store.delete_organization(db, "acme"))
     tenancy.control.write(lambda db: store.add_organization(db, "acme", tenancy.clock()))
     tenancy.keyring.reload()
@@ -106,7 +106,7 @@ def test_signing_out_ends_the_session(admin: Visitor) -> None:
     assert admin.get("/").status_code == 302
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(app: Flask, client: KeyClient) -> None:
+def test_scripts_and_other_sites_cannot_use_the_cookie(app: Flask, client: KeyClient) -> None:
     cookie = Visitor(app).sign_in(str(client.key)).headers["Set-Cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie

@@ -1,4 +1,4 @@
-"""What is offered to be pasted works as it stands."""
+"""The code snippets work as they are."""
 
 import subprocess
 import sys
@@ -14,16 +14,16 @@ pytestmark = pytest.mark.curl
 
 @pytest.fixture
 def texts(address: str, client: KeyClient) -> dict[str, str]:
-    """The snippets by title, with an address that answers and a key that is valid."""
-    return {one.title: one.text for one in snippets.of(f"{address}/in/acme", str(client.key))}
+    """The snippets by title, with the URL of a running server and a valid key."""
+    return {one.title: one.text for one in snippets.build(f"{address}/in/acme", str(client.key))}
 
 
 def runs(client: KeyClient) -> list[tuple[str, int | None]]:
-    """Outcome and exit code of the runs of my-job."""
+    """Result and exit code of the runs of my-job."""
     return [(run["status"], run["exit_code"]) for run in client.get("/api/v1/jobs/my-job/runs").json["runs"]]
 
 
-def test_the_curl_line_is_one_run(texts: dict[str, str], client: KeyClient) -> None:
+def test_the_curl_command_is_one_run(texts: dict[str, str], client: KeyClient) -> None:
     subprocess.run(["sh", "-c", texts["curl"]], check=True, capture_output=True)
     assert runs(client) == [("success", None)]
 
@@ -42,12 +42,12 @@ def test_the_systemd_lines_report_the_result(
     texts: dict[str, str], client: KeyClient, result: str, outcome: str
 ) -> None:
     for line in texts["systemd unit"].splitlines()[2:]:
-        command = line.partition("=-")[2].replace("$$", "$")  # as systemd hands it to the shell
+        command = line.partition("=-")[2].replace("$$", "$")  # as systemd passes it to the shell
         subprocess.run(["sh", "-c", command], check=True, capture_output=True, env={"SERVICE_RESULT": result})
     assert runs(client) == [(outcome, None)]
 
 
-def test_the_wrapper_reports_output_and_exit_code_and_hands_them_on(
+def test_the_wrapper_reports_output_and_exit_code_and_passes_them_on(
     texts: dict[str, str], client: KeyClient, tmp_path: Path
 ) -> None:
     path = tmp_path / "reported"

@@ -1,4 +1,4 @@
-"""Durations, intervals and bars as a person reads them."""
+"""Durations, intervals, schedules, bars and calendars in words."""
 
 from datetime import date
 from itertools import pairwise
@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from obs.dashboard import bars, calendar, missed, wording
+from obs.dashboard import bars, calendar, missed, schedules, wording
 from obs.dashboard.bars import Bar
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
+
+NOW_MS = 20_000 * DAY_MS
 
 
 @pytest.mark.parametrize(
@@ -33,9 +35,9 @@ def test_durations(length_ms: int, words: str) -> None:
     ("length_ms", "words"),
     [
         (MINUTE_MS, "every minute"),
-        (HOUR_MS + 20 * SECOND_MS, "every hour"),
-        (DAY_MS, "every day"),
-        (7 * DAY_MS, "every week"),
+        (HOUR_MS + 20 * SECOND_MS, "hourly"),
+        (DAY_MS, "daily"),
+        (7 * DAY_MS, "weekly"),
         (14 * DAY_MS, "every 2 weeks"),
         (3 * DAY_MS, "every 3 days"),
         (15 * MINUTE_MS + 400, "every 15 min"),
@@ -48,10 +50,17 @@ def test_intervals(length_ms: int, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("moment_ms", "words"),
-    [(100_000, "just now"), (40_000, "1 min ago"), (100_000 + 5 * HOUR_MS, "in 5 h"), (88_000, "12 s ago")],
+    [
+        (NOW_MS, "just now"),
+        (NOW_MS - MINUTE_MS, "1 min ago"),
+        (NOW_MS + 5 * HOUR_MS, "in 5 h"),
+        (NOW_MS - 12 * SECOND_MS, "12 s ago"),
+        (NOW_MS - 47 * HOUR_MS - 59 * MINUTE_MS, "1 d 23 h ago"),
+        (NOW_MS - 48 * HOUR_MS, "2 d ago"),
+    ],
 )
 def test_moments(moment_ms: int, words: str) -> None:
-    assert wording.relative(moment_ms, 100_000) == words
+    assert wording.relative(moment_ms, NOW_MS) == words
 
 
 @pytest.mark.parametrize(
@@ -67,7 +76,7 @@ def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
     assert 'class="bar-success" d="M27 9V5h1V9"' in drawn
     assert 'class="bar-failed" d="M28 11V0h1V11"' in drawn
     assert 'class="bar-lost" d="M29 11V5h1V11"' in drawn
-    assert "Last 3 runs: 1 success, 1 failed, 1 lost" in drawn
+    assert "Last 3 runs: 1 succeeded, 1 failed, 1 lost" in drawn
 
 
 def test_runs_of_one_length_are_one_step_and_gaps_are_drawn_before_the_run_that_came() -> None:
@@ -75,10 +84,10 @@ def test_runs_of_one_length_are_one_step_and_gaps_are_drawn_before_the_run_that_
     drawn = str(bars.draw(runs, (0, 0, 1, 0, 2)))
     assert 'class="bar-success" d="M23 9V0h2V9M26 9V0h2V9"' in drawn
     assert 'class="bar-gap" d="M25 9V8h1V9M28 9V8h2V9"' in drawn
-    assert "Last 4 runs: 4 success; 3 did not come" in drawn
+    assert "Last 4 runs: 4 succeeded, 3 missed" in drawn
 
 
-WEEKDAYS = missed.Due("0 2 * * 1-5", "UTC", DAY_MS)
+WEEKDAYS = schedules.Due("0 2 * * 1-5", "UTC", DAY_MS)
 
 
 def at_two(*days: int) -> tuple[int, ...]:
@@ -92,63 +101,64 @@ def at_two(*days: int) -> tuple[int, ...]:
         (at_two(0, 1, 2, 3, 4, 7, 8), WEEKDAYS, (0, 0, 0, 0, 0, 0, 0)),
         (at_two(0, 1, 3, 4, 8), WEEKDAYS, (0, 0, 1, 0, 1)),
         (at_two(0, 4), WEEKDAYS, (0, 3)),
-        (at_two(0, 1, 2, 5), missed.Due("", "UTC", DAY_MS), (0, 0, 0, 2)),
+        (at_two(0, 1, 2, 5), schedules.Due("", "UTC", DAY_MS), (0, 0, 0, 2)),
         ((), WEEKDAYS, ()),
         (at_two(0), WEEKDAYS, (0,)),
         # It ran once a week before it ran each weekday: nothing was missed then.
         (at_two(-63, -56, -49, -42, -35, -28, -21, -14, -7, 0), WEEKDAYS, (0,) * 10),
     ],
 )
-def test_what_did_not_come_is_counted_by_what_was_due(
-    starts: tuple[int, ...], due: missed.Due, counts: tuple[int, ...]
+def test_missed_runs_are_counted_by_the_schedule(
+    starts: tuple[int, ...], due: schedules.Due, counts: tuple[int, ...]
 ) -> None:
     assert missed.before_each(starts, due) == counts
 
 
-def test_what_is_due_since_the_last_run_is_counted_too() -> None:
+def test_missed_runs_since_the_last_run_are_counted() -> None:
     (friday,) = at_two(4)
     assert missed.since(friday, friday + 4 * DAY_MS, WEEKDAYS) == 2
-    assert missed.since(friday, friday + 3 * DAY_MS, missed.Due("", "UTC", HOUR_MS)) == 72
-    assert missed.since(friday, friday + MINUTE_MS, missed.Due("", "UTC", HOUR_MS)) == 1
+    assert missed.since(friday, friday + 3 * DAY_MS, schedules.Due("", "UTC", HOUR_MS)) == 72
+    assert missed.since(friday, friday + MINUTE_MS, schedules.Due("", "UTC", HOUR_MS)) == 1
 
 
 @pytest.mark.parametrize(
     ("summary", "words"),
     [
-        ("Every day at 00:12, 06:12, 12:12 and 18:12", "Every day 4 times, 00:12 to 18:12"),
+        ("Every day at 00:12, 06:12, 12:12 and 18:12", "4 times a day, 00:12-18:12"),
+        ("Weekdays at 00:12, 06:12, 12:12 and 18:12", "Weekdays, 4 times a day, 00:12-18:12"),
         ("Weekdays at 08:30 and 12:30", "Weekdays at 08:30 and 12:30"),
         ("Every hour at :07", "Every hour at :07"),
     ],
 )
-def test_many_times_of_a_day_are_told_by_their_number(summary: str, words: str) -> None:
-    assert wording.brief(summary) == words
+def test_many_times_of_a_day_are_shown_as_their_number(summary: str, words: str) -> None:
+    assert schedules.shorten(summary) == words
 
 
 UTC = ZoneInfo("UTC")
 FRIDAY = date(2024, 10, 4).toordinal()
 
 
-def test_a_day_of_the_calendar_shows_its_loudest_outcome() -> None:
+def test_a_day_of_the_calendar_shows_its_worst_result() -> None:
     drawn = str(calendar.draw({FRIDAY: {"success": 3, "failed": 1}}, {}, FRIDAY - 10, FRIDAY + 1))
-    assert "<title>Fri 04 Oct 2024: 1 failed, 3 success</title>" in drawn
-    assert "runs on 1, failed or lost runs on 1" in drawn
+    assert "<title>Fri 04 Oct 2024: 1 failed, 3 succeeded</title>" in drawn
+    assert "runs on 1 day, failed or lost runs on 1 day" in drawn
 
 
-def test_the_calendar_tells_a_day_whose_runs_did_not_come_from_one_without_any_due() -> None:
+def test_the_calendar_distinguishes_missed_days_from_days_without_a_scheduled_run() -> None:
     now_ms = 20_000 * DAY_MS + 12 * HOUR_MS  # the same Friday
     due = calendar.due_by_day("0 2 * * 1-5", "Europe/Berlin", now_ms - 14 * DAY_MS, now_ms, UTC)
     assert due == {day: 1 for day in range(FRIDAY - 13, FRIDAY + 1) if date.fromordinal(day).weekday() < 5}
     came = {day: {"success": 1} for day in due if day != FRIDAY - 2}
     drawn = str(calendar.draw(came, due, FRIDAY - 10, FRIDAY))
-    assert "<title>Wed 02 Oct 2024: no runs; 1 due</title>" in drawn
+    assert "<title>Wed 02 Oct 2024: no runs; 1 expected</title>" in drawn
     assert drawn.count("day-missed") == 1
-    assert "none although due on 1" in drawn
+    assert "missed on 1 day" in drawn
 
 
-def test_a_run_at_midnight_that_comes_a_moment_later_is_not_missed() -> None:
+def test_a_run_at_midnight_that_arrives_a_moment_later_is_not_missed() -> None:
     due = dict.fromkeys(range(FRIDAY - 10, FRIDAY), 1)
-    came = {day + 1: {"success": 1} for day in due}
-    assert "day-missed" not in str(calendar.draw(came, due, FRIDAY - 10, FRIDAY))
+    arrived = {day + 1: {"success": 1} for day in due}
+    assert "day-missed" not in str(calendar.draw(arrived, due, FRIDAY - 10, FRIDAY))
 
 
 def test_the_days_of_a_zone_follow_its_clock_changes() -> None:

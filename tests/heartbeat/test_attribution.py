@@ -13,14 +13,14 @@ RunOf = Callable[..., dict[str, Any]]
 HOST, SERVICE, PROJECT = "X-Platform-Host", "X-Platform-Service", "X-Platform-Project"
 
 
-def _said(thing: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+def _sent(thing: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
     return thing["host"], thing["service"], thing["project"]
 
 
 def _job(client: KeyClient) -> tuple[str | None, str | None, str | None]:
     found = client.get("/api/v1/jobs/backup").json
     assert isinstance(found, dict)
-    return _said(found)
+    return _sent(found)
 
 
 @pytest.mark.parametrize("kind", ["start", "log", "end", "ping"])
@@ -33,22 +33,22 @@ def test_the_headers_go_with_any_call(send: Sender, client: KeyClient, rows: Row
 
 
 def test_without_headers_a_job_stands_alone(send: Sender, run_of: RunOf, client: KeyClient) -> None:
-    assert _said(run_of(send("ping"))) == _job(client) == (None, None, None)
+    assert _sent(run_of(send("ping"))) == _job(client) == (None, None, None)
 
 
 def test_the_job_keeps_the_latest_of_each_and_every_run_its_own(send: Sender, run_of: RunOf, client: KeyClient) -> None:
     first = send("ping", headers={HOST: "web-1", SERVICE: "shop"})
     second = send("ping", headers={HOST: "web-2", PROJECT: "store"})
     assert _job(client) == ("web-2", "shop", "store")
-    assert _said(run_of(first)) == ("web-1", "shop", None)
-    assert _said(run_of(second)) == ("web-2", None, "store")
+    assert _sent(run_of(first)) == ("web-1", "shop", None)
+    assert _sent(run_of(second)) == ("web-2", None, "store")
 
 
 def test_a_header_left_out_changes_nothing(send: Sender, run_of: RunOf, client: KeyClient) -> None:
     started = send("start", headers={HOST: "web-1"})
     send("log", message="m", headers={SERVICE: "shop"})
     send("end")
-    assert _said(run_of(started)) == _job(client) == ("web-1", "shop", None)
+    assert _sent(run_of(started)) == _job(client) == ("web-1", "shop", None)
 
 
 def test_an_empty_header_counts_as_left_out(send: Sender, client: KeyClient) -> None:
@@ -60,7 +60,7 @@ def test_an_empty_header_counts_as_left_out(send: Sender, client: KeyClient) -> 
 def test_a_run_keeps_what_the_next_one_changes(send: Sender, run_of: RunOf) -> None:
     lost = send("start", headers={HOST: "web-1"})
     send("start", headers={HOST: "web-2"})
-    assert _said(run_of(lost)) == ("web-1", None, None)
+    assert _sent(run_of(lost)) == ("web-1", None, None)
 
 
 def test_at_most_200_characters(send: Sender, client: KeyClient, rows: Rows) -> None:

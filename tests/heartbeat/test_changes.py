@@ -24,7 +24,7 @@ def _read(client: KeyClient) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("pin", "expected", "overdue_from"),
+    ("pin", "expected", "overdue_at"),
     [
         (
             {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "grace_seconds": 300},
@@ -41,13 +41,13 @@ def _read(client: KeyClient) -> dict[str, Any]:
     ],
 )
 def test_a_pinned_schedule_is_judged_from_the_last_heartbeat(
-    by_path: Sender, admin: KeyClient, sweep: Sweep, pin: dict[str, Any], expected: str, overdue_from: str
+    by_path: Sender, admin: KeyClient, sweep: Sweep, pin: dict[str, Any], expected: str, overdue_at: str
 ) -> None:
     by_path("ping")
     assert admin.patch(JOB, json={"pin": pin}).status_code == 200
     sweep()
     job = _read(admin)
-    assert (job["next_expected"], job["overdue_from"]) == (expected, overdue_from)
+    assert (job["expected_at"], job["overdue_at"]) == (expected, overdue_at)
     assert pin.items() <= job["pin"].items()
 
 
@@ -81,11 +81,11 @@ def test_unpinning_gives_the_job_back_to_the_learner(by_path: Sender, admin: Key
     admin.patch(JOB, json={"pin": None})
     sweep()
     job = _read(admin)
-    assert (job["pin"], job["overdue_from"]) == (None, None)
+    assert (job["pin"], job["overdue_at"]) == (None, None)
     assert job["learned"]["summary"] == "Learning: 1 of 3 runs so far"
 
 
-def test_what_was_learned_is_said_in_words(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
+def test_what_was_learned_is_described_in_words(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
     for day in range(20):
         clock.set(f"2026-06-{day + 1:02}T02:00:{day * 7 % 20 + 1:02}Z")
         by_path("ping")

@@ -20,28 +20,28 @@ def test_without_a_pin_the_learned_schedule_applies() -> None:
     expected = of_daily_job()
     fit = learn(DAILY)
     assert expected.fit == fit
-    assert (expected.expected_interval_ms, expected.next_expected) == (fit.interval_ms, fit.expected_at)
-    assert (expected.overdue_from, expected.lateness_ms) == (fit.overdue_at, fit.grace_ms)
+    assert (expected.interval_ms, expected.expected_at) == (fit.interval_ms, fit.expected_at)
+    assert (expected.overdue_at, expected.grace_ms) == (fit.overdue_at, fit.grace_ms)
     assert expected.learned.cron == "0 2 * * *"
 
 
 def test_a_pin_overrides_the_learned_schedule_but_not_the_interval() -> None:
     expected = of_daily_job(pin=Cron("0 6 * * *", "UTC", 10 * MINUTE_MS))
     due = at("2025-02-18 06:00")
-    assert (expected.next_expected, expected.overdue_from) == (due, due + 10 * MINUTE_MS)
-    assert expected.lateness_ms == 10 * MINUTE_MS
-    assert expected.expected_interval_ms == learn(DAILY).interval_ms
+    assert (expected.expected_at, expected.overdue_at) == (due, due + 10 * MINUTE_MS)
+    assert expected.grace_ms == 10 * MINUTE_MS
+    assert expected.interval_ms == learn(DAILY).interval_ms
     assert expected.learned.cron == "0 2 * * *"
 
 
 def test_a_job_that_is_pinned_as_never_overdue_is_not_expected() -> None:
     expected = of_daily_job(pin=Never())
-    assert (expected.next_expected, expected.overdue_from, expected.lateness_ms) == (None, None, None)
+    assert (expected.expected_at, expected.overdue_at, expected.grace_ms) == (None, None, None)
 
 
 def test_a_pinned_job_without_heartbeats_is_not_expected_yet() -> None:
     expected = of_daily_job(heartbeats=[], pin=Interval(HOUR_MS))
-    assert (expected.next_expected, expected.overdue_from, expected.lateness_ms) == (None, None, None)
+    assert (expected.expected_at, expected.overdue_at, expected.grace_ms) == (None, None, None)
 
 
 def test_an_event_that_is_not_a_heartbeat_leaves_the_fit_as_it_is() -> None:
@@ -82,12 +82,12 @@ def test_an_open_run_is_lost_at_least_an_hour_after_it_is_overrunning() -> None:
 def test_after_planned_silence_a_job_has_its_full_grace_period_again() -> None:
     expected = of_daily_job(pin=Interval(HOUR_MS, 10 * MINUTE_MS))
     due, end = LAST + HOUR_MS, LAST + 3 * HOUR_MS
-    assert excused(expected, [(due - 1, end)]).overdue_from == end + 10 * MINUTE_MS
-    assert excused(expected, [(due, due + 5 * MINUTE_MS)]).overdue_from == due + 15 * MINUTE_MS
+    assert excused(expected, [(due - 1, end)]).overdue_at == end + 10 * MINUTE_MS
+    assert excused(expected, [(due, due + 5 * MINUTE_MS)]).overdue_at == due + 15 * MINUTE_MS
     overdue = due + 10 * MINUTE_MS
-    assert excused(expected, [(overdue, overdue + MINUTE_MS)]).overdue_from == overdue + 11 * MINUTE_MS
+    assert excused(expected, [(overdue, overdue + MINUTE_MS)]).overdue_at == overdue + 11 * MINUTE_MS
     # The second of two silences begins before the grace period after the first one ends.
-    assert excused(expected, [(end + MINUTE_MS, end + HOUR_MS), (due, end)]).overdue_from == (
+    assert excused(expected, [(end + MINUTE_MS, end + HOUR_MS), (due, end)]).overdue_at == (
         end + HOUR_MS + 10 * MINUTE_MS
     )
 

@@ -91,7 +91,7 @@ def test_an_end_before_its_start(send: Sender, run_of: RunOf, client: KeyClient,
     assert send("start", run_id="a").json == started.json
 
 
-def test_an_end_before_its_start_keeps_the_duration_it_said(send: Sender, run_of: RunOf, clock: Clock) -> None:
+def test_an_end_before_its_start_keeps_the_duration_it_reported(send: Sender, run_of: RunOf, clock: Clock) -> None:
     ended = send("end", run_id="a", duration_ms=5_000)
     clock.advance(seconds=1)
     send("start", run_id="a", time="2026-06-21T09:00:00Z")

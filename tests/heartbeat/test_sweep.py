@@ -42,21 +42,21 @@ def test_nothing_is_expected_of_a_new_job(by_path: Sender, client: KeyClient, cl
     clock.advance(days=30)
     sweep()
     job = _job(client)
-    assert (job["status"], job["overdue"], job["next_expected"], job["overdue_from"]) == ("new", False, None, None)
+    assert (job["status"], job["overdue"], job["expected_at"], job["overdue_at"]) == ("new", False, None, None)
 
 
 def test_a_job_with_history_is_expected_again(by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep) -> None:
     _hourly(by_path, clock, sweep)
     job = _job(client)
     assert (job["status"], job["overdue"]) == ("ok", False)
-    assert 3_590_000 <= job["expected_interval_ms"] <= 3_610_000
-    assert job["next_expected"] is not None
-    assert job["overdue_from"] >= job["next_expected"]
+    assert 3_590_000 <= job["interval_ms"] <= 3_610_000
+    assert job["expected_at"] is not None
+    assert job["overdue_at"] >= job["expected_at"]
 
 
 def test_overdue_at_its_moment_and_not_before(by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep) -> None:
     _hourly(by_path, clock, sweep)
-    clock.set(_job(client)["overdue_from"])
+    clock.set(_job(client)["overdue_at"])
     clock.advance(ms=-1)
     sweep()
     assert (_job(client)["status"], _job(client)["overdue"]) == ("late", False)
@@ -68,7 +68,7 @@ def test_the_sweep_notes_the_moment_that_it_found(
     by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows
 ) -> None:
     _hourly(by_path, clock, sweep)
-    moment = clock.set(_job(client)["overdue_from"])
+    moment = clock.set(_job(client)["overdue_at"])
     clock.advance(minutes=3)
     sweep()
     assert rows("SELECT overdue_since FROM jobs") == [{"overdue_since": moment}]
@@ -76,7 +76,9 @@ def test_the_sweep_notes_the_moment_that_it_found(
     assert rows("SELECT overdue_since FROM jobs") == [{"overdue_since": moment}]
 
 
-def test_a_heartbeat_ends_the_spell(send: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows) -> None:
+def test_a_heartbeat_ends_being_overdue(
+    send: Sender, client: KeyClient, clock: Clock, sweep: Sweep, rows: Rows
+) -> None:
     _hourly(send, clock, sweep)
     clock.advance(days=1)
     sweep()
@@ -165,11 +167,11 @@ def test_what_a_locked_file_held_up_is_made_good(
     holder = sqlite3.connect(tenancy.databases.path("acme"), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     sweep()
-    assert _job(client)["next_expected"] is None
+    assert _job(client)["expected_at"] is None
     holder.execute("ROLLBACK")
     holder.close()
     sweep()
-    assert _job(client)["next_expected"] is not None
+    assert _job(client)["expected_at"] is not None
 
 
 def test_one_organizations_trouble_is_not_anothers(

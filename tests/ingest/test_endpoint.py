@@ -196,12 +196,12 @@ def test_the_metrics_name_the_operation(client: KeyClient, method: str, path: st
 
 
 def test_a_heartbeat_wakes_the_learner_of_its_organization(app: Flask, client: KeyClient) -> None:
-    watch = services(app).heartbeats.watch
-    watch.take(["acme", "globex"], 0)
-    watch.swept("acme", None)
-    watch.swept("globex", None)
+    queue = services(app).heartbeats.queue
+    queue.take(["acme", "globex"], 0)
+    queue.swept("acme", None)
+    queue.swept("globex", None)
     client.put(PING)
     client.post(PING, headers={"X-API-Key": "none"})
-    assert watch.take(["acme", "globex"], 0) == []
+    assert queue.take(["acme", "globex"], 0) == []
     client.post(PING)
-    assert watch.take(["acme", "globex"], 0) == ["acme"]
+    assert queue.take(["acme", "globex"], 0) == ["acme"]

@@ -30,7 +30,7 @@ def _fill(db: sqlite3.Connection) -> None:
     )
     now = parse_iso("2026-06-21T09:50:00Z")
     db.executemany(
-        "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, attribution_id, overdue_from, last_event_id, "
+        "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, attribution_id, overdue_at, last_event_id, "
         "learned_event_id) VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
         [(1, "backup", now, now, 1, None), (2, "mail", now, now, 2, now), (3, "report/weekly", now, now, None, None)],
     )

@@ -1,1 +1,1 @@
-"""The pages. All but the sign-in are for whoever is signed in; what changes anything takes an admin."""
+"""The pages, one module each. All but the sign-in page are for people who are signed in; changes need an admin."""

@@ -1,141 +1,127 @@
-"""Annotations: the list with its filters, and making, changing, ending and deleting them."""
+"""Annotations: the list with its filters; adding, editing, ending and deleting them."""
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
-import marshmallow as ma
 from flask import Blueprint, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from obs import times
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import decode_cursor, encode_cursor, time_of_query
-from obs.dashboard import charts, marks
-from obs.dashboard.viewer import viewer
+from obs.api import decode_cursor, encode_cursor
+from obs.dashboard import charts, forms, zones
+from obs.dashboard import store as page_store
+from obs.dashboard.forms import Form
+from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
 
 blp = Blueprint("annotations", __name__, url_prefix="/annotations")
 _PAGE_SIZE = 50
-_FILTERS = ("name_prefix", "q", "start", "end")
-_FIELDS = ("name", "title", "start_time", "end_time", "description", "url")
+_TIMES = ("start_time", "end_time")
+_FIELDS = ("name", "title", *_TIMES, "description", "url")
 _NUMBER = "<int(max=9223372036854775807):number>"
 
 
 @blp.get("")
 def page() -> ResponseReturnValue:
     """The list, newest start first."""
-    return _list({}, {})
+    return _list(Form({}))
 
 
 @blp.post("")
 def add() -> ResponseReturnValue:
-    """Make one of the form."""
-    looking = viewer()
+    """Add an annotation."""
     try:
-        fields = schemas.AnnotationRequestSchema().load(_entered(looking.now_ms))
-        annotation, _ = service.create(looking.as_caller(), fields)
-    except (ma.ValidationError, ServiceError) as error:
-        return _list(request.form, _problems(error)), 422
+        fields = forms.load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
+        annotation, _ = service.create(viewer(), fields)
+    except ServiceError as error:
+        return _list(forms.refused(error))[0], error.status
     flash(f"Added {annotation.title}.")
     return redirect(url_for("dashboard.annotations.page"))
 
 
 @blp.get(f"/{_NUMBER}")
 def edit(number: int) -> ResponseReturnValue:
-    """The form of one."""
-    looking = viewer()
-    return render_template(
-        "annotations/edit.html",
-        number=number,
-        values=_as_entered(service.get(looking.as_caller(), number)),
-        problems={},
-    )
+    """The form of an annotation."""
+    annotation = service.get(viewer(), number)
+    return _edit(annotation, Form(_as_typed(annotation, forms.form_zone())))
 
 
 @blp.post(f"/{_NUMBER}")
 def change(number: int) -> ResponseReturnValue:
-    """Set all fields of one to what the form holds."""
-    looking = viewer()
+    """Set all fields of an annotation to those of the form.
+
+    A time that was not edited stays as it is, to the millisecond; the form shows less than that.
+    """
+    stored = service.get(viewer(), number)
     try:
-        cleared = dict.fromkeys(("end_time", "description", "url"))
-        changes = schemas.AnnotationChangesSchema().load({**cleared, **_entered(looking.now_ms)})
-        service.update(looking.as_caller(), number, changes)
-    except (ma.ValidationError, ServiceError) as error:
-        values = request.form
-        return render_template("annotations/edit.html", number=number, values=values, problems=_problems(error)), 422
-    flash("Changed.")
+        empty = {"name": "", "title": "", "end_time": None, "description": None, "url": None}
+        fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS, _TIMES)}
+        shown = _as_typed(stored, forms.form_zone())
+        for name in _TIMES:
+            if request.form.get(name) == shown[name]:
+                fields.pop(name, None)
+        service.update(viewer(), number, forms.load(schemas.AnnotationChangesSchema, fields))
+    except ServiceError as error:
+        return _edit(stored, forms.refused(error)), error.status
+    flash("Annotation saved.")
     return redirect(url_for("dashboard.annotations.page"))
 
 
 @blp.post(f"/{_NUMBER}/end")
 def end_now(number: int) -> ResponseReturnValue:
-    """Let one end at this moment."""
-    looking = viewer()
-    service.update(looking.as_caller(), number, {"end_time": looking.now_ms})
-    flash("Ended.")
+    """End an annotation now, which makes a point a band."""
+    caller = viewer()
+    service.update(caller, number, {"end_time": caller.now_ms})
+    flash("Annotation ended.")
     return redirect(url_for("dashboard.annotations.page"))
 
 
 @blp.post(f"/{_NUMBER}/delete")
 def delete(number: int) -> ResponseReturnValue:
-    """Delete one."""
-    deleted = service.delete(viewer().as_caller(), number)
+    """Delete an annotation."""
+    deleted = service.delete(viewer(), number)
     flash(f"Deleted {deleted.title}.")
     return redirect(url_for("dashboard.annotations.page"))
 
 
-def _list(values: Any, problems: dict[str, str]) -> str:
-    looking = viewer()
-    given = {name: request.args.get(name, "").strip() for name in _FILTERS}
+def _list(form: Form) -> tuple[str, int]:
+    """The list with the form of a new annotation; 422 when a time of the filters is none."""
+    caller = viewer()
+    filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
+    range_, problems = dict[str, int](), dict[str, str]()
+    for name in ("start", "end"):
+        try:
+            if filters[name]:
+                range_[name] = zones.parse(filters[name], forms.form_zone(), caller.now_ms)
+        except ValueError as error:
+            problems[name] = str(error)
     selection = store.Selection(
-        start=time_of_query("start", given["start"] or None, looking.now_ms),
-        end=time_of_query("end", given["end"] or None, looking.now_ms),
-        name_prefix=given["name_prefix"],
-        title_text=given["q"],
+        start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
     )
     cursor = request.args.get("cursor")
     after = store.Position(*decode_cursor(cursor, int, int)) if cursor else None
-    with looking.read() as db:
-        found, last = store.page(db, selection, looking.now_ms, _PAGE_SIZE, after)
-        prefixes = store.prefixes(db, looking.now_ms)
-    shown = [marks.of(one) for one in found]
-    return render_template(
+    with caller.read() as db:
+        found, last = store.page(db, selection, caller.now_ms, _PAGE_SIZE, after)
+        prefixes = store.prefixes(db, caller.now_ms)
+    html = render_template(
         "annotations/page.html",
         annotations=found,
-        spec=charts.strip(shown) if shown else None,
+        spec=charts.strip([page_store.mark(one) for one in found]) if found else None,
         prefixes=prefixes,
-        given=given,
-        earlier=None if last is None else {**given, "cursor": encode_cursor(*last)},
-        values=values,
-        problems=problems,
+        filters=Form(filters, problems),
+        is_filtered=any(filters.values()),
+        older=None if last is None else {**filters, "cursor": encode_cursor(*last)},
+        form=form,
     )
+    return html, 422 if problems else 200
 
 
-def _entered(now_ms: int) -> dict[str, str]:
-    """The fields of the form that are not empty; times may be relative to now."""
-    fields = {name: value for name in _FIELDS if (value := request.form.get(name, "").strip())}
-    for name in ("start_time", "end_time"):
-        if name in fields:
-            try:
-                fields[name] = times.format_ms(times.parse_time(fields[name], now_ms))
-            except ValueError as error:
-                raise ma.ValidationError({name: [str(error)]}) from error
-    return fields
+def _edit(annotation: Annotation, form: Form) -> str:
+    return render_template("annotations/edit.html", annotation=annotation, form=form)
 
 
-def _problems(error: ma.ValidationError | ServiceError) -> dict[str, str]:
-    """What is wrong, by field."""
-    if isinstance(error, ServiceError):
-        if error.status != 422 or not error.errors:
-            raise error
-        messages = error.errors["json"]
-    else:
-        messages = dict(error.messages_dict)
-    return {field: " ".join(texts) for field, texts in messages.items()}
-
-
-def _as_entered(annotation: Annotation) -> dict[str, str]:
-    values = {name: getattr(annotation, name) for name in _FIELDS}
-    for name in ("start_time", "end_time"):
-        values[name] = times.format_optional_ms(values[name])
-    return {name: value or "" for name, value in values.items()}
+def _as_typed(annotation: Annotation, zone: ZoneInfo) -> dict[str, str]:
+    """An annotation as the values of its form."""
+    values = {name: getattr(annotation, name) or "" for name in _FIELDS}
+    return {**values, **{name: zones.as_input(getattr(annotation, name), zone) for name in _TIMES}}

@@ -1,97 +1,221 @@
-"""One job: what was learned of it and how its runs went; and one run with its timeline."""
+"""A job: its schedule, its history, and the forms that change it. A run, with its timeline."""
 
 from zoneinfo import ZoneInfo
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from obs import times
 from obs.alerts import store as alert_store
-from obs.dashboard import calendar, charts, marks, store, zones
-from obs.dashboard.viewer import viewer
+from obs.dashboard import calendar, charts, forms, missed, schedules, store, zones
+from obs.dashboard.forms import Form
+from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
+from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store import jobs as job_store
+from obs.heartbeat.store.jobs import Job
+from obs.services import services
 from obs.times import DAY_MS, HOUR_MS
 
 blp = Blueprint("job", __name__, url_prefix="/job")
 _RUNS_SHOWN = 25
-_LOOSE_SHOWN = 20
-_TROUBLES_SHOWN = 10
+_LOOSE_EVENTS_SHOWN = 20
+_INCIDENTS_SHOWN = 10
 _POINTS = 600
 _RANGES = {"24h": 1, "7d": 7, "30d": 30, "90d": 90}
+_PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume it"}
 
 
 @blp.get("")
 def page() -> ResponseReturnValue:
-    """The job of the name in the query string: a name may hold any character, and dots that a path would lose."""
-    looking, name = viewer(), request.args.get("name", "")
-    span = request.args.get("range", "")
-    span = span if span in _RANGES else "30d"
-    start = looking.now_ms - _RANGES[span] * DAY_MS
-    of_viewer = zones.of_viewer()
-    zone = of_viewer or ZoneInfo("UTC")
-    days = calendar.days(looking.now_ms, zone)
-    today = max(days)
-    with looking.read() as db:
-        job, job_id = job_store.job(db, name, looking.now_ms), job_store.job_id(db, name)
-        if job is None or job_id is None:
-            raise ServiceError("job_not_found", f"There is no job named {name!r}.")
-        runs = job_store.runs_of(db, job_id, before=_before(), limit=_RUNS_SHOWN + 1)
-        loose = job_store.loose_events(db, job_id, _LOOSE_SHOWN)
-        points = store.points(db, job_id, start, looking.now_ms, _POINTS)
-        laid_over = marks.for_job(db, start, looking.now_ms, looking.now_ms, job.name)
-        troubles = alert_store.incidents(db, limit=_TROUBLES_SHOWN, job_id=job_id)
-        outcomes = store.outcomes_by_day(db, job_id, days)
-    first_day = min(calendar.day_of(job.created_at, zone), *outcomes, today)
-    return render_template(
-        "job/page.html",
-        job=job,
-        runs=runs[:_RUNS_SHOWN],
-        more=runs[_RUNS_SHOWN - 1] if len(runs) > _RUNS_SHOWN else None,
-        loose=loose,
-        troubles=troubles,
-        span=span,
-        ranges=_RANGES,
-        spec=charts.durations(points, laid_over, start, looking.now_ms) if points else None,
-        calendar=calendar.draw(outcomes, _due(job, looking.now_ms, zone), first_day, today),
-        zone=zone.key,
-        zone_is_known=of_viewer is not None,
-    )
+    """The job of the name in the query string: a name may contain any character, such as dots that a path loses."""
+    return _page()
+
+
+@blp.post("/pin")
+def save_pin() -> ResponseReturnValue:
+    """Pin a cron expression, an interval or "never overdue", or let the schedule be learned."""
+    kind = request.form.get("kind", "")
+    # A cron expression is checked before the pin is, so that a problem of the whole pin is one of the time zone.
+    fields = {
+        "interval_seconds": "interval",
+        "grace_seconds": "grace",
+        "pin": {"cron": "timezone", "interval": "interval"}.get(kind, "kind"),
+    }
+    try:
+        pinned = _entered_pin(kind)
+        _change({"pin": pinned})
+    except ServiceError as error:
+        return _page(pin=forms.refused(error, fields, otherwise="kind")), error.status
+    flash("Schedule reset to learned." if pinned is None else "Schedule saved.")
+    return _redirect()
+
+
+@blp.post("/pause")
+def pause() -> ResponseReturnValue:
+    """Pause a job, for a time or until it is resumed."""
+    until, fields = request.form.get("until", ""), dict[str, object](paused=True)
+    try:
+        if until not in _PAUSES:
+            raise _invalid("until", "Choose one of the options.")
+        if until:
+            fields["paused_until"] = times.format_ms(times.parse_time(until, viewer().now_ms))
+        _change(fields)
+    except ServiceError as error:
+        return _page(pause=forms.refused(error, otherwise="until")), error.status
+    flash("Job paused.")
+    return _redirect()
+
+
+@blp.post("/resume")
+def resume() -> ResponseReturnValue:
+    """Resume a job."""
+    _change({"paused": False})
+    flash("Job resumed.")
+    return _redirect()
+
+
+@blp.post("/rename")
+def rename() -> ResponseReturnValue:
+    """Rename a job; its history stays."""
+    new_name = request.form.get("new_name", "").strip()
+    try:
+        _change({"name": new_name})
+    except ServiceError as error:
+        return _page(rename=forms.refused(error, otherwise="new_name")), error.status
+    flash(f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.")
+    return redirect(url_for("dashboard.job.page", name=new_name))
+
+
+@blp.post("/delete")
+def delete() -> ResponseReturnValue:
+    """Delete a job with its runs."""
+    services().heartbeats.delete_job(viewer(), _name())
+    flash(f"Deleted {_name()}.")
+    return redirect(url_for("dashboard.jobs.page"))
 
 
 @blp.get("/run/<int(max=9223372036854775807):number>")
 def run_page(number: int) -> ResponseReturnValue:
     """A run with its timeline."""
-    looking = viewer()
-    with looking.read() as db:
+    caller = viewer()
+    with caller.read() as db:
         run = job_store.run(db, number)
         if run is None:
-            raise ServiceError("run_not_found", f"There is no run {number}.")
+            raise ServiceError("run_not_found")
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
-        end = run.ended_at if run.ended_at is not None else looking.now_ms
-        beside = marks.for_job(db, run.started_at, end, looking.now_ms, run.job)
+        end = run.ended_at if run.ended_at is not None else caller.now_ms
+        annotations = store.marks_for_job(db, run.started_at, end, caller.now_ms, run.job)
     return render_template(
         "job/run.html",
         run=run,
         events=timeline,
         before=before,
         after=after,
-        beside=beside,
+        annotations=annotations,
         is_live=run.status == "open",
     )
 
 
-def _due(job: job_store.Job, now_ms: int, viewers_zone: ZoneInfo) -> dict[int, int]:
-    """How many runs were due on each day of the calendar; nothing where no cron line says so, or too many do."""
-    said = job.pin or job.learned or {}
-    cron, zone = said.get("cron"), said.get("timezone") or said.get("zone")
-    if not cron or not zone or (job.expected_interval_ms or 0) < HOUR_MS:
+def _page(**refused: Form) -> str:
+    """The page of a job. `refused` are the forms (pin, pause, rename) that are shown as they were submitted."""
+    caller, span = viewer(), request.args.get("range", "")
+    span = span if span in _RANGES else "30d"
+    now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
+    zone = zones.viewer_zone() or ZoneInfo("UTC")
+    days = calendar.days(now_ms, zone)
+    today = max(days)
+    with caller.read() as db:
+        job, job_id = job_store.job(db, _name(), now_ms), job_store.job_id(db, _name())
+        if job is None or job_id is None:
+            raise ServiceError("job_not_found")
+        runs = job_store.runs_of(db, job_id, before=_before(), limit=_RUNS_SHOWN + 1)
+        loose_events = job_store.loose_events(db, job_id, _LOOSE_EVENTS_SHOWN)
+        points = store.points(db, job_id, start, now_ms, _POINTS)
+        marks = store.marks_for_job(db, start, now_ms, now_ms, job.name)
+        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job_id)
+        results = store.results_by_day(db, job_id, days)
+    first_day = min(calendar.day_of(job.created_at, zone), *results, today)
+    due = schedules.due(job)
+    return render_template(
+        "job/page.html",
+        job=job,
+        schedule=schedules.explain(job),
+        reason=schedules.reason(job),
+        missed=missed.since(job.last_heartbeat_at, now_ms, due) if due is not None and job.overdue else 0,
+        runs=runs[:_RUNS_SHOWN],
+        more=runs[_RUNS_SHOWN - 1] if len(runs) > _RUNS_SHOWN else None,
+        loose_events=loose_events,
+        incidents_shown=incidents,
+        span=span,
+        ranges=_RANGES,
+        spec=charts.durations(points, marks, start, now_ms) if points else None,
+        calendar=calendar.draw(results, _due_by_day(job, now_ms, zone), first_day, today),
+        zone=zone.key,
+        zone_is_known=zones.viewer_zone() is not None,
+        pauses=_PAUSES,
+        pin=refused.get("pin") or Form(schedules.form_values(job)),
+        pause=refused.get("pause") or Form({}),
+        rename=refused.get("rename") or Form({"new_name": job.name}),
+    )
+
+
+def _due_by_day(job: Job, now_ms: int, viewers_zone: ZoneInfo) -> dict[int, int]:
+    """How many runs were due on each day of the calendar; empty without a cron expression, or if runs are frequent."""
+    due = schedules.due(job)
+    if due is None or not due.cron or due.interval_ms < HOUR_MS:
         return {}
-    return calendar.due_by_day(cron, zone, now_ms - calendar.DAYS * DAY_MS, now_ms, viewers_zone)
+    return calendar.due_by_day(due.cron, due.zone, now_ms - calendar.DAYS * DAY_MS, now_ms, viewers_zone)
 
 
 def _before() -> tuple[int, int] | None:
+    """Start and id of the run before which the list of runs begins, from the query string."""
     started_at, number = request.args.get("before", type=int), request.args.get("run", type=int)
     if started_at is None or number is None or not (0 <= started_at < 2**62 and 0 <= number < 2**62):
         return None
     return started_at, number
+
+
+def _entered_pin(kind: str) -> dict[str, object] | None:
+    """The pin of the form as the API takes it; None for a learned schedule. Raises ServiceError (422)."""
+    form = request.form
+    match kind:
+        case "learn":
+            return None
+        case "never":
+            return {"never": True}
+        case "cron":
+            expression, zone = form.get("cron", "").strip(), form.get("timezone", "").strip() or "UTC"
+            if (problem := schedules.cron_problem(expression)) is not None:
+                raise _invalid("cron", problem)
+            return {"cron": expression, "timezone": zone, "grace_seconds": _seconds("grace")}
+        case "interval":
+            return {"interval_seconds": _seconds("interval"), "grace_seconds": _seconds("grace")}
+        case _:
+            raise _invalid("kind", "Choose one of the options.")
+
+
+def _seconds(field: str) -> int:
+    """A number of minutes in the form as seconds. Raises ServiceError (422)."""
+    text = request.form.get(field, "").strip() or ("1" if field == "grace" else "")
+    try:
+        return round(float(text) * 60)
+    except (ValueError, OverflowError):
+        raise _invalid(field, "Enter a number of minutes, e.g. 30.") from None
+
+
+def _invalid(field: str, message: str) -> ServiceError:
+    return ServiceError("invalid_field", errors={"json": {field: [message]}})
+
+
+def _name() -> str:
+    return request.args.get("name", "")
+
+
+def _change(fields: dict[str, object]) -> None:
+    services().heartbeats.change_job(viewer(), _name(), forms.load(JobChangesSchema, fields))
+
+
+def _redirect() -> ResponseReturnValue:
+    return redirect(url_for("dashboard.job.page", name=_name()))

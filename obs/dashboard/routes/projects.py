@@ -1,12 +1,17 @@
 """Projects with their services and hosts."""
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
 from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.projects import roll_up
-from obs.dashboard.viewer import viewer
-from obs.heartbeat.schemas import STATES
+from obs.dashboard.overview import TROUBLE
+from obs.dashboard.sessions import viewer
+from obs.heartbeat.states import STATES
 from obs.heartbeat.store import jobs as job_store
+from obs.heartbeat.store.jobs import Job
 
 blp = Blueprint("projects", __name__, url_prefix="/projects")
 _MOST_JOBS = 100_000
@@ -14,8 +19,41 @@ _MOST_JOBS = 100_000
 
 @blp.get("")
 def page() -> ResponseReturnValue:
-    """A row a project, which opens to its services and hosts."""
-    looking = viewer()
-    with looking.read() as db:
-        jobs = job_store.jobs(db, looking.now_ms, q=None, after=None, limit=_MOST_JOBS)
+    """One row per project, which opens to show its services and hosts."""
+    caller = viewer()
+    with caller.read() as db:
+        jobs = job_store.jobs(db, caller.now_ms, q=None, after=None, limit=_MOST_JOBS)
     return render_template("projects.html", projects=roll_up(jobs), states=STATES)
+
+
+@dataclass(slots=True)
+class Part:
+    """A service or a host, with the number of its jobs by state."""
+
+    name: str | None
+    states: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def trouble(self) -> int:
+        """How many of its jobs need attention."""
+        return sum(self.states[state] for state in TROUBLE)
+
+
+@dataclass(slots=True)
+class Project(Part):
+    """A project. None is the name of jobs that have no project, service or host."""
+
+    services: dict[str | None, Part] = field(default_factory=dict)
+    hosts: dict[str | None, Part] = field(default_factory=dict)
+
+
+def roll_up(jobs: Iterable[Job]) -> Sequence[Project]:
+    """Jobs by project: the projects with the most trouble first, then by name; jobs without a project come last."""
+    projects: dict[str | None, Project] = {}
+    for job in jobs:
+        project = projects.setdefault(job.project, Project(job.project))
+        service = project.services.setdefault(job.service, Part(job.service))
+        host = project.hosts.setdefault(job.host, Part(job.host))
+        for part in (project, service, host):
+            part.states[job.status] += 1
+    return sorted(projects.values(), key=lambda one: (one.name is None, -one.trouble, (one.name or "").casefold()))

@@ -1,4 +1,4 @@
-"""The query page: a statement in the address, its answer drawn, and the same to take away."""
+"""The query page: a statement in the URL, its result as a chart and a table, and as a download."""
 
 import csv
 import io
@@ -11,8 +11,8 @@ from flask.typing import ResponseReturnValue
 from obs.alerts.source import INCIDENTS
 from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
-from obs.dashboard import charts, marks
-from obs.dashboard.viewer import Viewer, viewer
+from obs.dashboard import charts, store
+from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
 from obs.query.execution.run import QueryResponse, QueryResult
@@ -21,13 +21,13 @@ from obs.services import services
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
 _EXAMPLES = (
-    ("Runs in an hour", "SELECT count(*) FROM runs EVERY 1h LAST 2d"),
+    ("Runs per hour", "SELECT count(*) FROM runs EVERY 1h LAST 2d"),
     ("Failures by job", "SELECT count(*) FROM runs WHERE status = 'failed' BY job TOP 10 LAST 7d"),
     ("How long jobs take", "SELECT job, p50(duration_ms), p95(duration_ms), max(duration_ms) FROM runs BY job LAST 7d"),
-    ("This week and the one before", "SELECT count(*) FROM runs EVERY 1d COMPARE WITH 7d AGO LAST 7d"),
-    ("Around deploys", "SELECT avg(duration_ms) FROM runs AROUND 'deploy/' WITHIN 2h LAST 30d"),
-    ("Time in trouble by job", "SELECT sum(duration_ms) FROM incidents BY job TOP 10 LAST 30d"),
-    ("Logs that tell of errors", "SELECT time, job, message FROM logs WHERE message ILIKE '%error%' LIMIT 50 LAST 1d"),
+    ("This week vs. last week", "SELECT count(*) FROM runs EVERY 1d COMPARE WITH 7d AGO LAST 7d"),
+    ("Before and after deploys", "SELECT avg(duration_ms) FROM runs AROUND 'deploy/' WITHIN 2h LAST 30d"),
+    ("Downtime by job", "SELECT sum(duration_ms) FROM incidents BY job TOP 10 LAST 30d"),
+    ("Logs mentioning errors", "SELECT time, job, message FROM logs WHERE message ILIKE '%error%' LIMIT 50 LAST 1d"),
     (
         "Share of failed runs",
         "SELECT count(*) FILTER (WHERE status = 'failed') * 100.0 / count(*) AS percent FROM runs LAST 30d",
@@ -37,24 +37,24 @@ _EXAMPLES = (
 
 @blp.get("")
 def page() -> ResponseReturnValue:
-    """The editor, and the answer to the statement in the query string."""
-    looking, text, over = viewer(), _statement(), request.args.get("over", "")
-    with looking.read() as db:
-        prefixes = [one.prefix for one in annotation_store.prefixes(db, looking.now_ms)]
-    shown: dict[str, Any] = {"answer": None, "specs": [], "fault": None}
-    status = 200
+    """The editor, and the result of the statement in the query string."""
+    caller, text, overlay = viewer(), _statement(), request.args.get("overlay", "")
+    with caller.read() as db:
+        prefixes = [one.prefix for one in annotation_store.prefixes(db, caller.now_ms)]
+    shown: dict[str, Any] = {"answer": None, "specs": [], "error": None}
+    status, headers = 200, dict[str, str]()
     if text.strip():
         try:
-            answer = _answer(_ask(looking, text))
+            answer = _answer(_ask(text))
         except ServiceError as error:
-            shown["fault"], status = error, error.status
+            shown["error"], status, headers = error, error.status, error.headers
         else:
             numbers = [place for place in range(len(answer.columns)) if charts.is_number(answer.rows, place)]
-            shown |= {"answer": answer, "numbers": numbers, "specs": _specs(looking, answer, over)}
+            shown |= {"answer": answer, "numbers": numbers, "specs": _specs(answer, overlay)}
     page = render_template(
         "query.html",
         text=text,
-        over=over,
+        overlay=overlay,
         prefixes=prefixes,
         examples=_EXAMPLES,
         sources=(*SOURCES, INCIDENTS, ANNOTATIONS),
@@ -62,54 +62,54 @@ def page() -> ResponseReturnValue:
         bars_shown=charts.MOST_BARS,
         **shown,
     )
-    return page, status
+    return page, status, headers
 
 
 @blp.get("/answer.csv")
 def as_csv() -> Response:
-    """The answer as CSV with a line of names."""
-    answer = _answer(_ask(viewer(), _statement()))
+    """The result as CSV with a header line."""
+    answer = _answer(_ask(_statement()))
     lines = io.StringIO()
     writer = csv.writer(lines)
     writer.writerow(answer.columns)
     writer.writerows(answer.rows)
-    return _to_take_away(Response(lines.getvalue(), mimetype="text/csv"), "csv")
+    return _as_download(Response(lines.getvalue(), mimetype="text/csv"), "csv")
 
 
 @blp.get("/answer.json")
 def as_json() -> Response:
-    """The answer as the API gives it."""
-    return _to_take_away(Response(_ask(viewer(), _statement()).body, mimetype="application/json"), "json")
+    """The result as the API returns it."""
+    return _as_download(Response(_ask(_statement()).body, mimetype="application/json"), "json")
 
 
 def _statement() -> str:
-    """The statement, with the line ends of the editor: a form sends others, which would move the place of a fault."""
+    """The statement with the line ends of the editor: a form sends CRLF, which would shift the position of an error."""
     return request.args.get("q", "").replace("\r\n", "\n")
 
 
-def _ask(looking: Viewer, text: str) -> QueryResponse:
-    return services().queries.run(looking.as_caller(), text)
+def _ask(text: str) -> QueryResponse:
+    return services().queries.run(viewer(), text)
 
 
 def _answer(reply: QueryResponse) -> QueryResult:
     return QueryResult(**json.loads(reply.body), window=reply.window)
 
 
-def _specs(looking: Viewer, answer: QueryResult, over: str) -> list[charts.Spec]:
-    """The drawings of an answer; none where a number or the table says it all."""
-    if answer.rows and answer.output_type == "bar":
+def _specs(answer: QueryResult, overlay: str) -> list[charts.Spec]:
+    """The charts of a result; none where a number or the table is enough."""
+    if answer.rows and answer.output_type == "bar" and charts.is_number(answer.rows, 1):
         return [charts.bar(answer.columns, answer.rows)]
     if not answer.rows or answer.output_type != "timeseries":
         return []
-    laid_over: list[charts.Mark] = []
-    if over and answer.window is not None:
-        prefix = "" if over == "all" else over
-        with looking.read() as db:
-            laid_over = marks.between(db, answer.window.start, answer.window.end, looking.now_ms, prefix)
-    return charts.series(answer.columns, answer.rows, laid_over)
+    marks: list[charts.Mark] = []
+    if overlay and answer.window is not None:
+        caller, prefix = viewer(), "" if overlay == "all" else overlay
+        with caller.read() as db:
+            marks = store.marks(db, answer.window.start, answer.window.end, caller.now_ms, prefix)
+    return charts.series(answer.columns, answer.rows, marks)
 
 
-def _to_take_away(response: Response, kind: str) -> Response:
-    response.headers["Content-Disposition"] = f"attachment; filename=answer.{kind}"
+def _as_download(response: Response, kind: str) -> Response:
+    response.headers["Content-Disposition"] = f"attachment; filename=result.{kind}"
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -1,11 +1,11 @@
-"""Signing in, with a one-time link or a key, and out."""
+"""Signing in with a one-time link or a key, and signing out."""
 
 import re
 
 from flask import Blueprint, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.viewer import begin_session
+from obs.dashboard.sessions import begin_session
 from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import keys, service
@@ -16,13 +16,13 @@ _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
 
 @blp.get("/sign-in")
 def page() -> ResponseReturnValue:
-    """The form for a key."""
+    """The form that takes a key."""
     return render_template("sign_in.html", next=request.args.get("next", ""))
 
 
 @blp.post("/sign-in")
 def by_key() -> ResponseReturnValue:
-    """Sign in with a key that may query."""
+    """Sign in with a key that has the scope query:read."""
     wanted = request.form.get("next", "")
     tenancy = services().tenancy
     credential = tenancy.keyring.find(request.form.get("key", "").strip(), tenancy.clock())
@@ -35,8 +35,8 @@ def by_key() -> ResponseReturnValue:
 @blp.get("/sign-in/<token>")
 def by_link(token: str) -> ResponseReturnValue:
     """Sign in with a one-time link."""
-    if request.method == "HEAD":  # whoever only looks whether the link is alive must not use it up
-        raise ServiceError("method_not_allowed", "A sign-in link is opened with GET.", headers={"Allow": "GET"})
+    if request.method == "HEAD":  # a program that only checks the link must not use it up
+        raise ServiceError("method_not_allowed", "Open a sign-in link with GET.", headers={"Allow": "GET"})
     org = service.use_sign_in_link(services().tenancy, token)
     begin_session(org, None)
     return redirect(url_for("dashboard.jobs.page"))

@@ -1,7 +1,7 @@
 "use strict";
 
-/* Draws the Vega-Lite specifications that the page holds, in the page's colours: "--failed" is a colour of the sheet.
-   ast: expressions are interpreted, because the page's policy forbids code made out of text. */
+/* Draws the Vega-Lite specifications in the page, in its colours: "--failed" is a colour of the style sheet.
+   ast: expressions are interpreted, because the page's policy forbids code created from text. */
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.hidden = true;
@@ -10,11 +10,11 @@ document.body.append(tip);
 function showTip(handler, event, item, value) {
   tip.hidden = !value;
   if (!value) return;
-  tip.replaceChildren(...Object.entries(value).map(([name, said]) => {
+  tip.replaceChildren(...Object.entries(value).map(([name, text]) => {
     const line = document.createElement("div");
     const label = document.createElement("b");
     label.textContent = `${name} `;
-    line.append(label, String(said));
+    line.append(label, String(text));
     return line;
   }));
   const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);

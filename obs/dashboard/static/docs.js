@@ -7,6 +7,6 @@ SwaggerUIBundle({
   deepLinking: true,
   validatorUrl: null,
   presets: [SwaggerUIBundle.presets.apis],
-  /* An operation is a button; the link that Swagger UI puts into it cannot be told from it by keyboard. */
+  /* An operation is a button. A link inside it, as Swagger UI has it, would be a second target for the keyboard. */
   plugins: [{ wrapComponents: { DeepLink: (_, system) => ({ text }) => system.React.createElement("span", null, text) } }],
 });

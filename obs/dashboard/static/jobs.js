@@ -1,8 +1,8 @@
 "use strict";
 
-/* Keeps the overview current without touching the scroll position, the filters or what is being typed. */
+/* Keeps the overview current without changing the scroll position, the filters or the text in the search field. */
 const table = document.getElementById("jobs");
-const awaiting = document.getElementById("awaiting"); /* no job is shown yet */
+const awaiting = document.getElementById("awaiting"); /* instead of the table, when no job is shown */
 const EVERY_MS = 5000;
 let summary = "";
 
@@ -10,13 +10,13 @@ function rowFrom(html) {
   const holder = document.createElement("template");
   holder.innerHTML = html;
   const row = holder.content.querySelector("tr");
-  sayTimes(row);
+  showTimes(row);
   return row;
 }
 
-function apply(answer) {
+function apply(changes) {
   const body = table.tBodies[0];
-  for (const [number, html] of Object.entries(answer.rows)) {
+  for (const [number, html] of Object.entries(changes.rows)) {
     const row = rowFrom(html);
     const old = document.getElementById(`job-${number}`);
     if (old && old.contains(document.activeElement)) {
@@ -28,21 +28,21 @@ function apply(answer) {
       body.append(row);
     }
   }
-  if (answer.order) {
-    const wanted = new Set(answer.order.map((number) => `job-${number}`));
-    for (const row of [...body.rows]) if (!wanted.has(row.id)) row.remove();
-    answer.order.forEach((number, place) => {
+  if (changes.order) {
+    const kept = new Set(changes.order.map((number) => `job-${number}`));
+    for (const row of [...body.rows]) if (!kept.has(row.id)) row.remove();
+    changes.order.forEach((number, place) => {
       const row = document.getElementById(`job-${number}`);
       if (body.rows[place] !== row) body.insertBefore(row, body.rows[place]);
     });
   }
-  if (answer.summary && answer.summary !== summary) { /* unchanged counts are not read out again */
-    summary = answer.summary;
+  if (changes.summary && changes.summary !== summary) { /* a screen reader should not repeat unchanged counts */
+    summary = changes.summary;
     const place = document.getElementById("summary");
     const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    place.innerHTML = answer.summary;
+    place.innerHTML = changes.summary;
     if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
-    document.title = document.title.replace(/^(\(\d+\) )?/, answer.trouble ? `(${answer.trouble}) ` : "");
+    document.title = document.title.replace(/^(\(\d+\) )?/, changes.trouble ? `(${changes.trouble}) ` : "");
   }
 }
 
@@ -53,17 +53,17 @@ async function refresh() {
   const response = await fetch(place.dataset.changes, { headers: { "X-Have": have }, redirect: "manual" });
   if (response.type === "opaqueredirect") location.reload();
   if (!response.ok) return false;
-  const answer = await response.json();
-  if (table) apply(answer);
-  else if (answer.order) location.replace(awaiting.dataset.page);
-  return Boolean(table && answer.more);
+  const changes = await response.json();
+  if (table) apply(changes);
+  else if (changes.order) location.replace(awaiting.dataset.page);
+  return Boolean(table && changes.more);
 }
 
 async function keepCurrent() {
   try {
     while (await refresh());
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error; /* the service is out of reach: try again */
+    if (!(error instanceof TypeError)) throw error; /* the server cannot be reached: try again */
   } finally {
     setTimeout(keepCurrent, awaiting ? 2000 : EVERY_MS);
   }

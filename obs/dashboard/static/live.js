@@ -1,6 +1,6 @@
 "use strict";
 
-/* Fetches the page anew while its run is open, and puts in what has come. */
+/* Fetches the page again while its run is open, and shows what is new. */
 async function follow() {
   const place = document.getElementById("live");
   if (!document.hidden) {
@@ -9,11 +9,11 @@ async function follow() {
       if (response.ok) {
         const page = new DOMParser().parseFromString(await response.text(), "text/html");
         const fresh = page.getElementById("live");
-        sayTimes(fresh);
+        showTimes(fresh);
         if (fresh.innerHTML !== place.innerHTML) place.replaceWith(fresh);
       }
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error; /* the service is out of reach: try again */
+      if (!(error instanceof TypeError)) throw error; /* the server cannot be reached: try again */
     }
   }
   if ("live" in document.getElementById("live").dataset) setTimeout(follow, 3000);

@@ -1,6 +1,6 @@
 "use strict";
 
-/* The editor: the fault is selected, Ctrl+Enter runs, words are completed as they are written. */
+/* The editor: it selects an error, runs the query on Ctrl+Enter, and completes words. */
 const editor = document.getElementById("q");
 const list = document.getElementById("completions");
 const KEYWORDS = ("SELECT FROM WHERE BY EVERY AUTO LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE WITH AGO AROUND " +

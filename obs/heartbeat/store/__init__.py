@@ -1,1 +1,1 @@
-"""The rows of jobs, runs and events. Functions take the connection first and return plain data."""
+"""The rows of jobs, runs, events and maintenance windows. Functions take the connection first."""

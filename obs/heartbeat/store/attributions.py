@@ -1,29 +1,29 @@
-"""Where jobs run: each combination of host, service and project is kept once."""
+"""Where jobs run: each combination of host, service and project is stored once."""
 
 import sqlite3
 from typing import NamedTuple
 
 
 class Attribution(NamedTuple):
-    """Where a job runs; None for what is not known."""
+    """Where a job runs; None for what was never reported."""
 
     host: str | None
     service: str | None
     project: str | None
 
     def updated(self, later: "Attribution") -> "Attribution":
-        """What holds after a call that says `later`: what it leaves out does not change."""
+        """This attribution after a call that reports `later`; what the call leaves out does not change."""
         return Attribution(later.host or self.host, later.service or self.service, later.project or self.project)
 
 
 NOWHERE = Attribution(None, None, None)
 
 
-def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attribution, said: Attribution) -> int | None:
-    """The id of `known` as updated by what a call `said`, None for nowhere. One that is new is added."""
-    if said == NOWHERE:
+def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attribution, sent: Attribution) -> int | None:
+    """The id of `known` updated with what a call `sent`; None for nowhere. A new combination is added."""
+    if sent == NOWHERE:
         return known_id
-    updated = known.updated(said)
+    updated = known.updated(sent)
     if updated == known:
         return known_id
     values = tuple(value or "" for value in updated)
@@ -33,6 +33,6 @@ def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attrib
     )
     row = db.execute(find, values).fetchone()
     if row is not None:
-        found: int = row[0]
+        found: int = row["id"]
         return found
     return db.execute("INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)", updated).lastrowid

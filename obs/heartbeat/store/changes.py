@@ -1,33 +1,36 @@
-"""What a person changes of a job. Each change has what is expected of the job worked out anew."""
+"""Changes that users make to a job. A change of its schedule has its expectation computed again.
 
-import json
+Times are milliseconds since the epoch.
+"""
+
 import sqlite3
-from typing import Any
+
+from obs.heartbeat import pins
+from obs.heartbeat.pins import Pin
 
 
 class NameTakenError(Exception):
-    """There is another job of that name."""
+    """There is another job with that name."""
 
 
 def rename(db: sqlite3.Connection, job_id: int, name: str) -> None:
-    """Give the job another name; its history stays. Raises NameTakenError."""
+    """Rename the job; its history stays. Raises NameTakenError."""
     taken = db.execute("SELECT 1 FROM jobs WHERE name = ? AND id <> ?", (name, job_id)).fetchone()
     if taken is not None:
         raise NameTakenError(name)
     db.execute("UPDATE jobs SET name = ? WHERE id = ?", (name, job_id))
 
 
-def pin(db: sqlite3.Connection, job_id: int, said: dict[str, Any] | None) -> None:
-    """Pin a schedule (as `obs.heartbeat.pins` takes it), or give it back to the learner with None."""
-    stored = None if said is None else json.dumps(said)
+def set_pin(db: sqlite3.Connection, job_id: int, pin: Pin | None) -> None:
+    """Pin a schedule; None returns the job to the learned schedule."""
     db.execute(
         "UPDATE jobs SET pin = ?, learned_event_id = NULL, revision = revision + 1, overdue_since = NULL WHERE id = ?",
-        (stored, job_id),
+        (pins.to_json(pin), job_id),
     )
 
 
 def pause(db: sqlite3.Connection, job_id: int, now_ms: int, until_ms: int | None) -> None:
-    """Pause the job until then, or until it is resumed when None. Times are milliseconds since the epoch."""
+    """Pause the job until `until_ms`, or until it is resumed where that is None."""
     db.execute(
         "UPDATE jobs SET paused_at = ?, paused_until = ?, learned_event_id = NULL, revision = revision + 1,"
         " overdue_since = NULL WHERE id = ?",
@@ -36,7 +39,7 @@ def pause(db: sqlite3.Connection, job_id: int, now_ms: int, until_ms: int | None
 
 
 def resume(db: sqlite3.Connection, job_id: int, now_ms: int) -> None:
-    """Resume the job: a pause that ends now. What was due meanwhile has its whole lateness once more."""
+    """Resume the job: its pause ends now. What was due during the pause gets its full grace period again."""
     db.execute(
         "UPDATE jobs SET paused_until = ?, learned_event_id = NULL, revision = revision + 1"
         " WHERE id = ? AND paused_at IS NOT NULL",
@@ -44,6 +47,6 @@ def resume(db: sqlite3.Connection, job_id: int, now_ms: int) -> None:
     )
 
 
-def tolerate(db: sqlite3.Connection, job_id: int, failures: int) -> None:
-    """How many failures in a row make an incident."""
+def set_failure_tolerance(db: sqlite3.Connection, job_id: int, failures: int) -> None:
+    """Set how many failures in a row open an incident."""
     db.execute("UPDATE jobs SET failure_tolerance = ? WHERE id = ?", (failures, job_id))

@@ -1,87 +1,99 @@
-"""What is learned of jobs, kept with them, and the sweep for what did not come. All times are milliseconds."""
+"""What is expected of jobs: storing what was learned, and finding what is overdue, overrunning or lost.
+
+Times are milliseconds since the epoch, durations milliseconds.
+"""
 
 import json
 import sqlite3
 import zlib
-from dataclasses import asdict
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
 
+from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation
+from obs.heartbeat.pins import Pin
+from obs.heartbeat.runs import Status
 from obs.heartbeat.schedule import VERSION, Fit
 
 HISTORY = 256
-"""How many of the last runs the learner looks at."""
+"""How many of the last runs of a job the learner uses."""
 
 
-class Changed(NamedTuple):
-    """A job whose expectation is to be worked out; `pin` is JSON, `fit` what was learned before.
+_IS_LEARNED = "learned_event_id = last_event_id"
+_NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
+_OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
 
-    `anew` is for one without new heartbeats: what is expected of it holds meanwhile.
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A job whose expectation has to be computed again. `fit` is what was learned before.
+
+    `is_relearned` is for a job without new heartbeats: its stored expectation applies until then.
     """
 
     job_id: int
     event_id: int
     learned_event_id: int | None
     revision: int
-    anew: bool
-    pin: str | None
+    is_relearned: bool
+    pin: Pin | None
     paused_at: int | None
     paused_until: int | None
     fit: Fit | None
 
 
 def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
-    """Jobs with heartbeats that nothing was learned from yet, the longest waiting first, then those to learn anew."""
-    # Limited before the join: sorting must not carry the fits of all jobs.
+    """At most `limit` jobs to learn: those with new heartbeats, longest waiting first, then those to learn again."""
+    # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
         "SELECT found.*, fits.fit FROM ("
-        " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS anew, pin,"
+        " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS is_relearned, pin,"
         " paused_at, paused_until FROM jobs"
         " WHERE last_event_id IS NOT learned_event_id OR revision <> learned_revision"
-        " ORDER BY anew, learned_event_id LIMIT ?2"
+        " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
-        " ORDER BY anew, learned_event_id",
+        " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit),
     )
     return [
         Changed(
-            job_id=row[0],
-            event_id=row[1],
-            learned_event_id=row[2],
-            revision=row[3],
-            anew=bool(row[4]),
-            pin=row[5],
-            paused_at=row[6],
-            paused_until=row[7],
-            fit=None if row[8] is None else Fit.from_json(_unpacked(row[8])),
+            job_id=row["id"],
+            event_id=row["last_event_id"],
+            learned_event_id=row["learned_event_id"],
+            revision=row["revision"],
+            is_relearned=bool(row["is_relearned"]),
+            pin=pins.from_json(row["pin"]),
+            paused_at=row["paused_at"],
+            paused_until=row["paused_until"],
+            fit=None if row["fit"] is None else Fit.from_json(_unpacked(row["fit"])),
         )
         for row in rows
     ]
 
 
 def history(db: sqlite3.Connection, job_id: int) -> tuple[list[int], list[int]]:
-    """Of the last HISTORY runs of a job: the heartbeats by which they were known, ascending, and the durations."""
+    """Of the last HISTORY runs of a job: the times of their first heartbeats, ascending, and their durations."""
     rows = db.execute(
         "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? ORDER BY started_at DESC LIMIT ?",
         (job_id, HISTORY),
     ).fetchall()
-    return sorted(row[0] for row in rows), [row[1] for row in reversed(rows) if row[1] is not None]
+    durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
+    return sorted(row["heartbeat_at"] for row in rows), durations
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> None:
-    """Keep what was learned, unless a heartbeat or a change has come since: then it will be learned anew."""
+    """Store an expectation, unless a heartbeat or a change has arrived since: then the job is learned again."""
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision,"
-        " expected_interval_ms = ?1, next_expected = ?2,"
-        " overdue_from = ?3, lateness_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
+        " interval_ms = ?1, expected_at = ?2,"
+        " overdue_at = ?3, grace_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
         " too_often_since = CASE WHEN ?7 IS NULL THEN too_often_since"
         " WHEN ?7 THEN coalesce(too_often_since, last_heartbeat_at) END"
         " WHERE id = ?8 AND last_event_id = ?9 AND learned_event_id IS ?10 AND revision = ?11",
         (
-            expected.expected_interval_ms,
-            expected.next_expected,
-            expected.overdue_from,
-            expected.lateness_ms,
+            expected.interval_ms,
+            expected.expected_at,
+            expected.overdue_at,
+            expected.grace_ms,
             expected.overrun_after_ms,
             expected.lost_after_ms,
             expected.too_often,
@@ -99,57 +111,55 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
 
 
 def flag_overdue(db: sqlite3.Connection, now_ms: int) -> int:
-    """Flag each job whose heartbeat has become overdue; how many were."""
+    """Flag each job that has become overdue; returns how many."""
     return db.execute(
-        "UPDATE jobs SET overdue_since = overdue_from"
-        " WHERE overdue_from <= ? AND learned_event_id = last_event_id AND overdue_since IS NULL"
-        " AND (paused_at IS NULL OR paused_until IS NOT NULL)",
+        "UPDATE jobs SET overdue_since = overdue_at"
+        f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}",
         (now_ms,),
     ).rowcount
 
 
 def flag_overrunning(db: sqlite3.Connection, now_ms: int) -> int:
-    """Flag each open run that has gone on for longer than its job usually takes; how many were."""
+    """Flag each open run that has taken longer than runs of its job usually do; returns how many."""
     return db.execute(
-        "UPDATE runs SET overrunning_since = started_at +"
-        " (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
-        " WHERE status = 0 AND overrunning_since IS NULL AND started_at +"
-        " (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id) <= ?",
+        f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT}"
+        f" WHERE status = {Status.OPEN:d} AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ?",
         (now_ms,),
     ).rowcount
 
 
 def lose_runs(db: sqlite3.Connection, now_ms: int) -> int:
-    """Give up each open run that cannot be coming back; how many were."""
+    """Mark each open run that will not report its end any more as lost; returns how many."""
     rows = db.execute(
-        "UPDATE runs SET status = 3 WHERE status = 0 AND started_at +"
+        f"UPDATE runs SET status = {Status.LOST:d} WHERE status = {Status.OPEN:d} AND started_at +"
         " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ? RETURNING job_id",
         (LONGEST_RUN_MS, now_ms),
     ).fetchall()
     db.executemany(
-        "UPDATE jobs SET last_outcome = 3, lost_since = coalesce(lost_since, ?) WHERE id = ?",
-        {(now_ms, row[0]) for row in rows},
+        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?) WHERE id = ?",
+        {(now_ms, row["job_id"]) for row in rows},
     )
     return len(rows)
 
 
 def excuse(db: sqlite3.Connection, start: int, end: int) -> int:
-    """Let no job that is not yet overdue become so between `start` and its lateness after `end`; how many it concerns.
+    """Give jobs that would become overdue from `start` on, and are not yet, their full grace period after `end`.
 
-    For planned silence, and for the time in which the service itself was down or its clock was wrong.
+    For maintenance windows, and for the time in which the service was down or its clock was wrong. Returns how many
+    jobs that changes.
     """
     return db.execute(
-        "UPDATE jobs SET overdue_from = ?2 + coalesce(lateness_ms, 0)"
-        " WHERE overdue_from >= ?1 AND overdue_from < ?2 + coalesce(lateness_ms, 0) AND overdue_since IS NULL",
+        "UPDATE jobs SET overdue_at = ?2 + coalesce(grace_ms, 0)"
+        " WHERE overdue_at >= ?1 AND overdue_at < ?2 + coalesce(grace_ms, 0) AND overdue_since IS NULL",
         (start, end),
     ).rowcount
 
 
-def learn_anew(db: sqlite3.Connection) -> int:
-    """See to it that jobs without a fit of this version of the method are learned anew; how many they are.
+def learn_again(db: sqlite3.Connection) -> int:
+    """Have all jobs without a fit of this version of the learner learned again; returns how many they are.
 
-    What was expected of them holds until they are. One that is overdue waits for its next heartbeat, so that a new
-    version does not end the spell.
+    Their expectations apply until then. A job that is overdue waits for its next heartbeat, so that a new version does
+    not close its incident.
     """
     return db.execute(
         "UPDATE jobs SET revision = revision + 1"
@@ -160,41 +170,44 @@ def learn_anew(db: sqlite3.Connection) -> int:
 
 
 def next_moment(db: sqlite3.Connection, now_ms: int) -> int | None:
-    """When the sweep has something to do again, unless a heartbeat comes first; None for never."""
-    moment: int | None = db.execute(
-        """
-        SELECT min(moment) FROM (
-            SELECT min(overdue_from) AS moment FROM jobs
-                WHERE learned_event_id = last_event_id AND overdue_since IS NULL
-                AND (paused_at IS NULL OR paused_until IS NOT NULL)
-            UNION ALL
-            SELECT min(runs.started_at + CASE WHEN runs.overrunning_since IS NULL AND jobs.overrun_after_ms IS NOT NULL
-                                              THEN min(jobs.overrun_after_ms, coalesce(jobs.lost_after_ms, :longest))
-                                              ELSE coalesce(jobs.lost_after_ms, :longest) END)
-                FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = 0
-            UNION ALL SELECT min(paused_until) FROM jobs WHERE paused_until > :now
-            UNION ALL SELECT min(end_time) FROM maintenance_windows WHERE end_time > :now
-        )
-        """,
-        {"longest": LONGEST_RUN_MS, "now": now_ms},
-    ).fetchone()[0]
+    """The next time at which something becomes overdue, overrunning or lost, or a pause or a maintenance window ends.
+
+    None where nothing will without a new heartbeat.
+    """
+    moment: int | None = db.execute(_NEXT_MOMENT, {"longest": LONGEST_RUN_MS, "now": now_ms}).fetchone()[0]
     return moment
 
 
+_NEXT_MOMENT = f"""
+    SELECT min(moment) FROM (
+        SELECT min(overdue_at) AS moment FROM jobs
+            WHERE {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}
+        UNION ALL
+        SELECT min(runs.started_at + CASE WHEN runs.overrunning_since IS NULL AND jobs.overrun_after_ms IS NOT NULL
+                                          THEN min(jobs.overrun_after_ms, coalesce(jobs.lost_after_ms, :longest))
+                                          ELSE coalesce(jobs.lost_after_ms, :longest) END)
+            FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d}
+        UNION ALL SELECT min(paused_until) FROM jobs WHERE paused_until > :now
+        UNION ALL SELECT min(end_time) FROM maintenance_windows WHERE end_time > :now
+    )
+"""
+
+
 def delete_events_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
-    """Delete at most `limit` events that arrived before `cutoff`; how many there were."""
+    """Delete at most `limit` events that arrived before `cutoff`, but none of an open run; returns how many."""
     return db.execute(
         "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?"
-        " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = 0)"
+        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
         " ORDER BY received_at LIMIT ?)",
         (cutoff, limit),
     ).rowcount
 
 
 def delete_runs_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
-    """Delete at most `limit` runs that were over before `cutoff`; how many there were."""
+    """Delete at most `limit` runs that ended before `cutoff`; returns how many."""
     return db.execute(
-        "DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> 0"
+        "DELETE FROM runs WHERE id IN (SELECT id FROM runs"
+        f" WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
         " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
         (cutoff, limit),
     ).rowcount

@@ -1,27 +1,35 @@
-"""Reading jobs, runs and timelines. Times and durations are milliseconds; times since the epoch."""
+"""Reading jobs, runs and timelines; deleting jobs. Times and durations are milliseconds; times since the epoch."""
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
+from obs.heartbeat import pins
+from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, STATUSES
+from obs.heartbeat.schedule import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, STATE_SQL
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as of a moment. `status` is the loudest state that holds."""
+    """A job at a moment. `status` is its state, one of `obs.heartbeat.states.STATES`.
 
+    `pin` is the schedule that was set by hand, `learned` describes the one that was learned; None where there is none.
+    """
+
+    id: int
     name: str
     status: str
     last_outcome: str | None
     overdue: bool
     overrunning: bool
     last_heartbeat_at: int
-    expected_interval_ms: int | None
-    next_expected: int | None
-    overdue_from: int | None
+    interval_ms: int | None
+    expected_at: int | None
+    overdue_at: int | None
     overdue_since: int | None
     avg_duration_ms: float | None
     run_count: int
@@ -29,8 +37,8 @@ class Job:
     service: str | None
     project: str | None
     created_at: int
-    learned: dict[str, Any] | None
-    pin: dict[str, Any] | None
+    learned: Description | None
+    pin: Pin | None
     paused: bool
     paused_until: int | None
     failure_tolerance: int
@@ -39,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a job."""
+    """A run of a job. `run_id` is the client's own id."""
 
     id: int
     run_id: str | None
@@ -57,7 +65,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A heartbeat on a timeline."""
+    """A stored heartbeat."""
 
     id: int
     kind: str
@@ -67,23 +75,25 @@ class Event:
 
 
 _JOB = f"""
-    SELECT jobs.name, {STATE_SQL}, jobs.last_outcome, {OVERDUE_SQL}, {OVERRUNNING_SQL}, jobs.last_heartbeat_at,
-           jobs.expected_interval_ms, jobs.next_expected, jobs.overdue_from, jobs.overdue_since,
-           {AVERAGE_DURATION_SQL}, jobs.run_count, a.host, a.service, a.project, jobs.created_at,
-           fits.learned, jobs.pin, {PAUSED_SQL}, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
+    SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
+           {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.interval_ms, jobs.expected_at,
+           jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
+           a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.pin, {PAUSED_SQL} AS paused,
+           jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
     FROM jobs
     LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
     LEFT JOIN fits ON fits.job_id = jobs.id
 """
 _RUN = """
-    SELECT runs.id, runs.run_id, jobs.name, runs.status, runs.started_at, runs.ended_at, runs.duration_ms,
+    SELECT runs.id, runs.run_id, jobs.name AS job, runs.status, runs.started_at, runs.ended_at, runs.duration_ms,
            runs.exit_code, runs.late_ms, a.host, a.service, a.project
     FROM runs JOIN jobs ON jobs.id = runs.job_id LEFT JOIN attributions AS a ON a.id = runs.attribution_id
 """
+_EVENT = "SELECT id, kind, time, received_at, message FROM events"
 
 
 def jobs(db: sqlite3.Connection, now_ms: int, *, q: str | None, after: str | None, limit: int) -> list[Job]:
-    """Jobs by name, from the one after `after` on, whose name holds `q` (letters A to Z in either case)."""
+    """Jobs in the order of their names: those after the name `after` whose name contains `q`, ignoring ASCII case."""
     rows = db.execute(
         f"{_JOB} WHERE (:after IS NULL OR jobs.name > :after)"
         " AND (:q IS NULL OR instr(lower(jobs.name), lower(:q)) > 0) ORDER BY jobs.name LIMIT :limit",
@@ -93,19 +103,19 @@ def jobs(db: sqlite3.Connection, now_ms: int, *, q: str | None, after: str | Non
 
 
 def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
-    """The job of that name, or None."""
+    """The job with that name, or None."""
     row = db.execute(f"{_JOB} WHERE jobs.name = :name", {"now": now_ms, "name": name}).fetchone()
     return None if row is None else _job(row)
 
 
 def job_id(db: sqlite3.Connection, name: str) -> int | None:
-    """The id of the job of that name, or None."""
+    """The id of the job with that name, or None."""
     row = db.execute("SELECT id FROM jobs WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
 
 
 def runs_of(db: sqlite3.Connection, job_id: int, *, before: tuple[int, int] | None, limit: int) -> list[Run]:
-    """The runs of a job, newest start first, from the one before (started_at, id) `before` on."""
+    """The runs of a job, newest start first: those that come after the run `before`, a pair (started_at, id)."""
     rows = db.execute(
         f"{_RUN} WHERE runs.job_id = ? AND (runs.started_at, runs.id) < (?, ?)"
         " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?",
@@ -114,32 +124,27 @@ def runs_of(db: sqlite3.Connection, job_id: int, *, before: tuple[int, int] | No
     return [_run(row) for row in rows]
 
 
-def run(db: sqlite3.Connection, number: int) -> Run | None:
-    """The run of that number, or None."""
-    row = db.execute(f"{_RUN} WHERE runs.id = ?", (number,)).fetchone()
+def run(db: sqlite3.Connection, run_id: int) -> Run | None:
+    """The run with that id, or None."""
+    row = db.execute(f"{_RUN} WHERE runs.id = ?", (run_id,)).fetchone()
     return None if row is None else _run(row)
 
 
-def timeline(db: sqlite3.Connection, run_number: int) -> list[Event]:
-    """The heartbeats of a run in the order of their times."""
-    rows = db.execute(
-        "SELECT id, kind, time, received_at, message FROM events WHERE run_id = ? ORDER BY time, id", (run_number,)
-    )
-    return [_event(row) for row in rows]
+def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
+    """The events of a run in the order of their times."""
+    return [_event(row) for row in db.execute(f"{_EVENT} WHERE run_id = ? ORDER BY time, id", (run_id,))]
 
 
 def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]:
-    """The latest heartbeats of a job that belong to no run, newest first."""
+    """The latest events of a job that belong to no run, newest first."""
     rows = db.execute(
-        "SELECT id, kind, time, received_at, message FROM events WHERE job_id = ? AND run_id IS NULL"
-        " ORDER BY received_at DESC, id DESC LIMIT ?",
-        (job_id, limit),
+        f"{_EVENT} WHERE job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?", (job_id, limit)
     )
     return [_event(row) for row in rows]
 
 
 def delete_runs(db: sqlite3.Connection, job_id: int, limit: int) -> int:
-    """Delete at most `limit` heartbeats of a job, then its runs; 0 when none is left."""
+    """Delete at most `limit` events of a job, or once there are none, runs; returns how many, 0 when none is left."""
     events = "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id = ? LIMIT ?)"
     deleted = db.execute(events, (job_id, limit)).rowcount
     if deleted:
@@ -150,26 +155,43 @@ def delete_runs(db: sqlite3.Connection, job_id: int, limit: int) -> int:
 
 
 def delete_job(db: sqlite3.Connection, job_id: int) -> bool:
-    """Delete a job with what is left of it; False if it is gone already."""
+    """Delete a job with everything that belongs to it; False if there is no such job."""
     return db.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount == 1
 
 
-def _job(row: Any) -> Job:
-    values = list(row)
-    values[2] = None if row[2] is None else STATUSES[row[2]]
-    values[3], values[4], values[18] = bool(row[3]), bool(row[4]), bool(row[18])
-    values[16] = None if row[16] is None else json.loads(row[16])
-    values[17] = None if row[17] is None else json.loads(row[17])
-    if not values[18]:
-        values[19] = None
-    return Job(*values)
+def _job(row: sqlite3.Row) -> Job:
+    values = _values(row)
+    outcome, paused = values["last_outcome"], bool(values["paused"])
+    values["last_outcome"] = None if outcome is None else STATUSES[outcome]
+    values["overdue"] = bool(values["overdue"])
+    values["overrunning"] = bool(values["overrunning"])
+    values["learned"] = _description(values["learned"])
+    values["pin"] = _pin(values["pin"])
+    values["paused"] = paused
+    values["paused_until"] = values["paused_until"] if paused else None
+    return Job(**values)
 
 
-def _run(row: Any) -> Run:
-    values = list(row)
-    values[3] = STATUSES[row[3]]
-    return Run(*values)
+# Most rows are as they were at the last request, and decoding these two would take longer than the rest of a row.
+_pin = lru_cache(maxsize=4096)(pins.from_json)
+_DESCRIBED = frozenset(field.name for field in fields(Description))
 
 
-def _event(row: Any) -> Event:
-    return Event(row[0], KINDS[row[1]], *row[2:])
+@lru_cache(maxsize=4096)
+def _description(text: str | None) -> Description | None:
+    """The description that was stored with a fit; None where another version of the learner stored other fields."""
+    values = {} if text is None else json.loads(text)
+    return Description(**values) if values.keys() == _DESCRIBED else None
+
+
+def _run(row: sqlite3.Row) -> Run:
+    return Run(**{**_values(row), "status": STATUSES[row["status"]]})
+
+
+def _event(row: sqlite3.Row) -> Event:
+    return Event(**{**_values(row), "kind": KINDS[row["kind"]]})
+
+
+def _values(row: sqlite3.Row) -> dict[str, Any]:
+    """The values of a row by column name. `dict(row)` does the same, but searches all columns for each value."""
+    return dict(zip(row.keys(), row, strict=True))

@@ -1,4 +1,4 @@
-"""Recording heartbeats: the hot path. One call is one unit of work of at most five statements, all constant text."""
+"""Recording heartbeats: the hot path. A call runs at most five statements in one transaction, all constant texts."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ from obs.heartbeat.store.attributions import NOWHERE, Attribution, find_attribut
 from obs.times import DAY_MS
 
 IDEMPOTENCY_MS = DAY_MS
+"""For how long an Idempotency-Key is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The answer to a heartbeat. `time` is in milliseconds since the epoch."""
+    """The result of recording a heartbeat. `time` is milliseconds since the epoch."""
 
     run_id: int | None
     run_status: Status | None
@@ -24,7 +25,7 @@ class Recorded:
 class _Job:
     id: int
     last_heartbeat_at: int
-    next_expected: int | None
+    expected_at: int | None
     attribution_id: int | None
     attribution: Attribution
     run_attribution_id: int | None
@@ -32,7 +33,7 @@ class _Job:
 
 
 _FIND = """
-    SELECT jobs.id, jobs.last_heartbeat_at, jobs.next_expected,
+    SELECT jobs.id, jobs.last_heartbeat_at, jobs.expected_at,
            jobs.attribution_id, a.host, a.service, a.project,
            r.attribution_id, b.host, b.service, b.project,
            r.id, r.status, r.started_at, r.run_id {facts}
@@ -42,23 +43,43 @@ _FIND = """
     LEFT JOIN attributions AS b ON b.id = r.attribution_id
     WHERE jobs.name = ?1
 """
-# A start without a run id concerns only the open run without one; the other calls fall back on an open run with one.
-_OPEN_WITHOUT_ID = (
-    "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = 0 AND o.run_id IS NULL "
-    "ORDER BY o.id DESC LIMIT 1)"
-)
-_OPEN = (
-    "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = 0 "
-    "ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)"
-)
+# A start without a run id applies only to the open run without one. The other calls fall back to an open run with one.
+_OPEN_RUNS = f"SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = {Status.OPEN:d}"
+_OPEN_WITHOUT_ID = f"({_OPEN_RUNS} AND o.run_id IS NULL ORDER BY o.id DESC LIMIT 1)"
+_OPEN = f"({_OPEN_RUNS} ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)"
 _NAMED = "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.run_id = ?2)"
-_REPORTED = (
-    ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = 0)"
-    ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = 2)"
+_REPORTED = "".join(
+    f", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = {kind:d})"
+    for kind in (Kind.START, Kind.END)
 )
 _FIND_FOR_START = _FIND.format(run=_OPEN_WITHOUT_ID, facts="")
 _FIND_FOR_OTHERS = _FIND.format(run=_OPEN, facts="")
 _FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORTED)
+
+_ADD_EVENT = """
+    INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message, idempotency_key)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_RUN = """
+    INSERT INTO runs (job_id, run_id, status, started_at, ended_at, duration_ms, exit_code, heartbeat_at, late_ms,
+                      attribution_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
+_CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
+# ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration or NULL, ?6 attribution, ?7 job
+_UPDATE_JOB = f"""
+    UPDATE jobs SET last_event_id = ?1, last_heartbeat_at = max(last_heartbeat_at, ?2), run_count = run_count + ?3,
+        last_outcome = coalesce(?4, last_outcome), timed_run_count = timed_run_count + (?5 IS NOT NULL),
+        total_duration_ms = total_duration_ms + coalesce(?5, 0),
+        failures_in_row = CASE ?4 WHEN {Status.FAILED:d} THEN failures_in_row + 1 WHEN {Status.SUCCESS:d} THEN 0
+            ELSE failures_in_row END,
+        failing_since = CASE ?4 WHEN {Status.FAILED:d} THEN coalesce(failing_since, ?2)
+            WHEN {Status.SUCCESS:d} THEN NULL ELSE failing_since END,
+        lost_since = CASE WHEN ?4 = {Status.LOST:d} THEN coalesce(lost_since, ?2) WHEN ?4 IS NULL THEN lost_since END,
+        attribution_id = ?6, overdue_since = NULL
+    WHERE id = ?7
+"""
 
 
 def record(
@@ -69,7 +90,7 @@ def record(
     idempotency_key: str | None,
     now_ms: int,
 ) -> Recorded:
-    """Record a heartbeat of the job `name`, which is made if it is new."""
+    """Record a heartbeat of the job `name`, which is created if it does not exist."""
     job, run = _find(db, name, heartbeat)
     if job is not None and idempotency_key is not None:
         first = _answer_before(db, job.id, heartbeat.kind, idempotency_key, now_ms)
@@ -87,8 +108,7 @@ def record(
         attribution_id = find_attribution(db, None, NOWHERE, attribution)
     change = _apply(db, job, run, heartbeat, action, attribution_id)
     event = db.execute(
-        "INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message,"
-        " idempotency_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _ADD_EVENT,
         (
             job.id,
             change.run_id,
@@ -102,14 +122,7 @@ def record(
         ),
     )
     db.execute(
-        "UPDATE jobs SET last_event_id = ?1, last_heartbeat_at = max(last_heartbeat_at, ?2),"
-        " run_count = run_count + ?3, last_outcome = coalesce(?4, last_outcome),"
-        " timed_run_count = timed_run_count + (?5 IS NOT NULL),"
-        " total_duration_ms = total_duration_ms + coalesce(?5, 0),"
-        " failures_in_row = CASE ?4 WHEN 2 THEN failures_in_row + 1 WHEN 1 THEN 0 ELSE failures_in_row END,"
-        " failing_since = CASE ?4 WHEN 2 THEN coalesce(failing_since, ?2) WHEN 1 THEN NULL ELSE failing_since END,"
-        " lost_since = CASE WHEN ?4 = 3 THEN coalesce(lost_since, ?2) WHEN ?4 IS NULL THEN lost_since END,"
-        " attribution_id = ?6, overdue_since = NULL WHERE id = ?7",
+        _UPDATE_JOB,
         (
             event.lastrowid,
             heartbeat.time,
@@ -125,7 +138,7 @@ def record(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a heartbeat did: the run it touched and that run's status, and what is to be counted with the job."""
+    """What a heartbeat changed: its run with that run's status, and what to add to the job's totals."""
 
     run_id: int | None
     run_status: Status | None
@@ -145,7 +158,7 @@ def _apply(
     match action:
         case Action.OPEN | Action.REPLACE:
             if run is not None:
-                db.execute("UPDATE runs SET status = 3 WHERE id = ? AND status = 0", (run.id,))
+                db.execute(_LOSE_RUN, (run.id,))
             run_id = _add_run(db, job, heartbeat, Status.OPEN, heartbeat.time, None, attribution_id)
             return _Change(run_id, Status.OPEN, 1, outcome=Status.LOST if run is not None else None)
         case Action.RECORD:
@@ -156,18 +169,8 @@ def _apply(
         case Action.CLOSE:
             assert run is not None
             status, duration_ms = runs.outcome(heartbeat), runs.duration_of_close(run, heartbeat)
-            db.execute(
-                "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ?"
-                " WHERE id = ?",
-                (
-                    status,
-                    runs.end_of_close(run, heartbeat),
-                    duration_ms,
-                    heartbeat.exit_code,
-                    attribution_id,
-                    run.id,
-                ),
-            )
+            ended_at = runs.end_of_close(run, heartbeat)
+            db.execute(_CLOSE_RUN, (status, ended_at, duration_ms, heartbeat.exit_code, attribution_id, run.id))
             return _Change(run.id, status, outcome=status, duration_ms=duration_ms)
         case Action.ATTACH:
             assert run is not None
@@ -181,9 +184,9 @@ def _apply(
 
 
 def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -> _Change:
-    """The start of a run that other heartbeats have made: it tells when the run began.
+    """Apply a start that arrives after other heartbeats of its run: it moves the start of the run.
 
-    After the end it tells how long the run took as well, unless the end has said so.
+    After the end it also sets the duration, unless the end reported one.
     """
     if not run.ended:
         db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (heartbeat.time, run.id))
@@ -230,11 +233,10 @@ def _add_run(
     ended_at: int | None,
     attribution_id: int | None,
 ) -> int:
-    expected = job.next_expected if job.next_expected and job.next_expected > job.last_heartbeat_at else None
+    expected = job.expected_at if job.expected_at and job.expected_at > job.last_heartbeat_at else None
     late_ms = max(0, heartbeat.time - expected) if expected is not None else None
     done = db.execute(
-        "INSERT INTO runs (job_id, run_id, status, started_at, ended_at, duration_ms, exit_code, heartbeat_at, late_ms,"
-        " attribution_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _ADD_RUN,
         (
             job.id,
             heartbeat.run_id,

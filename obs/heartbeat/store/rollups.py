@@ -1,8 +1,8 @@
-"""Runs counted together by the hour and by the day of their start: which ones, what the runs say, what is kept.
+"""Rollups of runs by the hour and by the day of their start: which are missing, reading them, storing them.
 
-An hour is rolled up in three steps: an attempt is noted, the runs are read, and what they say is kept if the attempt
-is still noted. A change of a run in between takes the note away (triggers of the schema), and nothing is kept. A day is
-rolled up out of its hours in the same way.
+An hour is rolled up in three steps: note an attempt, read the runs, and store their totals if the attempt is still
+noted. A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled
+up from its hours in the same way.
 """
 
 import sqlite3
@@ -10,19 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from obs.heartbeat.source import STATUS_NUMBERS_SQL
 from obs.storage.packed import pack
 from obs.times import HOUR_MS
 
 LARGEST_TOTAL_MS = 2**38
-"""Hours in which runs took longer than this together, 8.7 years, are not rolled up: the mean of three years of hours
-is still worked out without rounding (2^53)."""
+"""Hours whose runs took longer than this in total, 8.7 years, are not rolled up: so the mean over three years of hours
+is computed without rounding (2^53)."""
 
 Measures = tuple[int, int, int | None, int | None, int | None]
-"""Runs, those with a duration, and of the durations the sum, the least and the most."""
+"""The number of runs, the number with a duration, and the sum, the least and the most of the durations."""
 
 
 class Unit(Enum):
-    """What runs are counted together by; the value is the name of its column."""
+    """The unit of a rollup; the value is the name of its column."""
 
     HOUR = "hour"
     DAY = "day"
@@ -30,11 +31,11 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is to be written for the hour, or the day, of that number, or a part of it.
+    """What to write for an hour or a day, or a part of that. `number` counts the unit from 1970.
 
-    `by_job` holds job, status and measures where they are not kept yet, `gone` the jobs and statuses that are kept and
-    have no runs any more. With the last part, what is known of an hour by status is written: `by_status`, and
-    `durations`, the blobs of each.
+    `by_job` has job, status and measures where they differ from what is stored, `gone` the jobs and statuses that are
+    stored and have no runs any more. The totals of an hour by status are written with the last part: `by_status`, and
+    `durations`, the blobs of each status.
     """
 
     unit: Unit
@@ -46,21 +47,21 @@ class Counted:
     is_last: bool = True
 
     def parts(self, most: int) -> Iterator["Counted"]:
-        """The same in parts of at most `most` rows by job."""
+        """The same, in parts with at most `most` rows by job."""
         rows = max(len(self.by_job), len(self.gone), 1)
         for start in range(0, rows, most):
             end = start + most
             yield replace(self, by_job=self.by_job[start:end], gone=self.gone[start:end], is_last=end >= rows)
 
     def rows(self) -> int:
-        """How many rows it has at most."""
+        """The largest number of rows that this writes."""
         return len(self.by_job) + len(self.gone) + 2 * len(self.by_status) + 1
 
 
 def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]:
     """The hours from `oldest` up to, not including, `end` that are not rolled up, the latest first.
 
-    Before the first run there is nothing to do, but for hours of which something is kept: their runs are gone.
+    Hours before the first run are left out, except for hours with stored totals whose runs are gone.
     """
     first = _first(db, oldest)
     if first is None or first >= end:
@@ -74,9 +75,9 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
 
 
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
-    """The first hour of the day in which there is the first run from `oldest` on, or something is kept.
+    """The first hour of the first day from `oldest` on that has runs or stored totals; None without any.
 
-    From its first hour on, so that the day is whole, and what is kept of it goes with its last run.
+    The first hour of the day, so that the day is complete and its totals are removed with its last run.
     """
     runs = db.execute(
         "SELECT started_at FROM runs WHERE started_at >= ? ORDER BY started_at LIMIT 1", (oldest * HOUR_MS,)
@@ -87,7 +88,7 @@ def _first(db: sqlite3.Connection, oldest: int) -> int | None:
 
 
 def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
-    """The days that are not rolled up, though all their hours are; the latest first."""
+    """The days that are not rolled up although all their hours are, the latest first."""
     rows = db.execute(
         "SELECT hour / 24 AS day FROM rolled_up_hours WHERE attempt IS NULL GROUP BY day"
         " HAVING count(*) = 24 AND NOT EXISTS"
@@ -98,7 +99,7 @@ def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
 
 
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
-    """Forget at most `limit` hours that are before everything that `hours_to_roll_up` looks at; how many there were."""
+    """Delete the marks of at most `limit` hours before those that `hours_to_roll_up` returns; returns how many."""
     return db.execute(
         "DELETE FROM rolled_up_hours WHERE hour IN"
         " (SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 LIMIT ?2)",
@@ -107,7 +108,7 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
 
 
 def note_attempt(db: sqlite3.Connection, unit: Unit, numbers: Iterable[int], attempt: int) -> None:
-    """Note that hours or days are about to be read; days only where all their hours are rolled up."""
+    """Note an attempt to roll up hours or days; days only where all their hours are rolled up."""
     if unit is Unit.HOUR:
         noted = "INSERT OR REPLACE INTO rolled_up_hours VALUES (?, ?)"
     else:
@@ -119,7 +120,7 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, numbers: Iterable[int], att
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
-    """What is to be written for an hour or a day; None where it cannot be rolled up."""
+    """What to write for an hour or a day; None where it cannot be rolled up."""
     return _read_hour(db, number) if unit is Unit.HOUR else _read_day(db, number)
 
 
@@ -152,12 +153,12 @@ def _read_day(db: sqlite3.Connection, day: int) -> Counted:
     return _changed(db, Unit.DAY, day, {(row[0], row[1]): tuple(row[2:]) for row in rows})
 
 
-_EVERY_JOB = "job_id IN (SELECT id FROM jobs) AND status IN (0, 1, 2, 3)"
-"""So that a range of hours is looked up in the key of each job and status."""
+_EVERY_JOB = f"job_id IN (SELECT id FROM jobs) AND status IN ({STATUS_NUMBERS_SQL})"
+"""All rows; SQLite then looks up a range of hours in the key of each job and status."""
 
 
 def _changed(db: sqlite3.Connection, unit: Unit, number: int, by_job: Mapping[tuple[int, int], Measures]) -> Counted:
-    """What differs from what is kept."""
+    """The differences from what is stored."""
     rows = db.execute(
         f"SELECT job_id, status, runs, timed, total_ms, least_ms, most_ms FROM runs_by_job_and_{unit.value}"
         f" WHERE {_EVERY_JOB} AND {unit.value} = ?",
@@ -196,7 +197,7 @@ def _known(*values: int | None) -> list[int]:
 
 
 def keep(db: sqlite3.Connection, part: Counted, attempt: int) -> bool:
-    """Write a part, with the last one that it is rolled up; False when a run has changed since `attempt` was noted."""
+    """Write a part, and with the last one mark the unit as rolled up; False if a run has changed since the attempt."""
     unit, number = part.unit.value, part.number
     noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
     if noted.fetchone() is None:

@@ -1,4 +1,4 @@
-"""A real browser, with whoever is signed in. Nothing here may depend on how fast it is: wait, then look."""
+"""A real browser. No test may depend on its speed: wait for a condition, then check."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -36,31 +36,31 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def chart_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chart library's file, which takes seconds to make: once for all tests."""
+    """The file of the chart library. Creating it takes seconds, so all tests share it."""
     return vega.bundle(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture
 def window(browser: Browser, app: Flask, chart_library: Path) -> Iterator[BrowserContext]:
-    """A fresh window; the test fails when a page asks another host, breaks its policy or raises."""
+    """A new window. The test fails when a page contacts another host, violates its policy or raises an error."""
     cache = Path(app.instance_path) / "cache"
     cache.mkdir()
     shutil.copy(chart_library, cache)
     context = browser.new_context(viewport={"width": 1440, "height": 900}, timezone_id="Europe/Berlin", locale="en-GB")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(30_000)
-    faults: list[str] = []
+    violations: list[str] = []
 
     def watch(page: Page) -> None:
-        page.on("request", lambda request: _note_foreign(faults, request.url))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: _note_message(faults, message.text))
+        page.on("request", lambda request: _note_foreign(violations, request.url))
+        page.on("pageerror", lambda error: violations.append(str(error)))
+        page.on("console", lambda message: _note_message(violations, message.text))
         page.on("dialog", lambda dialog: dialog.accept())
 
     context.on("page", watch)
     yield context
     context.close()
-    assert faults == []
+    assert violations == []
 
 
 @pytest.fixture
@@ -78,11 +78,11 @@ def sign_in(page: Page, address: str, key: str) -> Page:
     return page
 
 
-def _note_foreign(faults: list[str], url: str) -> None:
+def _note_foreign(violations: list[str], url: str) -> None:
     if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
-        faults.append(f"asked {url}")
+        violations.append(f"contacted {url}")
 
 
-def _note_message(faults: list[str], text: str) -> None:
+def _note_message(violations: list[str], text: str) -> None:
     if "Content Security Policy" in text or "Refused to" in text:
-        faults.append(text)
+        violations.append(text)

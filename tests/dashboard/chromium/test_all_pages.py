@@ -1,5 +1,5 @@
-"""What holds for every page: hostile text is text, nothing scrolls sideways, it works without scripts and by keyboard,
-and axe finds no serious fault.
+"""Every page shows hostile text as text, never scrolls sideways, works without scripts and with the keyboard alone, and
+passes the accessibility checks of axe.
 """
 
 import re
@@ -17,7 +17,7 @@ from tests.dashboard.chromium.conftest import sign_in
 HOSTILE = (
     "<img src=x onerror=\"document.body.dataset.broken='yes'\"><script>document.body.dataset.broken='yes'</script>"
 )
-TIMESERIES = "/query?q=SELECT+count(*)+FROM+runs+BY+job+EVERY+1h+LAST+1d&over=all"
+TIMESERIES = "/query?q=SELECT+count(*)+FROM+runs+BY+job+EVERY+1h+LAST+1d&overlay=all"
 PAGES = (
     "/",
     "/?q=nothing-is-named-so",
@@ -33,7 +33,7 @@ PAGES = (
     "/query?q=SELECT+count(*)+FROM+runz+LAST+1d",
     "/annotations",
     "/annotations/1",
-    "/alerts",
+    "/incidents",
     "/settings",
     "/no-such-page",
     "/api/docs/",
@@ -41,14 +41,14 @@ PAGES = (
 
 
 @pytest.fixture
-def something(app: Flask, client: KeyClient, new_client: Callable[..., KeyClient], clock: Clock) -> None:
+def sample_data(app: Flask, client: KeyClient, new_client: Callable[..., KeyClient], clock: Clock) -> None:
     """Jobs in several states, a long log, annotations, an incident and a window."""
     at = {"X-Platform-Project": "shop", "X-Platform-Service": "database", "X-Platform-Host": "db-1"}
     client.post("/api/v1/heartbeat/nightly/end?duration_ms=61000", headers=at)
     client.post("/api/v1/heartbeat/nightly/end?status=fail&exit_code=3", data="error: " + "m" * 9_000, headers=at)
     client.post("/api/v1/heartbeat/open/start")
     client.post("/api/v1/heartbeat/open/log", data="halfway\n" * 60)
-    client.post("/api/v1/heartbeat/fresh/log", data="a message outside of a run")
+    client.post("/api/v1/heartbeat/fresh/log", data="a message outside any run")
     band = {"start_time": "2026-06-21T08:00:00Z", "end_time": "2026-06-21T09:00:00Z"}
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "out", "url": "https://example.com"})
     client.post("/api/v1/annotations", json={"name": "incident/db", "title": "slow", **band})
@@ -59,15 +59,15 @@ def something(app: Flask, client: KeyClient, new_client: Callable[..., KeyClient
 
 
 def settle(page: Page) -> None:
-    """Wait until all that a page loads and draws is there."""
+    """Wait until a page has loaded and drawn everything."""
     page.wait_for_load_state("networkidle")
     if "/api/docs" in page.url:
         expect(page.locator(".opblock").first).to_be_visible()
     page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every((one) => one.view !== undefined)")
 
 
-def faults(page: Page) -> list[str]:
-    """What axe finds that is serious or critical, in this width and these colours."""
+def violations(page: Page) -> list[str]:
+    """The serious and critical violations that axe finds, at the current width and in the current colours."""
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [
         f"{one['id']}: {node['target']} {node['failureSummary']}"
@@ -77,44 +77,66 @@ def faults(page: Page) -> list[str]:
     ]
 
 
-def look_at(page: Page, where: str) -> None:
-    """Let axe look at a page, light and dark, on a desk and on a phone."""
+def check_with_axe(page: Page, where: str) -> None:
+    """Check a page with axe in light and dark colours, on a desktop and on a phone."""
     for width, height in ((1440, 900), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            assert faults(page) == [], f"{where}, {width} wide, {scheme}"
+            assert violations(page) == [], f"{where}, {width} wide, {scheme}"
 
 
 @pytest.mark.parametrize("path", PAGES)
-@pytest.mark.usefixtures("something")
-def test_axe_finds_no_serious_fault(page: Page, address: str, path: str) -> None:
+@pytest.mark.usefixtures("sample_data")
+def test_axe_finds_no_serious_violation(page: Page, address: str, path: str) -> None:
     page.goto(address + path)
     settle(page)
-    look_at(page, path)
+    check_with_axe(page, path)
 
 
-def test_axe_finds_no_serious_fault_where_there_is_nothing_yet(
-    page: Page, window: BrowserContext, address: str
-) -> None:
-    for path in ("/", "/projects", "/annotations", "/alerts"):
+def test_axe_finds_no_serious_violation_on_empty_pages(page: Page, window: BrowserContext, address: str) -> None:
+    for path in ("/", "/projects", "/annotations", "/incidents"):
         page.goto(address + path)
-        look_at(page, path)
+        check_with_axe(page, path)
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    look_at(page, "signing in")
+    check_with_axe(page, "signing in")
     page.fill("#key", "wrong")
     page.press("#key", "Enter")
     expect(page.get_by_role("alert")).to_be_visible()
-    look_at(page, "signing in with a wrong key")
+    check_with_axe(page, "signing in with a wrong key")
 
 
-def test_axe_sees_a_fault(page: Page) -> None:
+@pytest.mark.usefixtures("sample_data")
+def test_axe_finds_no_serious_violation_in_refused_forms_and_beside_a_new_key(page: Page, address: str) -> None:
+    page.goto(f"{address}/job?name=nightly")
+    page.get_by_label("Schedule type").select_option("Cron expression")
+    page.get_by_label("Cron expression").fill("61 * * * *")
+    page.get_by_role("button", name="Save schedule").click()
+    expect(page.get_by_role("alert")).to_have_text('Invalid minute "61": use 0-59.')
+    expect(page.get_by_label("Cron expression")).to_be_focused()
+    check_with_axe(page, "a refused schedule")
+    page.goto(f"{address}/settings")
+    page.get_by_label("Label").fill("cron box")
+    for scope in page.locator("[name=scopes]").all():
+        scope.uncheck()
+    page.get_by_role("button", name="Create key").click()
+    expect(page.locator("#scopes-problem")).to_be_visible()
+    check_with_axe(page, "a refused key")
+    page.get_by_label("query:read").check()
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_text("Copy your new key now")).to_be_visible()
+    check_with_axe(page, "a new key")
+    page.reload()
+    expect(page.get_by_text("Copy your new key now")).to_have_count(0)
+
+
+def test_axe_finds_violations(page: Page) -> None:
     page.evaluate("document.querySelector('main').innerHTML = '<img src=x><input>'")
-    assert {fault.partition(":")[0] for fault in faults(page)} == {"image-alt", "label"}
+    assert {one.partition(":")[0] for one in violations(page)} == {"image-alt", "label"}
 
 
-def test_what_clients_send_is_text_everywhere(
+def test_text_from_clients_is_shown_as_text_everywhere(
     page: Page,
     address: str,
     client: KeyClient,
@@ -143,9 +165,9 @@ def test_what_clients_send_is_text_everywhere(
         "/projects",
         "/annotations",
         "/annotations/1",
-        "/alerts",
+        "/incidents",
     ]
-    for path in (*paths, *(f"/query?q=SELECT+{statement}&over=all" for statement in statements)):
+    for path in (*paths, *(f"/query?q=SELECT+{statement}&overlay=all" for statement in statements)):
         page.goto(address + path)
         settle(page)
         assert page.evaluate("document.body.dataset.broken") is None, path
@@ -164,7 +186,7 @@ def test_a_live_row_with_hostile_text_is_text(page: Page, address: str, client: 
 
 @pytest.mark.parametrize("path", PAGES[:-1])
 def test_a_phone_shows_every_page_without_scrolling_sideways(
-    page: Page, address: str, client: KeyClient, something: None, path: str
+    page: Page, address: str, client: KeyClient, sample_data: None, path: str
 ) -> None:
     client.post(
         "/api/v1/heartbeat/nightly/end", headers={"X-Platform-Project": "p" * 200, "X-Platform-Host": "h" * 200}
@@ -185,7 +207,7 @@ def test_all_pages_work_without_scripts(window: BrowserContext, address: str, cl
     plain = window.browser.new_context(java_script_enabled=False)
     page = sign_in(plain.new_page(), address, str(client.key))
     page.fill("[name=q]", "alp")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Apply").click()
     expect(page.locator("#jobs tbody th")).to_have_text(["alpha"])
     page.get_by_role("link", name="alpha").click()
     expect(page.get_by_role("cell", name="1 min 1 s")).to_be_visible()
@@ -200,7 +222,7 @@ def test_the_pages_can_be_used_with_the_keyboard_alone(page: Page, address: str,
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(address)
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     for _ in range(20):
         page.keyboard.press("Tab")

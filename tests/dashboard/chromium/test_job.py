@@ -16,12 +16,12 @@ def test_times_are_in_the_viewers_zone_with_utc_on_hover(page: Page, address: st
 def test_a_run_is_followed_while_it_is_open(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/start")
     page.goto(f"{address}/job/run/1")
-    expect(page.get_by_text("Still running")).to_be_visible()
+    expect(page.get_by_text("Running. New output appears here")).to_be_visible()
     client.post("/api/v1/heartbeat/alpha/log", data="halfway there")
     expect(page.locator(".timeline")).to_contain_text("halfway there")
     client.post("/api/v1/heartbeat/alpha/end")
     expect(page.locator("h1")).to_contain_text("success")
-    expect(page.get_by_text("Still running")).to_have_count(0)
+    expect(page.get_by_text("Running. New output appears here")).to_have_count(0)
 
 
 def test_the_days_of_the_calendar_are_those_of_the_viewer(
@@ -31,21 +31,21 @@ def test_the_days_of_the_calendar_are_those_of_the_viewer(
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
     clock.set("2026-06-21T10:00:00Z")
     page.goto(f"{address}/job?name=alpha")
-    expect(page.get_by_text("Days are those of Europe/Berlin.")).to_be_visible()
+    expect(page.get_by_text("Days in Europe/Berlin time.")).to_be_visible()
     expect(page.locator(".calendar title", has_text="Sun 21 Jun 2026: 1 failed")).to_have_count(1)
     page.context.clear_cookies(name="obs_zone")
     without_scripts = page.request.get(f"{address}/job?name=alpha").text()
     assert "Sat 20 Jun 2026: 1 failed" in without_scripts
-    assert "Days are those of UTC: the browser has not said its zone." in without_scripts
+    assert "Days in UTC time: your browser did not report a time zone." in without_scripts
 
 
 def test_a_job_is_pinned_paused_renamed_and_deleted(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(f"{address}/job?name=alpha")
-    page.get_by_label("Judged by").select_option("a cron line")
-    page.get_by_label("Cron line").fill("0 3 * * *")
-    page.get_by_role("button", name="Save the schedule").click()
-    expect(page.get_by_role("status")).to_have_text("Pinned the schedule.")
+    page.get_by_label("Schedule type").select_option("Cron expression")
+    page.get_by_label("Cron expression").fill("0 3 * * *")
+    page.get_by_role("button", name="Save schedule").click()
+    expect(page.get_by_role("status")).to_have_text("Schedule saved.")
     expect(page.locator(".lead")).to_have_text("0 3 * * *, UTC")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("h1")).to_contain_text("paused")
@@ -54,6 +54,6 @@ def test_a_job_is_pinned_paused_renamed_and_deleted(page: Page, address: str, cl
     page.get_by_label("New name").fill("beta")
     page.get_by_role("button", name="Rename").click()
     expect(page.locator("h1")).to_contain_text("beta")
-    page.get_by_role("button", name="Delete this job").click()
+    page.get_by_role("button", name="Delete job").click()
     expect(page.get_by_text("Send the first heartbeat")).to_be_visible()
     assert client.get("/api/v1/jobs").json["jobs"] == []

@@ -5,8 +5,9 @@ import re
 from flask import Flask
 from playwright.sync_api import Page, expect
 
-from obs.heartbeat.schemas import STATES
-from tests.conftest import KeyClient
+from obs.heartbeat.states import STATES
+from obs.services import services
+from tests.conftest import Clock, KeyClient
 
 
 def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClient) -> None:
@@ -15,10 +16,10 @@ def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClien
     expect(page.get_by_role("link", name="first")).to_be_visible()
 
 
-def test_the_line_with_a_new_key_can_be_pasted_and_its_heartbeat_is_seen(page: Page, app: Flask) -> None:
-    page.get_by_role("button", name="Make a key and fill it in").click()
-    line = page.locator(".snippet code").inner_text()
-    key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", line).groups()  # type: ignore[union-attr]
+def test_the_command_with_a_new_key_works_and_its_job_appears(page: Page, app: Flask) -> None:
+    page.get_by_role("button", name="Create a key and insert it").click()
+    command = page.locator(".snippet code").inner_text()
+    key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", command).groups()  # type: ignore[union-attr]
     assert app.test_client().post(path, headers={"X-API-Key": key}).status_code == 200
     expect(page.get_by_role("link", name="my-first-job")).to_be_visible()
 
@@ -26,7 +27,7 @@ def test_the_line_with_a_new_key_can_be_pasted_and_its_heartbeat_is_seen(page: P
 def test_a_filter_that_matches_nothing_notices_when_something_does(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(f"{address}/?state=failed")
-    expect(page.get_by_text("No job matches")).to_be_visible()
+    expect(page.get_by_text("No jobs match these filters")).to_be_visible()
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
     expect(page.locator("#jobs tbody th")).to_have_text(["alpha"])
     assert "state=failed" in page.url
@@ -36,16 +37,16 @@ def test_a_live_refresh_keeps_filter_search_and_scroll(page: Page, address: str,
     for number in range(40):
         client.post(f"/api/v1/heartbeat/job-{number:02}/ping", headers={"X-Platform-Project": "shop"})
     page.goto(f"{address}/?project=shop&sort=name")
-    page.evaluate("document.querySelector('#jobs').dataset.held = 'yes'")
+    page.evaluate("document.querySelector('#jobs').dataset.kept = 'yes'")
     page.fill("[name=q]", "half a wo")
     page.evaluate("scrollTo(0, 600)")
     client.post("/api/v1/heartbeat/job-30/end?status=fail", headers={"X-Platform-Project": "shop"})
     client.post("/api/v1/heartbeat/other/ping")
-    expect(page.locator("tr", has_text="job-30").locator("td").first).to_have_text("failed")
-    assert page.evaluate("[scrollY, document.querySelector('#jobs').dataset.held]") == [600, "yes"]
+    expect(page.locator("tr", has_text="job-30").locator("td").first).to_have_text("failing")
+    assert page.evaluate("[scrollY, document.querySelector('#jobs').dataset.kept]") == [600, "yes"]
     assert page.input_value("[name=q]") == "half a wo"
     assert page.locator("#jobs tbody tr").count() == 40
-    expect(page.locator("h1")).to_have_text("1 of 41 jobs needs a look")
+    expect(page.locator("h1")).to_have_text("1 of 41 jobs needs attention")
     assert page.title().startswith("(1) ")
 
 
@@ -57,7 +58,7 @@ def test_a_choice_filters_at_once_and_counts_filter_when_clicked(page: Page, add
     page.wait_for_url("**/?*host=web-1*")
     expect(page.locator("#jobs tbody tr")).to_have_count(1)
     page.goto(address)
-    page.locator(".strip").get_by_role("link", name="failed").click()
+    page.locator(".strip").get_by_role("link", name="failing").click()
     expect(page.locator("#jobs tbody th")).to_have_text(["beta"])
 
 
@@ -67,7 +68,7 @@ def test_the_focus_stays_where_it_is_when_rows_and_counts_change(page: Page, add
     everything = page.locator(".strip").get_by_role("link", name="1 all")
     everything.focus()
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
-    expect(page.locator("h1")).to_have_text("1 of 1 jobs needs a look")
+    expect(page.locator("h1")).to_have_text("The only job needs attention")
     expect(everything).to_be_focused()
     page.get_by_role("link", name="alpha").focus()
     client.post("/api/v1/heartbeat/alpha/end")
@@ -87,3 +88,20 @@ def test_every_state_has_a_shape_of_its_own(page: Page) -> None:
     )
     assert len(set(shapes)) == len(STATES)
     assert all(shape.startswith("url(") for shape in shapes)
+
+
+def test_the_overview_never_scrolls_sideways(
+    page: Page, address: str, app: Flask, client: KeyClient, clock: Clock
+) -> None:
+    for minute in range(0, 80, 10):
+        clock.set(f"2026-06-21T{10 + minute // 60}:{minute % 60:02}:00Z")
+        at = {"X-Platform-Project": "p" * 200, "X-Platform-Host": "web-1"}
+        client.post("/api/v1/heartbeat/shop/send-queue-of-orders/end?duration_ms=934000&status=fail", headers=at)
+        client.post("/api/v1/heartbeat/silent/ping")
+    services(app).background.tasks["sweep"].run()
+    clock.advance(hours=47)
+    page.goto(address)
+    expect(page.get_by_text("missed)").first).to_be_visible()
+    for width in (1600, 1409, 1407, 1280, 1265, 1263, 1200, 1153, 1151, 1000, 800, 600, 390, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, width

@@ -1,4 +1,6 @@
-"""The query page in a browser: the editor, and an answer of each kind drawn."""
+"""The query page in a browser: the editor, and a result of each kind as a chart."""
+
+import re
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -22,7 +24,7 @@ ITEMS = """type => {
 
 
 def drawn(page: Page, kind: str) -> list[dict[str, object]]:
-    """What the first chart of the page holds of a kind of mark (rect, rule, line) that says something, and where."""
+    """The marks of a kind (rect, rule, line) in the first chart that have a tooltip, with their positions."""
     page.wait_for_function("document.querySelector('[data-chart]')?.view !== undefined")
     found: list[dict[str, object]] = page.evaluate(ITEMS, kind)
     return [one for one in found if one["tip"]]
@@ -38,7 +40,7 @@ def _runs(client: KeyClient, clock: Clock) -> None:
     clock.advance(hours=1)
 
 
-def test_a_fault_is_selected(page: Page, address: str) -> None:
+def test_an_error_is_selected(page: Page, address: str) -> None:
     page.goto(f"{address}/query")
     page.fill("#q", "SELECT count(*)\nFROM runs WHERE durationms > 5 LAST 1d")
     page.press("#q", "Control+Enter")
@@ -47,7 +49,7 @@ def test_a_fault_is_selected(page: Page, address: str) -> None:
     page.wait_for_function(f"{selected} === 'durationms'")
 
 
-def test_words_are_completed_while_a_query_is_written(page: Page, address: str) -> None:
+def test_words_are_completed_in_the_editor(page: Page, address: str) -> None:
     page.goto(f"{address}/query")
     page.locator("#q").press_sequentially("SELECT max(durat")
     expect(page.get_by_role("option").first).to_have_text("duration_ms")
@@ -59,9 +61,9 @@ def test_a_timeseries_is_a_line_with_annotations_of_a_prefix_over_it(page: Page,
     page.goto(f"{address}/query?q=SELECT+count(*)+FROM+runs+EVERY+1h+LAST+6h")
     assert len(drawn(page, "line")) > 0
     assert drawn(page, "rule") == []
-    page.get_by_label("Annotations on the chart").select_option("deploy/")
+    page.get_by_label("Overlay annotations").select_option("deploy/")
     page.get_by_role("button", name="Run").click()
-    page.wait_for_url("**over=deploy*")
+    page.wait_for_url("**overlay=deploy*")
     (marker,) = drawn(page, "rule")
     assert drawn(page, "rect") == []
     page.locator(".chart canvas").scroll_into_view_if_needed()
@@ -73,7 +75,7 @@ def test_a_timeseries_is_a_line_with_annotations_of_a_prefix_over_it(page: Page,
 
 
 def test_a_band_is_laid_over_a_timeseries(page: Page, address: str) -> None:
-    page.goto(f"{address}/query?q=SELECT+count(*)+FROM+runs+EVERY+1h+LAST+6h&over=incident/")
+    page.goto(f"{address}/query?q=SELECT+count(*)+FROM+runs+EVERY+1h+LAST+6h&overlay=incident/")
     (band,) = drawn(page, "rect")
     assert band["tip"]["Title"] == "Database is slow"  # type: ignore[index]
     assert drawn(page, "rule") == []
@@ -96,22 +98,22 @@ def test_a_number_is_large_and_rows_are_a_table(page: Page, address: str) -> Non
     expect(page.locator(".chart")).to_have_count(0)
 
 
-def test_every_example_is_answered_and_every_source_is_told(page: Page, address: str) -> None:
+def test_every_example_works_and_every_source_is_listed(page: Page, address: str) -> None:
     page.goto(f"{address}/query")
     examples = page.locator(".examples a").evaluate_all("all => all.map(one => one.href)")
     assert len(examples) > 5
     for example in examples:
         page.goto(example)
-        expect(page.locator("#fault")).to_have_count(0)
-        expect(page.get_by_text("rows in").or_(page.get_by_text("row in"))).to_be_visible()
+        expect(page.locator("#error")).to_have_count(0)
+        expect(page.get_by_text(re.compile(r"^\d+ rows?$"))).to_be_visible()
     page.goto(f"{address}/query?q=SHOW+SOURCES")
     sources = page.locator("table td:first-child").all_inner_texts()
     assert sorted(page.locator("#sources summary code").all_inner_texts()) == sorted(sources)
     assert "incidents" in sources
 
 
-def test_an_answer_is_taken_away(page: Page, address: str) -> None:
+def test_a_result_is_downloaded(page: Page, address: str) -> None:
     page.goto(f"{address}/query?q=SELECT+count(*)+FROM+runs+BY+job+LAST+1d")
-    with page.expect_download() as taken:
+    with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
-    assert taken.value.path().read_text().split() == ["job,count", "alpha,1", "beta,2"]
+    assert download.value.path().read_text().split() == ["job,count", "alpha,1", "beta,2"]

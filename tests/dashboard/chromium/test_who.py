@@ -1,4 +1,4 @@
-"""Who may see and change what, in a browser: signing in and out, keys, organizations."""
+"""Access in a browser: signing in and out, keys, and the separation of organizations."""
 
 from collections.abc import Callable
 
@@ -15,24 +15,23 @@ from tests.dashboard.chromium.conftest import sign_in
 
 @pytest.fixture
 def tenancy(app: Flask) -> Tenancy:
-    held: Tenancy = services(app).tenancy
-    return held
+    return services(app).tenancy
 
 
 def test_a_link_signs_in_once(window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy) -> None:
     link = f"{address}/sign-in/{service.create_sign_in_link(tenancy, 'acme')}"
     page = window.new_page()
     page.goto(link)
-    expect(page.get_by_role("button", name="Make a key and fill it in")).to_be_visible()
+    expect(page.get_by_role("button", name="Create a key and insert it")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.goto(link)
-    expect(page.get_by_role("heading")).to_contain_text("unknown, used or expired")
+    expect(page.get_by_role("heading")).to_contain_text("has expired or was already used")
     page.goto(address)
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_key_that_is_wrong_is_told_and_the_page_that_was_asked_for_comes_after(
+def test_a_wrong_key_is_refused_and_the_right_one_leads_to_the_requested_page(
     window: BrowserContext, address: str, client: KeyClient
 ) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
@@ -40,13 +39,13 @@ def test_a_key_that_is_wrong_is_told_and_the_page_that_was_asked_for_comes_after
     page.goto(f"{address}/job?name=alpha")
     page.fill("#key", "obs_acme_wrong")
     page.press("#key", "Enter")
-    expect(page.get_by_role("alert")).to_contain_text("not valid")
+    expect(page.get_by_role("alert")).to_contain_text("Invalid key")
     page.fill("#key", str(client.key))
     page.press("#key", "Enter")
     expect(page.locator("h1")).to_contain_text("alpha")
 
 
-def test_an_expired_session_ends_on_the_live_page_by_itself(
+def test_the_live_page_notices_that_its_session_expired(
     window: BrowserContext, address: str, client: KeyClient, tenancy: Tenancy, clock: Clock
 ) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
@@ -62,10 +61,10 @@ def test_an_expired_session_ends_on_the_live_page_by_itself(
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_key_is_made_used_and_revoked(page: Page, address: str, app: Flask) -> None:
+def test_a_key_is_created_used_and_revoked(page: Page, address: str, app: Flask) -> None:
     page.goto(f"{address}/settings")
     page.get_by_label("Label").fill("cron box")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     key = page.locator(".notice code").inner_text()
     beat = {"headers": {"X-API-Key": key}}
     assert app.test_client().post("/api/v1/heartbeat/x/ping", **beat).status_code == 200
@@ -73,12 +72,12 @@ def test_a_key_is_made_used_and_revoked(page: Page, address: str, app: Flask) ->
     page.goto(f"{address}/settings")
     assert key not in page.content()
     page.get_by_role("row", name="cron box").get_by_role("button", name="Revoke").click()
-    expect(page.get_by_role("status")).to_have_text("Revoked the key.")
+    expect(page.get_by_role("status")).to_have_text("Key revoked.")
     expect(page.get_by_role("row", name="cron box")).to_have_count(0)
     assert app.test_client().post("/api/v1/heartbeat/x/ping", **beat).status_code == 401
 
 
-def test_a_copy_button_copies_what_it_stands_beside(page: Page, address: str) -> None:
+def test_a_copy_button_copies_its_snippet(page: Page, address: str) -> None:
     page.goto(f"{address}/settings")
     snippet = page.locator(".snippet", has_text="ExecStopPost")
     snippet.get_by_role("button").click()
@@ -87,21 +86,22 @@ def test_a_copy_button_copies_what_it_stands_beside(page: Page, address: str) ->
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/job?name=alpha", "/job/run/1", "/annotations", "/annotations/1", "/alerts", "/settings", "/query"]
+    "path",
+    ["/", "/job?name=alpha", "/job/run/1", "/annotations", "/annotations/1", "/incidents", "/settings", "/query"],
 )
-def test_a_read_key_sees_and_cannot_change_anything(
+def test_a_read_key_sees_everything_and_changes_nothing(
     window: BrowserContext, address: str, client: KeyClient, path: str
 ) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "out"})
     page = sign_in(window.new_page(), address, str(client.key))
     page.goto(address + path)
-    expect(page.get_by_text("read only")).to_be_visible()
-    # Signing out is all that it is offered to send.
+    expect(page.get_by_text("read-only", exact=True)).to_be_visible()
+    # The only form is the one to sign out.
     expect(page.locator("form[method=post] button")).to_have_text(["Sign out"])
     token = page.locator("[name=csrf_token]").first.input_value()
-    for target, fields in (("/job/delete", {"name": "alpha"}), ("/annotations/1/delete", {}), ("/job/pause", {})):
-        answer = page.request.post(address + target, form={"csrf_token": token, **fields})
+    for target in ("/job/delete?name=alpha", "/annotations/1/delete", "/job/pause?name=alpha"):
+        answer = page.request.post(address + target, form={"csrf_token": token})
         assert answer.status == 403, target
     assert [job["name"] for job in client.get("/api/v1/jobs").json["jobs"]] == ["alpha"]
 
@@ -117,7 +117,7 @@ def test_two_organizations_do_not_see_each_other(
     expect(their_page.locator("#jobs tbody th")).to_have_text("betahome")
     page.goto(address)
     expect(page.locator("#jobs tbody th")).to_have_text("alphashop")
-    for path in ("/projects", "/annotations", "/alerts", "/query?q=SELECT+*+FROM+runs+LAST+1d", "/settings"):
+    for path in ("/projects", "/annotations", "/incidents", "/query?q=SELECT+*+FROM+runs+LAST+1d", "/settings"):
         page.goto(address + path)
         assert "beta" not in page.content(), path
         assert "globex" not in page.content(), path
@@ -131,9 +131,9 @@ def test_signing_out_in_one_tab_ends_the_others(
 ) -> None:
     other_tab = window.new_page()
     other_tab.goto(f"{address}/settings")
-    expect(other_tab.get_by_role("heading", name="Settings of acme")).to_be_visible()
+    expect(other_tab.get_by_role("heading", name="Settings - acme")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     other_tab.get_by_label("Label").fill("late")
-    other_tab.get_by_role("button", name="Make the key").click()
+    other_tab.get_by_role("button", name="Create key").click()
     expect(other_tab.locator("h1")).to_contain_text("not signed in")

@@ -1,4 +1,4 @@
-"""Pauses, maintenance windows, downtime of the service and steps of its clock: silence that means nothing."""
+"""No incident is opened because of a pause, a maintenance window, downtime of the service or a step of its clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def test_a_pause_ends_by_itself(job: Job, admin: KeyClient, clock: Clock) -> Non
     clock.set(until)
     job.sweep()
     assert (job.read()["paused"], job.read()["overdue"]) == (False, False)
-    assert parse_iso(job.read()["overdue_from"]) > clock()
+    assert parse_iso(job.read()["overdue_at"]) > clock()
     job.go_silent()
     assert job.read()["overdue"] is True
 
@@ -79,14 +79,14 @@ def test_a_failure_in_a_maintenance_window_is_an_incident_only_if_it_lasts(
 
 
 def test_a_window_that_is_deleted_excuses_nothing(job: Job, admin: KeyClient, clock: Clock) -> None:
-    usual = job.read()["overdue_from"]
+    usual = job.read()["overdue_at"]
     window = {"start_time": format_ms(clock()), "end_time": format_ms(clock() + 86_400_000)}
     made = admin.post("/api/v1/maintenance", json=window).json
     assert made is not None
-    assert job.read()["overdue_from"] != usual
+    assert job.read()["overdue_at"] != usual
     assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 204
     job.sweep()
-    assert job.read()["overdue_from"] == usual
+    assert job.read()["overdue_at"] == usual
     listed = admin.get("/api/v1/maintenance").json
     assert listed == {"maintenance_windows": []}
     assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 404
@@ -98,12 +98,12 @@ def test_a_window_ends_after_it_starts(admin: KeyClient) -> None:
 
 
 def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Flask, clock: Clock) -> None:
-    overdue_from = parse_iso(job.read()["overdue_from"])
-    clock.set(format_ms(overdue_from + 7_200_000))  # two hours in which no sweep ran: the service was down
+    overdue_at = parse_iso(job.read()["overdue_at"])
+    clock.set(format_ms(overdue_at + 7_200_000))  # two hours in which no sweep ran: the service was down
     services(app).background.work.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
-    assert parse_iso(job.read()["overdue_from"]) > clock()
+    assert parse_iso(job.read()["overdue_at"]) > clock()
     job.go_silent()
     assert [kind for kind, _, _ in job.incidents()] == ["overdue"]
 
@@ -148,11 +148,42 @@ def test_a_restart_changes_nothing_of_what_was_learned(
     assert after == before
 
 
-def test_a_job_that_is_learned_anew_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
-    clock.set(format_ms(parse_iso(job.read()["overdue_from"]) + 7_200_000))
+def test_a_job_that_is_learned_again_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
+    clock.set(format_ms(parse_iso(job.read()["overdue_at"]) + 7_200_000))
     tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
     services(app).background.work.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
-    assert parse_iso(job.read()["overdue_from"]) > clock()
+    assert parse_iso(job.read()["overdue_at"]) > clock()
+
+
+def test_when_a_pause_ends_a_job_that_is_failing_has_an_incident(job: Job, admin: KeyClient, clock: Clock) -> None:
+    until = clock() + 5 * 3_600_000
+    admin.patch(JOB, json={"paused_until": format_ms(until)})
+    job.end("fail")
+    assert job.incidents() == []
+    clock.set(format_ms(until))
+    job.sweep()
+    assert [kind for kind, _, end in job.incidents() if end is None] == ["failing"]
+
+
+def test_the_second_of_two_adjacent_windows_excuses_too(job: Job, admin: KeyClient, clock: Clock) -> None:
+    hour, start = 3_600_000, clock()
+    for begin, end in ((start + 2 * hour, start + 4 * hour), (start, start + 2 * hour)):
+        admin.post("/api/v1/maintenance", json={"start_time": format_ms(begin), "end_time": format_ms(end)})
+    clock.set(format_ms(start + 4 * hour))
+    job.sweep()
+    assert (job.read()["overdue"], job.incidents()) == (False, [])
+    assert parse_iso(job.read()["overdue_at"]) > clock()
+
+
+def test_a_change_has_a_quiet_organization_swept(job: Job, admin: KeyClient, clock: Clock) -> None:
+    """Nothing is due and no heartbeat comes: the change itself makes the job overdue."""
+    admin.patch(JOB, json={"pin": {"never": True}})
+    job.sweep()
+    clock.advance(days=2)
+    job.sweep()
+    admin.patch(JOB, json={"pin": {"interval_seconds": 3600}})
+    job.sweep()
+    assert [kind for kind, _, end in job.incidents() if end is None] == ["overdue"]

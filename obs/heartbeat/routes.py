@@ -1,4 +1,4 @@
-"""Jobs and runs over HTTP."""
+"""Jobs, runs and maintenance windows over HTTP."""
 
 from typing import Any
 
@@ -7,11 +7,21 @@ from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.service import no_job
 from obs.heartbeat.store import jobs as store
+from obs.heartbeat.store import maintenance
+from obs.heartbeat.store.jobs import Job
+from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.services import services
 from obs.tenancy.auth import caller, requires
 
-jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their state and their runs.")
+jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their states and their runs.")
 runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="Runs with their timelines.")
+maintenance_blp = Blueprint(
+    "maintenance",
+    __name__,
+    url_prefix="/api/v1/maintenance",
+    description="Maintenance windows of the organization.",
+)
+_ID = "int(max=9223372036854775807)"
 
 
 @jobs_blp.route("", methods=["GET"])
@@ -21,7 +31,7 @@ runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="R
 def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     """List jobs by name
 
-    States and overdue flags are those of this moment.
+    States and overdue flags are those at the time of the request.
     """
     after = decode_cursor(page["cursor"], str)[0] if page["cursor"] else None
     with caller().read() as db:
@@ -33,13 +43,26 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
 @jobs_blp.route("/<job_name:job_name>", methods=["GET"])
 @requires("query:read")
 @jobs_blp.response(200, schemas.JobSchema)
-def get_job(job_name: str) -> store.Job:
-    """A job with its state at this moment"""
+def get_job(job_name: str) -> Job:
+    """Get a job with its state at the time of the request"""
     with caller().read() as db:
         job = store.job(db, job_name, caller().now_ms)
     if job is None:
         raise no_job(job_name)
     return job
+
+
+@jobs_blp.route("/<job_name:job_name>", methods=["PATCH"])
+@requires("admin")
+@jobs_blp.arguments(schemas.JobChangesSchema)
+@jobs_blp.response(200, schemas.JobSchema)
+def change_job(fields: dict[str, Any], job_name: str) -> Job:
+    """Change a job
+
+    Pin its schedule or return it to the learned one, pause or resume it, rename it, or set how many failures in a row
+    open an incident. Only the fields that are sent change.
+    """
+    return services().heartbeats.change_job(caller(), job_name, fields)
 
 
 @jobs_blp.route("/<job_name:job_name>", methods=["DELETE"])
@@ -48,7 +71,7 @@ def get_job(job_name: str) -> store.Job:
 def delete_job(job_name: str) -> None:
     """Delete a job with its runs and timelines
 
-    A heartbeat that comes afterwards makes a new job of the name.
+    A later heartbeat with its name creates a new job.
     """
     services().heartbeats.delete_job(caller(), job_name)
 
@@ -70,14 +93,44 @@ def list_runs(page: dict[str, Any], job_name: str) -> dict[str, Any]:
     return {"runs": shown, "next_cursor": encode_cursor(shown[-1].started_at, shown[-1].id) if more else None}
 
 
-@runs_blp.route("/<int(max=9223372036854775807):number>", methods=["GET"])
+@runs_blp.route(f"/<{_ID}:number>", methods=["GET"])
 @requires("query:read")
 @runs_blp.response(200, schemas.RunWithTimelineSchema)
 def get_run(number: int) -> dict[str, Any]:
-    """A run with its timeline"""
+    """Get a run with its timeline"""
     with caller().read() as db:
         run = store.run(db, number)
         timeline = store.timeline(db, number)
     if run is None:
-        raise ServiceError("run_not_found", f"There is no run {number}.")
+        raise ServiceError("run_not_found", f"There is no run with id {number}.")
     return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline}
+
+
+@maintenance_blp.route("", methods=["GET"])
+@requires("query:read")
+@maintenance_blp.response(200, schemas.MaintenanceWindowListSchema)
+def list_windows() -> dict[str, Any]:
+    """List maintenance windows, the latest start first"""
+    with caller().read() as db:
+        return {"maintenance_windows": maintenance.windows(db)}
+
+
+@maintenance_blp.route("", methods=["POST"])
+@requires("admin")
+@maintenance_blp.arguments(schemas.MaintenanceWindowSchema)
+@maintenance_blp.response(201, schemas.MaintenanceWindowSchema)
+def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
+    """Schedule maintenance
+
+    From start_time to end_time no job becomes overdue and no incident is opened. Then each job has its full grace
+    period again. A maintenance window can be at most 31 days long.
+    """
+    return services().heartbeats.add_window(caller(), **fields)
+
+
+@maintenance_blp.route(f"/<{_ID}:window_id>", methods=["DELETE"])
+@requires("admin")
+@maintenance_blp.response(204)
+def delete_window(window_id: int) -> None:
+    """Delete a maintenance window"""
+    services().heartbeats.delete_window(caller(), window_id)

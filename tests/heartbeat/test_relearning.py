@@ -1,4 +1,4 @@
-"""What is expected holds while much has to be learned anew, and no heartbeat is taken for one that was learned from."""
+"""Old expectations apply until a job is learned again, and no new heartbeat is mistaken for one that was learned."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs import background
+from obs import sweep as sweeping
 from obs.services import services
 from obs.tenancy import auth
 from obs.times import parse_iso
@@ -26,7 +26,7 @@ def _read(client: KeyClient, job: str) -> dict[str, Any]:
 
 @pytest.fixture
 def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
-    """The service comes up again with another method of learning; gives its sweep."""
+    """Restarts the service with another version of the learner; returns its sweep."""
 
     def up() -> Sweep:
         tenancy: auth.Tenancy = services(app).tenancy
@@ -40,8 +40,8 @@ def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep has no time to learn anew, as if each job took all of it."""
-    monkeypatch.setattr(background, "LEARNING_SECONDS", -1.0)
+    """A sweep has time to learn one job again."""
+    monkeypatch.setattr(sweeping, "RELEARNING_SECONDS", -1.0)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def _learned(rows: Rows) -> int:
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
-def test_after_an_upgrade_one_job_after_the_other_is_learned_anew(
+def test_after_an_upgrade_one_job_after_the_other_is_learned_again(
     upgrade: Callable[[], Sweep], client: KeyClient, rows: Rows
 ) -> None:
     before = [_read(client, job) for job in JOBS]
@@ -73,25 +73,25 @@ def test_after_an_upgrade_one_job_after_the_other_is_learned_anew(
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
-def test_what_is_still_to_be_learned_anew_becomes_overdue_at_its_moment(
+def test_a_job_that_is_not_learned_again_yet_becomes_overdue_in_time(
     upgrade: Callable[[], Sweep], client: KeyClient, clock: Clock, rows: Rows
 ) -> None:
-    overdue_from = {_read(client, job)["overdue_from"] for job in JOBS}
+    overdue_at = {_read(client, job)["overdue_at"] for job in JOBS}
     sweep = upgrade()
-    clock.set(min(overdue_from))
+    clock.set(min(overdue_at))
     clock.advance(ms=-1)
     sweep()
     assert {_read(client, job)["status"] for job in JOBS} == {"late"}
-    clock.set(max(overdue_from))
+    clock.set(max(overdue_at))
     assert {_read(client, job)["status"] for job in JOBS} == {"overdue"}
     sweep()
     since = rows("SELECT overdue_since FROM jobs")
-    assert {row["overdue_since"] for row in since} == {parse_iso(moment) for moment in overdue_from}
+    assert {row["overdue_since"] for row in since} == {parse_iso(moment) for moment in overdue_at}
     assert 0 < _learned(rows) < len(JOBS)
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
-def test_a_heartbeat_is_learned_from_before_the_others_are_learned_anew(
+def test_a_heartbeat_is_learned_from_before_the_others_are_learned_again(
     upgrade: Callable[[], Sweep], client: KeyClient, by_path: Sender, clock: Clock
 ) -> None:
     sweep = upgrade()
@@ -100,29 +100,29 @@ def test_a_heartbeat_is_learned_from_before_the_others_are_learned_anew(
         by_path("ping", job)
     sweep()
     for job in JOBS[3:]:
-        assert parse_iso(_read(client, job)["next_expected"]) > clock()
-    assert parse_iso(_read(client, JOBS[2])["next_expected"]) <= clock()
+        assert parse_iso(_read(client, job)["expected_at"]) > clock()
+    assert parse_iso(_read(client, JOBS[2])["expected_at"]) <= clock()
 
 
 @pytest.mark.usefixtures("hourly", "no_time")
 def test_a_maintenance_window_that_is_deleted_leaves_no_gap(
     new_client: Callable[..., KeyClient], client: KeyClient, clock: Clock
 ) -> None:
-    """What became overdue at its moment is overdue, though nothing was worked out anew yet."""
-    overdue_from = _read(client, JOBS[5])["overdue_from"]
+    """A job that was due to become overdue is overdue, although it was not learned again yet."""
+    overdue_at = _read(client, JOBS[5])["overdue_at"]
     admin = new_client("acme", "admin")
     window = {"start_time": "2027-01-01T00:00:00Z", "end_time": "2027-01-02T00:00:00Z"}
     made = admin.post("/api/v1/maintenance", json=window).json
     assert made is not None
     assert admin.delete(f"/api/v1/maintenance/{made['id']}").status_code == 204
-    clock.set(overdue_from)
+    clock.set(overdue_at)
     assert _read(client, JOBS[5])["status"] == "overdue"
 
 
 def test_a_heartbeat_with_the_number_of_one_that_was_purged_is_learned_from(
     app: Flask, client: KeyClient, by_path: Sender, clock: Clock, sweep: Sweep, rows: Rows
 ) -> None:
-    """SQLite gives numbers anew once the last rows are gone."""
+    """SQLite reuses ids once the last rows are deleted."""
     for _ in range(4):
         clock.advance(hours=1)
         by_path("ping")
@@ -139,4 +139,4 @@ def test_a_heartbeat_with_the_number_of_one_that_was_purged_is_learned_from(
     by_path("ping")
     assert rows("SELECT id FROM events ORDER BY id DESC LIMIT 1") == [last]
     sweep()
-    assert (_read(client, "backup")["overdue"], _read(client, "backup")["overdue_from"]) == (False, None)
+    assert (_read(client, "backup")["overdue"], _read(client, "backup")["overdue_at"]) == (False, None)

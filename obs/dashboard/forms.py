@@ -1,0 +1,100 @@
+"""Forms: the values that a page shows in them, how their times are read, and why a submitted form was refused."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import marshmallow as ma
+from flask import request
+
+from obs.dashboard import zones
+from obs.dashboard.sessions import viewer
+from obs.errors import ServiceError
+from obs.times import format_ms
+
+_PLAINER = (
+    (re.compile(r"Missing data for required field\."), "Enter a value."),
+    (re.compile(r"Length must be between 0 and (\d+)\."), r"Enter at most \1 characters."),
+    (re.compile(r"Length must be between (\d+) and (\d+)\."), r"Enter \1 to \2 characters."),
+    (re.compile(r"\bstart_time\b"), "the start"),
+    (re.compile(r"\bend_time\b"), "the end"),
+)
+"""Messages of the API, and how the pages say the same without the names of the API's fields."""
+
+
+def form_zone() -> ZoneInfo:
+    """The zone of the times in a form: the one that the submitted form was shown in, else the viewer's, else UTC."""
+    return zones.find(request.form.get("zone", "")) or zones.viewer_zone() or ZoneInfo("UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form as a page shows it.
+
+    `values` has the text of each field. `problems` has the reasons of a refusal by field; "" is the form as a whole.
+    `zone` is the time zone of its times; `zone_is_known` is false when the browser reported none.
+    """
+
+    values: Mapping[str, str]
+    problems: Mapping[str, str] = field(default_factory=dict)
+    zone: ZoneInfo = field(default_factory=form_zone)
+    zone_is_known: bool = field(default_factory=lambda: zones.viewer_zone() is not None)
+
+
+def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherwise: str = "") -> Form:
+    """The submitted form as it was typed, with the messages of `error` beside its fields.
+
+    `fields` maps names of the API to fields of the form, where they differ. Messages about anything else go to the
+    field `otherwise`. Raises `error` itself unless its status is 409 or 422.
+    """
+    if error.status not in (409, 422):
+        raise error
+    names, problems = fields or {}, dict[str, str]()
+    for name, message in _messages((error.errors or {}).get("json") or [error.message]):
+        place = names.get(name, name if name in request.form else otherwise)
+        problems[place] = f"{problems[place]} {message}" if place in problems else message
+    return Form(request.form, problems)
+
+
+def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
+    """The fields of the submitted form that are not empty, as the API takes them.
+
+    Those in `times` are read in the zone of the form. Raises ServiceError (422) for an invalid time.
+    """
+    fields = {name: text for name in names if (text := request.form.get(name, "").strip())}
+    problems: dict[str, list[str]] = {}
+    for name in fields.keys() & set(times):
+        try:
+            fields[name] = format_ms(zones.parse(fields[name], form_zone(), viewer().now_ms))
+        except ValueError as error:
+            problems[name] = [str(error)]
+    if problems:
+        raise ServiceError("invalid_field", errors={"json": problems})
+    return fields
+
+
+def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`fields` checked by a schema of the API. Raises ServiceError (422)."""
+    try:
+        loaded: dict[str, Any] = schema().load(fields)
+    except ma.ValidationError as error:
+        raise ServiceError("invalid_field", errors={"json": error.messages_dict}) from error
+    return loaded
+
+
+def _messages(details: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Name and message out of nested messages such as ``{"pin": {"cron": ["..."]}}``; the innermost name counts."""
+    if isinstance(details, Mapping):
+        for key, inner in details.items():
+            yield from _messages(inner, key if isinstance(key, str) else name)
+    else:
+        for message in details:
+            yield name, _plainer(message)
+
+
+def _plainer(message: str) -> str:
+    for pattern, replacement in _PLAINER:
+        message = pattern.sub(replacement, message)
+    return message

@@ -1,0 +1,67 @@
+"""Incidents, open ones first, and maintenance windows."""
+
+from flask import Blueprint, flash, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+
+from obs.alerts import store
+from obs.alerts.kinds import KINDS_BY_SEVERITY
+from obs.dashboard import forms, zones
+from obs.dashboard.forms import Form
+from obs.dashboard.sessions import viewer
+from obs.errors import ServiceError
+from obs.heartbeat.schemas import MaintenanceWindowSchema
+from obs.heartbeat.store import maintenance
+from obs.services import services
+from obs.times import HOUR_MS, MINUTE_MS
+
+blp = Blueprint("incidents", __name__, url_prefix="/incidents")
+_INCIDENTS_SHOWN = 200
+_FIELDS = ("title", "start_time", "end_time")
+_NUMBER = "<int(max=9223372036854775807):number>"
+
+
+@blp.get("")
+def page() -> ResponseReturnValue:
+    """Open incidents, resolved ones, and the maintenance windows."""
+    return _page()
+
+
+@blp.post("/maintenance")
+def add_window() -> ResponseReturnValue:
+    """Schedule maintenance."""
+    try:
+        window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
+        services().heartbeats.add_window(viewer(), **window)
+    except ServiceError as error:
+        return _page(forms.refused(error)), error.status
+    flash("Maintenance scheduled.")
+    return redirect(url_for("dashboard.incidents.page"))
+
+
+@blp.post(f"/maintenance/{_NUMBER}/delete")
+def delete_window(number: int) -> ResponseReturnValue:
+    """Delete a maintenance window."""
+    services().heartbeats.delete_window(viewer(), number)
+    flash("Maintenance window deleted.")
+    return redirect(url_for("dashboard.incidents.page"))
+
+
+def _page(form: Form | None = None) -> str:
+    caller = viewer()
+    with caller.read() as db:
+        found = store.incidents(db, limit=_INCIDENTS_SHOWN)
+        windows = maintenance.windows(db)
+    return render_template(
+        "incidents.html",
+        open=sorted((one for one in found if one.ended_at is None), key=lambda one: KINDS_BY_SEVERITY.index(one.kind)),
+        resolved=[one for one in found if one.ended_at is not None],
+        windows=windows,
+        form=form or Form(_next_hour(caller.now_ms)),
+    )
+
+
+def _next_hour(now_ms: int) -> dict[str, str]:
+    """Suggested values: a window of one hour that starts now."""
+    start, zone = now_ms // MINUTE_MS * MINUTE_MS, forms.form_zone()
+    end = start + HOUR_MS
+    return {"title": "Maintenance", "start_time": zones.as_input(start, zone), "end_time": zones.as_input(end, zone)}

@@ -1,1 +1,0 @@
-"""Jobs, runs and maintenance windows over HTTP."""

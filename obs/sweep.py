@@ -1,0 +1,225 @@
+"""The sweep: from silence to incident.
+
+Once a second, for each organization that is due: learn from new heartbeats, flag what is overdue, overrunning or lost,
+and open and close incidents with the annotations that show them. Times are milliseconds since the epoch.
+"""
+
+import logging
+import math
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import tzlocal
+
+from obs.alerts import store as alerts
+from obs.alerts.kinds import IncidentKind
+from obs.alerts.store import OpenIncident
+from obs.annotations import store as annotations
+from obs.config import ConfigError
+from obs.errors import ServiceError
+from obs.heartbeat.overdue import Expectation, excused, expect
+from obs.heartbeat.queue import SweepQueue
+from obs.heartbeat.store import expectations, maintenance, problems
+from obs.heartbeat.store.expectations import Changed
+from obs.heartbeat.store.problems import Problem
+from obs.storage.databases import Databases
+from obs.tenancy.auth import Tenancy
+
+LEARNING_SECONDS = 0.25
+"""How long a sweep learns from the new heartbeats of one organization."""
+RELEARNING_SECONDS = 0.25
+"""How long a sweep learns jobs without new heartbeats again, in all organizations together."""
+_JOBS_A_BATCH = 50
+_CLOCK_STEP_SECONDS = 60
+_PROBLEMS: Mapping[IncidentKind, Callable[[sqlite3.Connection, int], list[Problem]]] = {
+    IncidentKind.FAILING: problems.failing,
+    IncidentKind.LOST: problems.lost,
+    IncidentKind.OVERDUE: problems.overdue,
+    IncidentKind.OVERRUNNING: problems.overrunning,
+    IncidentKind.TOO_OFTEN: problems.too_often,
+}
+"""The jobs that an incident of each kind has to be open for."""
+_log = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """Sweeps the organizations of an instance. The clocks are the application's, so that a test can move them."""
+
+    def __init__(self, tenancy: Tenancy, queue: SweepQueue, settings: Mapping[str, Any]) -> None:
+        """Raises ConfigError for an unknown time zone in `settings`."""
+        self._tenancy = tenancy
+        self._queue = queue
+        self._zones = time_zones(str(settings["TIME_ZONES"]))
+        self._monotonic: Callable[[], float] = settings["MONOTONIC"]
+        self._clock_offset = self._offset()
+        self._up_since_ms = 0
+
+    def excuse_downtime(self) -> None:
+        """Give all jobs their full grace period from now on: the service was down, or its clock was wrong.
+
+        What another version of the learner has learned is learned again.
+        """
+        self._up_since_ms = self._tenancy.clock()
+
+        def excuse(db: sqlite3.Connection) -> None:
+            expectations.learn_again(db)
+            expectations.excuse(db, 0, self._up_since_ms)
+
+        organizations = self._tenancy.keyring.organizations()
+        for_each_organization(self._tenancy, lambda org: self._tenancy.databases.write(org, excuse), organizations)
+
+    def run(self) -> None:
+        """Sweep each organization that is due."""
+        self._notice_clock_step()
+        now_ms = self._tenancy.clock()
+        relearn_until = time.monotonic() + RELEARNING_SECONDS
+
+        def sweep_one(org: str) -> None:
+            databases = self._tenancy.databases
+            self._queue.swept(org, sweep(databases, org, now_ms, self._zones, self._up_since_ms, relearn_until))
+
+        due = self._queue.take(self._tenancy.keyring.organizations(), now_ms)
+        for_each_organization(self._tenancy, sweep_one, due)
+
+    def _notice_clock_step(self) -> None:
+        offset = self._offset()
+        if abs(offset - self._clock_offset) > _CLOCK_STEP_SECONDS:
+            _log.warning("the clock was set by %+.0f s", offset - self._clock_offset)
+            self.excuse_downtime()
+        self._clock_offset = offset
+
+    def _offset(self) -> float:
+        """Wall clock minus monotonic clock, in seconds: it changes when the wall clock is set."""
+        return self._tenancy.clock() / 1000 - self._monotonic()
+
+
+def sweep(
+    databases: Databases,
+    org: str,
+    now_ms: int,
+    zones: Sequence[str],
+    up_since_ms: int = 0,
+    relearn_until: float = math.inf,
+) -> int | None:
+    """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
+
+    Returns when the next sweep is due if no heartbeat comes before, None for never. No job becomes overdue before the
+    service has been up, since `up_since_ms`, for the job's grace period. Jobs without new heartbeats are learned again
+    until `relearn_until` (of `time.monotonic`), at least one of them. Raises ServiceError (503).
+    """
+    learned_all = _learn(databases, org, zones, up_since_ms, relearn_until)
+    with databases.read(org) as db:
+        due_at = expectations.next_moment(db, now_ms)
+        has_work = (due_at is not None and due_at <= now_ms) or any(_incident_changes(db, now_ms))
+    if has_work:
+        due_at = databases.write(org, partial(_flag_and_report, now_ms=now_ms))
+    return due_at if learned_all else now_ms
+
+
+def _learn(databases: Databases, org: str, zones: Sequence[str], up_since_ms: int, relearn_until: float) -> bool:
+    """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
+    end = time.monotonic() + LEARNING_SECONDS
+    while True:
+        with databases.read(org) as db:
+            changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
+            windows = maintenance.windows(db) if changed else []
+            silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows)]
+            learned: list[tuple[Changed, Expectation]] = []
+            for job in changed:
+                if learned and time.monotonic() > (min(end, relearn_until) if job.is_relearned else end):
+                    break
+                learned.append((job, _expect(db, job, zones, silences)))
+        if learned:
+            databases.write(org, partial(_keep, learned))
+        if len(learned) == len(changed) < _JOBS_A_BATCH:
+            return True
+        if len(learned) < len(changed) or time.monotonic() > end:
+            return False
+
+
+def _expect(db: sqlite3.Connection, job: Changed, zones: Sequence[str], silences: list[tuple[int, int]]) -> Expectation:
+    if job.paused_at is not None and job.paused_until is not None:
+        silences = [*silences, (job.paused_at, job.paused_until)]
+    return excused(expect(*expectations.history(db, job.job_id), zones, job.pin, job.fit), silences)
+
+
+def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection) -> None:
+    for job, expected in learned:
+        expectations.keep(db, job, expected)
+
+
+def _flag_and_report(db: sqlite3.Connection, now_ms: int) -> int | None:
+    """Flag what is overdue, overrunning or lost, open and close incidents; returns when the next sweep is due."""
+    expectations.flag_overdue(db, now_ms)
+    expectations.flag_overrunning(db, now_ms)
+    expectations.lose_runs(db, now_ms)
+    changes = _incident_changes(db, now_ms)
+    for kind, problem in changes.to_open:
+        _open_incident(db, kind, problem, now_ms)
+    for incident in changes.to_close:
+        _close_incident(db, incident, now_ms)
+    return expectations.next_moment(db, now_ms)
+
+
+class _IncidentChanges(NamedTuple):
+    to_open: Sequence[tuple[IncidentKind, Problem]]
+    to_close: Sequence[OpenIncident]
+
+
+def _incident_changes(db: sqlite3.Connection, now_ms: int) -> _IncidentChanges:
+    """The incidents to open and to close. None is opened during maintenance."""
+    wanted = {(problem.job_id, kind): problem for kind, find in _PROBLEMS.items() for problem in find(db, now_ms)}
+    known = {(incident.job_id, incident.kind): incident for incident in alerts.open_incidents(db)}
+    to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]
+    to_close = [incident for key, incident in known.items() if key not in wanted]
+    return _IncidentChanges([] if maintenance.is_open(db, now_ms) else to_open, to_close)
+
+
+def _open_incident(db: sqlite3.Connection, kind: IncidentKind, problem: Problem, now_ms: int) -> None:
+    band = annotations.open_band(db, f"incident/{problem.job}", kind.title(problem.job), problem.since, now_ms)
+    alerts.open_incident(db, problem.job_id, kind, problem.since, band)
+
+
+def _close_incident(db: sqlite3.Connection, incident: OpenIncident, now_ms: int) -> None:
+    """Close an incident: at the heartbeat that ended it, or now where no heartbeat came after its start."""
+    heartbeat_at = problems.last_heartbeat(db, incident.job_id)
+    if heartbeat_at is not None and incident.started_at < heartbeat_at <= now_ms:
+        ended_at = heartbeat_at
+    else:
+        ended_at = max(now_ms, incident.started_at)
+    if alerts.close_incident(db, incident.id, ended_at):
+        annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
+
+
+def time_zones(configured: str) -> list[str]:
+    """The time zones in which jobs may be scheduled, besides UTC, the likeliest first.
+
+    `configured` are names separated by spaces. Raises ConfigError for an unknown one.
+    """
+    zones = list(dict.fromkeys([tzlocal.get_localzone_name(), *configured.split()]))
+    for zone in zones:
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ConfigError(f"TIME_ZONES contains {zone!r}, which is not a known time zone") from error
+    return zones
+
+
+def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
+    """Call `work` for each of `orgs`, until the instance is about to be closed.
+
+    An error with one organization's file is logged and does not affect the others.
+    """
+    for org in orgs:
+        if tenancy.databases.winding_down.is_set():
+            return
+        try:
+            work(org)
+        except ServiceError as error:
+            tenancy.databases.problems.failed(org, "write", error)
+        except Exception:  # noqa: BLE001 - logged; an error with one file must not stop the others
+            _log.exception("organization %s", org)

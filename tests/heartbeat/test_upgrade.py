@@ -1,0 +1,36 @@
+"""A file of an earlier version keeps what it knows of its jobs."""
+
+import sqlite3
+from pathlib import Path
+
+from sqlite_utils import Database
+
+import migrations.tenant
+from obs.heartbeat.store import jobs
+from obs.storage.migrate import migrate
+
+
+def _file_of_version_0_1(path: Path) -> None:
+    database = Database(path)
+    migrations.tenant.migrations.apply(database, stop_before="renamed_expectations")
+    database.close()
+    with sqlite3.connect(path) as db:
+        db.execute(
+            "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id, learned_event_id,"
+            " expected_interval_ms, next_expected, overdue_from, lateness_ms)"
+            " VALUES ('backup', 1, 2, 7, 7, 60, 70, 80, 9)"
+        )
+    db.close()
+
+
+def test_what_was_expected_of_a_job_stays(tmp_path: Path) -> None:
+    path = tmp_path / "acme.db"
+    _file_of_version_0_1(path)
+    migrate(path, migrations.tenant.migrations, 5)
+    db = sqlite3.connect(path)
+    db.row_factory = sqlite3.Row
+    job = jobs.job(db, "backup", now_ms=75)
+    assert job is not None
+    grace_ms = db.execute("SELECT grace_ms FROM jobs").fetchone()["grace_ms"]
+    db.close()
+    assert (job.interval_ms, job.expected_at, job.overdue_at, grace_ms, job.status) == (60, 70, 80, 9, "late")
