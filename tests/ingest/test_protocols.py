@@ -11,7 +11,7 @@ from werkzeug.test import Client, TestResponse
 
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.record import Recorded
+from obs.heartbeat.store.record import Recorded, record
 from obs.ingest.endpoint import HeartbeatEndpoint
 from obs.ingest.protocol import JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
@@ -87,16 +87,12 @@ def test_a_route_without_methods_takes_every_method(
 def test_all_heartbeats_of_a_request_are_recorded_or_none(
     send_lines: Callable[..., TestResponse], rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from obs.ingest import endpoint
-
-    record = endpoint.record
-
     def broken(db: Any, job: str, heartbeat: Heartbeat, *rest: Any) -> Recorded:
         if heartbeat.message == "two":
             raise ServiceError("storage_full")
         return record(db, job, heartbeat, *rest)
 
-    monkeypatch.setattr(endpoint, "record", broken)
+    monkeypatch.setattr("obs.ingest.endpoint.record", broken)
     assert send_lines(b"one\ntwo").status_code == 503
     assert rows("SELECT * FROM events") == []
 

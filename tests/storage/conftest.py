@@ -1,4 +1,4 @@
-"""A table of numbers in a file of its own, without anything of the service around it."""
+"""Fixtures: organizations' files with a table of numbers, independent of the rest of the service."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ MakeDatabases = Callable[..., Databases]
 
 
 def numbers() -> Migrations:
-    """A schema of two steps."""
+    """A schema in two steps."""
     migrations = Migrations("numbers")
 
     @migrations()
@@ -43,7 +43,7 @@ def make_databases(tmp_path: Path) -> Iterator[MakeDatabases]:
 
 @pytest.fixture
 def databases(make_databases: MakeDatabases) -> Databases:
-    """Files of which ``acme`` exists."""
+    """Databases with a file for ``acme``."""
     made = make_databases()
     made.create("acme")
     return made
