@@ -1,4 +1,4 @@
-"""The WSGI entry: ``app``. ``python app.py`` serves, as ``obs serve`` does."""
+"""The WSGI application ``app``. ``python app.py`` is the same as ``obs serve``."""
 
 from obs import create_app
 

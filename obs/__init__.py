@@ -30,20 +30,22 @@ from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
 
 SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS)
-"""What OQL can read."""
+"""The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
 
 
 def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
-    """The application on one instance.
+    """Create the application for one instance.
 
-    `overrides` sets settings by name, ``INSTANCE`` (the folder), ``CLOCK`` (a function that gives milliseconds since
-    the epoch) and ``MONOTONIC`` (one that gives seconds that only ever grow). Background work starts with
-    `services(app).background.start()`, or with the first request.
+    `overrides` contains settings by name and, optionally, ``INSTANCE`` (the folder), ``CLOCK`` (a function that returns
+    milliseconds since the epoch) and ``MONOTONIC`` (a function that returns seconds that never decrease). Background
+    work starts with `services(app).background.start()`, or with the first request.
+
+    Raises ConfigError for an invalid setting, ServiceError when the control file cannot be used.
     """
-    given = dict(overrides or {})
-    folder = Path(given.pop("INSTANCE", None) or config.default_instance())
-    clock = given.pop("CLOCK", None) or (lambda: time.time_ns() // 1_000_000)
-    settings = {**config.load(folder), **given}
+    remaining = dict(overrides or {})
+    folder = Path(remaining.pop("INSTANCE", None) or config.default_instance())
+    clock = remaining.pop("CLOCK", None) or (lambda: time.time_ns() // 1_000_000)
+    settings = {**config.load(folder), **remaining}
 
     app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
     app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)

@@ -1,4 +1,4 @@
-"""``python -m obs``: the same as the command ``obs``."""
+"""``python -m obs`` runs the command ``obs``."""
 
 from obs.cli import main
 

@@ -1,4 +1,4 @@
-"""What the JSON routes of all areas share: the blueprint, how a body is read, and the fields for text and time."""
+"""Shared by the JSON routes of all areas: the blueprint, request parsing, the OpenAPI document, fields and cursors."""
 
 import base64
 import binascii
@@ -20,11 +20,11 @@ from obs import times
 from obs.errors import ServiceError, invalid_field
 
 ENDPOINT = "obs.endpoint"
-"""Where the WSGI environment holds the endpoint of a request that was answered before it came to Flask."""
+"""Key in the WSGI environment for the endpoint name of a request that is handled before Flask."""
 
 
 def json_object(body: bytes, content_type: str) -> dict[str, Any]:
-    """The JSON object in the body of a request, ``{}`` when there is no body.
+    """Parse the body of a request as a JSON object; an empty body that is not declared as JSON is ``{}``.
 
     Raises ServiceError: 415 for a body of another type, 400 for a body that is not a JSON object.
     """
@@ -33,7 +33,7 @@ def json_object(body: bytes, content_type: str) -> dict[str, Any]:
         if body:
             raise ServiceError(
                 "unsupported_media_type",
-                f"The body is {mimetype or 'of no declared type'}; this path takes application/json.",
+                f"The body is {mimetype or 'of an undeclared type'}; it must be application/json.",
                 hint="Send the header Content-Type: application/json.",
             )
         return {}
@@ -41,9 +41,11 @@ def json_object(body: bytes, content_type: str) -> dict[str, Any]:
         value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ServiceError("invalid_json", f"The body is not JSON: {reason}.") from error
+        raise ServiceError("invalid_json", f"The body is not valid JSON: {reason}.") from error
     if not isinstance(value, dict):
-        raise ServiceError("invalid_json", "The body is JSON, but not an object.", hint='Send {"name": ...}.')
+        raise ServiceError(
+            "invalid_json", "The body is not a JSON object.", hint='Send an object such as {"name": ...}.'
+        )
     return value
 
 
@@ -52,7 +54,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 class _Parser(FlaskParser):
-    """webargs reads a body that is not declared as JSON as no body at all; this one refuses it."""
+    """webargs ignores a body that is not declared as JSON, and repeated query parameters; this parser rejects both."""
 
     def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
         return json_object(request.get_data(cache=True), request.content_type or "")
@@ -60,27 +62,27 @@ class _Parser(FlaskParser):
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
         for name, values in req.args.lists():
             if len(values) > 1:
-                raise invalid_field("query", name, "Given more than once.")
+                raise invalid_field("query", name, "Appears more than once.")
         return super().load_querystring(req, schema)
 
     DEFAULT_UNKNOWN_BY_LOCATION = {**FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION, "query": ma.RAISE}  # noqa: RUF012
 
 
 class Blueprint(SmorestBlueprint):  # type: ignore[misc]
-    """flask-smorest's blueprint with this service's way to read arguments."""
+    """flask-smorest's blueprint with the parser above."""
 
     ARGUMENTS_PARSER = _Parser()
 
 
 class ErrorSchema(ma.Schema):
-    """The one shape of every error; `obs.errors` makes it."""
+    """The shape of every error, as `ServiceError.body` builds it; used for the OpenAPI document only."""
 
     code = ma.fields.Int(required=True, metadata={"description": "The HTTP status.", "example": 422})
     status = ma.fields.Str(required=True, metadata={"example": "Unprocessable Entity"})
-    error = ma.fields.Str(required=True, metadata={"description": "A stable word.", "example": "invalid_field"})
+    error = ma.fields.Str(required=True, metadata={"description": "A stable error code.", "example": "invalid_field"})
     message = ma.fields.Str(required=True, metadata={"example": "end_time: Must not be before start_time."})
     errors = ma.fields.Dict(metadata={"example": {"json": {"end_time": ["Must not be before start_time."]}}})
-    hint = ma.fields.Str(metadata={"description": "What can be done about it."})
+    hint = ma.fields.Str(metadata={"description": "How to fix it."})
 
 
 class _Api(SmorestApi):  # type: ignore[misc]
@@ -124,25 +126,25 @@ def init_app(
     documented.register_field(Time, "string", "date-time")
     for converter in app.url_map.converters.values():
         if hasattr(converter, "openapi"):
-            documented.register_converter(converter, lambda held: held.openapi)
+            documented.register_converter(converter, lambda instance: instance.openapi)
     for add_operations in describe:
         add_operations(documented.spec)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
     for name, schema in documented.spec.components.schemas.items():
-        if name.endswith("Changes"):  # which change something; marshmallow has no word for it
+        if name.endswith("Changes"):  # a change needs at least one field, which marshmallow cannot express
             schema["minProperties"] = 1
 
 
 class Schema(ma.Schema):
-    """A schema that refuses unknown fields, so that a typo such as ``endtime`` is not silently lost."""
+    """A schema that rejects unknown fields, so that a typo such as ``endtime`` is not silently ignored."""
 
     class Meta:
         unknown = ma.RAISE
 
 
 def is_storable(text: str) -> bool:
-    """False for text that UTF-8 cannot hold (half of a surrogate pair)."""
+    """Whether `text` can be encoded as UTF-8, which half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -151,7 +153,7 @@ def is_storable(text: str) -> bool:
 
 
 class Text(ma.fields.String):
-    """Text of `shortest` to `longest` characters that can be stored as UTF-8."""
+    """Text of `shortest` to `longest` characters that can be encoded as UTF-8."""
 
     def __init__(self, shortest: int, longest: int, **kwargs: Any) -> None:
         super().__init__(validate=ma.validate.Length(shortest, longest), **kwargs)
@@ -164,7 +166,7 @@ class Text(ma.fields.String):
 
 
 class WholeNumber(ma.fields.Integer):
-    """A whole number of JSON, where 5.0 is as whole as 5; neither text nor a truth value."""
+    """A whole number in JSON; 5.0 is accepted as 5, but text and booleans are not."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
         if isinstance(value, float) and value.is_integer():
@@ -175,7 +177,7 @@ class WholeNumber(ma.fields.Integer):
 
 
 class Time(ma.fields.Field[int]):
-    """ISO 8601 outside, milliseconds since the epoch inside."""
+    """A time: ISO 8601 in JSON, milliseconds since the epoch in Python."""
 
     def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
         return times.format_optional_ms(value)
@@ -190,7 +192,7 @@ class Time(ma.fields.Field[int]):
 
 
 def time_of_query(name: str, text: str | None, now_ms: int) -> int | None:
-    """A time out of the query string: ISO 8601, or relative to now such as ``-24h``. Raises 422."""
+    """Parse the query parameter `name`: ISO 8601, or relative to now such as ``-24h``. Raises ServiceError (422)."""
     if text is None:
         return None
     try:
@@ -200,12 +202,12 @@ def time_of_query(name: str, text: str | None, now_ms: int) -> int | None:
 
 
 def encode_cursor(*parts: int | str) -> str:
-    """An opaque cursor that holds `parts`."""
+    """Encode `parts` as an opaque cursor."""
     return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, *types: type[int] | type[str]) -> tuple[Any, ...]:
-    """The parts of a cursor, which must have these types. Raises ServiceError (422)."""
+    """Decode a cursor into its parts, which must have these types. Raises ServiceError (422)."""
     try:
         parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, RecursionError):
@@ -215,5 +217,7 @@ def decode_cursor(cursor: str, *types: type[int] | type[str]) -> tuple[Any, ...]
         or [type(part) for part in parts] != list(types)
         or not all(-(2**63) <= part < 2**63 if isinstance(part, int) else is_storable(part) for part in parts)
     ):
-        raise invalid_field("query", "cursor", "Not a cursor of this list.", hint="Pass next_cursor on unchanged.")
+        raise invalid_field(
+            "query", "cursor", "Not a valid cursor for this list.", hint="Send the value of next_cursor unchanged."
+        )
     return tuple(parts)

@@ -1,4 +1,4 @@
-"""The command line: ``obs``."""
+"""The command ``obs``, which combines the commands of the areas."""
 
 from pathlib import Path
 
@@ -28,12 +28,17 @@ def main(context: click.Context, instance: Path | None) -> None:
 @main.command()
 @click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
-@click.option("--threads", type=click.IntRange(1, 1024), help="Requests worked on at the same time (OBS_THREADS, 64).")
+@click.option(
+    "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
+)
 @tenancy_cli.instance_option
 def serve(folder: Path, host: str | None, port: int | None, threads: int | None) -> None:
-    """Serve the instance; makes what is missing."""
-    given = {"HOST": host, "PORT": port, "THREADS": threads}
-    overrides = {name: value for name, value in given.items() if value is not None}
+    """Run the server until SIGINT or SIGTERM.
+
+    Creates the instance if it is missing.
+    """
+    options = {"HOST": host, "PORT": port, "THREADS": threads}
+    overrides = {name: value for name, value in options.items() if value is not None}
     try:
         serve_instance(folder, overrides)
     except (ServiceError, config.ConfigError, OSError) as error:
@@ -45,5 +50,3 @@ main.add_command(tenancy_cli.key)
 main.add_command(tenancy_cli.sign_in)
 main.add_command(demo)
 main.add_command(query_cli.query_group(SOURCES))
-tenancy_cli.org.add_command(query_cli.set_limit)
-tenancy_cli.org.add_command(query_cli.show_limits)

@@ -1,12 +1,12 @@
-"""One shape for every error: the table of error codes, the exception that carries one, and the one handler.
+"""Errors: the table of error codes, the exception that carries one, and the handlers that respond with it.
 
-Everything under ``/api/`` that is not 2xx is answered as JSON::
+Every response under ``/api/`` with a status other than 2xx is a JSON object of one shape::
 
     {"code": 422, "status": "Unprocessable Entity", "error": "invalid_field",
      "message": "...", "errors": {...}, "hint": "..."}
 
-``code``, ``status``, ``message`` and ``errors`` are flask-smorest's; ``error`` is a stable word that programs may
-test; ``hint`` is there where something can be done. Other paths are pages for people and get their own page.
+``code``, ``status``, ``message`` and ``errors`` are the fields that flask-smorest uses. ``error`` is a stable error
+code for programs. ``hint`` is present where there is advice. For all other paths the response is an HTML page.
 """
 
 import json
@@ -24,59 +24,61 @@ _log = logging.getLogger(__name__)
 
 
 class ErrorCode(NamedTuple):
-    """A stable error code: the HTTP status it is answered with, and what it means (shown in docs/errors.md)."""
+    """An error code: its HTTP status, and what it means (docs/errors.md explains each)."""
 
     status: int
     meaning: str
 
 
 ERROR_CODES: Mapping[str, ErrorCode] = {
-    "bad_request": ErrorCode(400, "The request could not be understood."),
-    "invalid_json": ErrorCode(400, "The body is not JSON, or not a JSON object."),
-    "oql_syntax": ErrorCode(400, "The statement does not follow the grammar of OQL."),
-    "oql_unknown_source": ErrorCode(400, "FROM names something that is not a source."),
-    "oql_unknown_column": ErrorCode(400, "The source has no column of that name."),
-    "oql_unknown_function": ErrorCode(400, "There is no function of that name."),
-    "oql_type_mismatch": ErrorCode(400, "A value has a type that cannot stand there."),
+    "bad_request": ErrorCode(400, "The request is malformed."),
+    "invalid_json": ErrorCode(400, "The body is not valid JSON, or not a JSON object."),
+    "oql_syntax": ErrorCode(400, "The statement does not follow the OQL grammar."),
+    "oql_unknown_source": ErrorCode(400, "FROM names an unknown source."),
+    "oql_unknown_column": ErrorCode(400, "The source has no column with this name."),
+    "oql_unknown_function": ErrorCode(400, "There is no function with this name."),
+    "oql_type_mismatch": ErrorCode(400, "A value has the wrong type."),
     "oql_no_time_window": ErrorCode(400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
-    "oql_duplicate_clause": ErrorCode(400, "A clause, or the time window, is given twice."),
-    "oql_duplicate_column": ErrorCode(400, "Two columns of the answer would have the same name."),
-    "oql_not_grouped": ErrorCode(400, "A column stands beside an aggregate and is not in BY."),
-    "oql_bad_duration": ErrorCode(400, "A duration is not one, or is out of range."),
-    "oql_bad_time": ErrorCode(400, "A time is not one, or the window ends before it starts."),
-    "oql_bad_timezone": ErrorCode(400, "TIMEZONE names no known time zone."),
+    "oql_duplicate_clause": ErrorCode(400, "A clause or the time window appears twice."),
+    "oql_duplicate_column": ErrorCode(400, "Two columns of the result have the same name."),
+    "oql_not_grouped": ErrorCode(400, "A column is used beside an aggregate but is not in BY."),
+    "oql_bad_duration": ErrorCode(400, "A duration is invalid or out of range."),
+    "oql_bad_time": ErrorCode(400, "A time is invalid, or the window ends before it starts."),
+    "oql_bad_timezone": ErrorCode(400, "TIMEZONE names an unknown time zone."),
     "oql_too_long": ErrorCode(400, "The statement is too long or nested too deeply."),
-    "incomplete_body": ErrorCode(400, "The body broke off before its end."),
-    "unauthorized": ErrorCode(401, "X-API-Key is missing, or is not a valid key."),
-    "missing_scope": ErrorCode(403, "The key is valid and lacks the scope that this call needs."),
-    "wrong_organization": ErrorCode(403, "The key belongs to another organization than the ingest address."),
-    "not_found": ErrorCode(404, "There is no such path."),
-    "organization_not_found": ErrorCode(404, "There is no organization of that name."),
-    "annotation_not_found": ErrorCode(404, "There is no annotation of that id."),
-    "job_not_found": ErrorCode(404, "There is no job of that name."),
-    "run_not_found": ErrorCode(404, "There is no run of that id."),
-    "window_not_found": ErrorCode(404, "There is no maintenance window of that id."),
-    "key_not_found": ErrorCode(404, "There is no key of that id."),
-    "method_not_allowed": ErrorCode(405, "The path exists and does not take this method."),
-    "body_timeout": ErrorCode(408, "The body of the request did not come in time."),
-    "conflict": ErrorCode(409, "What was asked for clashes with what is there."),
-    "precondition_failed": ErrorCode(412, "If-Match names another version than the current one."),
+    "incomplete_body": ErrorCode(400, "The connection ended before the whole body arrived."),
+    "unauthorized": ErrorCode(401, "The X-API-Key header is missing, or the key is not valid."),
+    "missing_scope": ErrorCode(403, "The key is valid but lacks the scope that this request needs."),
+    "wrong_organization": ErrorCode(403, "The key belongs to a different organization than the ingest address."),
+    "not_found": ErrorCode(404, "The path does not exist."),
+    "organization_not_found": ErrorCode(404, "There is no organization with this name."),
+    "annotation_not_found": ErrorCode(404, "There is no annotation with this id."),
+    "job_not_found": ErrorCode(404, "There is no job with this name."),
+    "run_not_found": ErrorCode(404, "There is no run with this id."),
+    "window_not_found": ErrorCode(404, "There is no maintenance window with this id."),
+    "key_not_found": ErrorCode(404, "There is no valid key with this id."),
+    "method_not_allowed": ErrorCode(405, "The path exists but does not support this method."),
+    "body_timeout": ErrorCode(408, "The body did not arrive in time."),
+    "conflict": ErrorCode(409, "The request conflicts with the current data."),
+    "precondition_failed": ErrorCode(412, "If-Match names an old version."),
     "body_too_large": ErrorCode(413, "The request body is larger than 1 MB."),
     "log_too_large": ErrorCode(413, "The log message is larger than 10 KB."),
-    "unsupported_media_type": ErrorCode(415, "A JSON endpoint was sent a body of another type."),
+    "unsupported_media_type": ErrorCode(415, "The body is not declared as JSON."),
     "invalid_field": ErrorCode(422, "A field is missing, unknown, of the wrong type or out of range."),
-    "query_limit_exceeded": ErrorCode(422, "The query breaks a limit on rows, bytes or time."),
+    "query_limit_exceeded": ErrorCode(422, "The query exceeds a limit on rows, bytes or time."),
     "rate_limited": ErrorCode(429, "Too many requests in the last minute."),
-    "internal_error": ErrorCode(500, "A fault of the service; the request id is in its log too."),
-    "too_many_bodies": ErrorCode(503, "Too many requests wait for bodies that do not come."),
-    "query_busy": ErrorCode(503, "Other queries take all the processes there are for them; try again."),
+    "internal_error": ErrorCode(
+        500, "An unexpected error in the service; its log has the details under the request id."
+    ),
+    "too_many_bodies": ErrorCode(503, "Too many requests are waiting for their bodies to arrive."),
+    "query_busy": ErrorCode(503, "All query processes are busy; try again."),
     "storage_busy": ErrorCode(503, "The organization's file is busy; try again."),
     "storage_full": ErrorCode(503, "The disk is full; nothing was recorded."),
     "storage_unavailable": ErrorCode(503, "The organization's file cannot be used."),
-    "shutting_down": ErrorCode(503, "The service is stopping; try again in a moment."),
+    "shutting_down": ErrorCode(503, "The service is shutting down; try again shortly."),
 }
 
-_WORD_OF_STATUS = {
+_CODE_OF_STATUS = {
     400: "bad_request",
     404: "not_found",
     405: "method_not_allowed",
@@ -88,10 +90,10 @@ _WORD_OF_STATUS = {
 
 
 class ServiceError(Exception):
-    """An answer other than 2xx.
+    """A response with an error status.
 
-    ``error`` is a key of ERROR_CODES and decides the status. ``errors`` holds details by place
-    (``{"json": {"end_time": ["..."]}}``), ``headers`` go into the answer, ``extra`` adds fields beside ``hint``.
+    `error` is a key of ERROR_CODES and determines the HTTP status. `errors` contains details by place and field
+    (``{"json": {"end_time": ["..."]}}``). `headers` are added to the response, `extra` to the JSON object.
     """
 
     def __init__(
@@ -114,11 +116,11 @@ class ServiceError(Exception):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle: queries run in other processes."""
+        """For pickle: query processes send their errors to the service."""
         return _rebuild, (self.error, self.message, self.hint, self.errors, self.headers, self.extra)
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that is sent."""
+        """The JSON object of the response."""
         body: dict[str, Any] = {
             "code": self.status,
             "status": HTTP_STATUS_CODES[self.status],
@@ -138,84 +140,85 @@ def _rebuild(error: str, message: str, hint: Any, errors: Any, headers: Any, ext
 
 
 def invalid_field(place: str, field: str, message: str, *, hint: str | None = None) -> ServiceError:
-    """A 422 that names one field; ``place`` is ``json``, ``query``, ``path`` or ``headers``."""
+    """The 422 for one field. `place` is ``json``, ``query``, ``path`` or ``headers``."""
     return ServiceError("invalid_field", f"{field}: {message}", errors={place: {field: [message]}}, hint=hint)
 
 
 def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
-    """Answer every error of `app` in the one shape; paths outside ``/api/`` are answered by `page`."""
+    """Register the error handlers of `app`; outside ``/api/`` the response is what `page` returns."""
 
-    def answer(error: ServiceError) -> Response:
+    def respond(error: ServiceError) -> Response:
         if request.path.startswith("/api/"):
-            return Response(as_json(error), error.status, error.headers, content_type="application/json")
+            return Response(json_body(error), error.status, error.headers, content_type="application/json")
         response = page(error)
         response.headers.extend(error.headers)
         return response
 
     def service_error(error: ServiceError) -> ResponseReturnValue:
-        return answer(error)
+        return respond(error)
 
     def http_exception(error: HTTPException) -> ResponseReturnValue:
         if error.code is None or error.code < 400:
             return error.get_response()
-        return answer(from_http_exception(error))
+        return respond(from_http_exception(error))
 
     def unexpected(error: Exception) -> ResponseReturnValue:
-        return answer(from_fault(error, request.method, request.path))
+        return respond(internal_error(error, request.method, request.path))
 
     app.register_error_handler(ServiceError, service_error)
     app.register_error_handler(HTTPException, http_exception)
     app.register_error_handler(Exception, unexpected)
 
 
-def as_json(error: ServiceError) -> str:
-    """What is sent of `error` under ``/api/``."""
+def json_body(error: ServiceError) -> str:
+    """The body of the response for `error` under ``/api/``, as JSON text."""
     return json.dumps(error.body(), separators=(",", ":"))
 
 
-def from_fault(error: Exception, method: str, path: str) -> ServiceError:
-    """The 500 for a fault of ours, which goes to the log with the id that the client is told."""
+def internal_error(error: Exception, method: str, path: str) -> ServiceError:
+    """The 500 for an unexpected exception; logs it under the request id that the client receives."""
     request_id = uuid.uuid4().hex
     _log.error("request %s failed: %s %s", request_id, method, path, exc_info=error)
     return ServiceError(
         "internal_error",
-        f"A fault of the service, not of the request. Request id: {request_id}",
+        f"An unexpected error occurred in the service. Request id: {request_id}",
         headers={"X-Request-Id": request_id},
         extra={"request_id": request_id},
     )
 
 
 def from_http_exception(error: HTTPException) -> ServiceError:
-    """The ServiceError that says the same as an exception of Werkzeug, webargs or flask-smorest."""
+    """The ServiceError for an exception of Werkzeug, webargs or flask-smorest."""
     data: Mapping[str, Any] = getattr(error, "data", None) or {}
     details = data.get("errors") or data.get("messages")
     code = error.code or 500
-    word = _WORD_OF_STATUS.get(code, "bad_request" if code < 500 else "internal_error")
+    error_code = _CODE_OF_STATUS.get(code, "bad_request" if code < 500 else "internal_error")
     message = data.get("message")
     hint = None
     headers = dict(data.get("headers") or {})
-    match word:
+    match error_code:
         case "invalid_field":
             message = message or _first_field_message(details)
         case "body_too_large":
             limit = request.max_content_length
-            message = f"The body has {request.content_length or 'more than ' + str(limit)} bytes; {limit} are allowed."
+            size = request.content_length or f"more than {limit}"
+            message = f"The body has {size} bytes; the limit is {limit} bytes."
         case "method_not_allowed":
             allowed = sorted(getattr(error, "valid_methods", None) or ())
-            message = f"{request.path} does not take {request.method}."
+            message = f"{request.path} does not support {request.method}."
             if allowed:
                 headers["Allow"] = ", ".join(allowed)
-                hint = f"It takes {', '.join(allowed)}."
+                hint = f"Supported methods: {', '.join(allowed)}."
         case "not_found":
-            message = f"There is no path {request.path}."
-            hint = "The paths are listed at /api/docs."
+            message = f"The path {request.path} does not exist."
+            hint = "See /api/docs for all paths."
         case "bad_request":
             message = message or error.description
-    return ServiceError(word, message, errors=details, hint=hint, headers=headers)
+    return ServiceError(error_code, message, errors=details, hint=hint, headers=headers)
 
 
 def _first_field_message(details: Any) -> str | None:
-    """``"end_time: Must not be before start_time."`` out of nested marshmallow messages."""
+    """The first of marshmallow's nested messages, with its field: ``"end_time: Must not be before start_time."``"""
     path: list[str] = []
     while isinstance(details, Mapping) and details:
         name, details = next(iter(details.items()))

@@ -1,12 +1,13 @@
-"""Times and durations as text and as numbers: the only place that knows how they are written.
+"""Parsing and formatting of times.
 
-Inside the service a time is an ``int``: milliseconds since the Unix epoch, UTC. Outside it is ISO 8601.
+Inside the service a time is an ``int``: milliseconds since the Unix epoch. Outside it is ISO 8601 text.
 """
 
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -15,22 +16,22 @@ DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - so that isoformat writes no offset, and is fast
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - isoformat then writes no offset, and is faster
 _ISO = re.compile(
     r"\d{4}-?\d{2}-?\d{2}"
     r"(?:[T ]\d{2}(?::?\d{2}(?::?\d{2}(?:[.,]\d{1,9})?)?)?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?",
     re.ASCII | re.IGNORECASE,
 )
-# A "+" that came through a query string undecoded is a space: 2026-06-21T10:00:00 02:00
+# In a query string, an unescaped "+" is decoded to a space: 2026-06-21T10:00:00 02:00
 _LOST_PLUS = re.compile(r"(T\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?) (\d{2}:\d{2})", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": WEEK_MS}
 _RELATIVE = re.compile(r"([+-])(\d{1,9})(ms|s|m|h|d|w)", re.ASCII)
 
 
 def parse_iso(text: str) -> int:
-    """Milliseconds since the epoch of an ISO 8601 time; without an offset it is UTC.
+    """Parse an ISO 8601 time, which is UTC unless it has an offset, into milliseconds since the epoch.
 
-    Raises ValueError, with a message for people, for anything else and for years before 1970 or after 9999.
+    Raises ValueError, with a message for the user, for any other text and for years before 1970 or after 9999.
     """
     text = _LOST_PLUS.sub(r"\1+\2", text.strip())
     if not _ISO.fullmatch(text):
@@ -41,7 +42,7 @@ def parse_iso(text: str) -> int:
             moment = moment.replace(tzinfo=UTC)
         since_epoch = moment - _EPOCH
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"Not a time that exists: {error}.") from error
+        raise ValueError(f"No such time: {error}.") from error
     milliseconds = since_epoch // timedelta(milliseconds=1)
     if not 0 <= milliseconds <= MAX_MS:
         raise ValueError("The year must be from 1970 to 9999.")
@@ -49,7 +50,7 @@ def parse_iso(text: str) -> int:
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """A time given absolutely (ISO 8601) or relative to now: ``now``, ``-24h``, ``+5m``. Raises ValueError."""
+    """Parse a time that is absolute (ISO 8601) or relative to now: ``now``, ``-24h``, ``+5m``. Raises ValueError."""
     text = text.strip()
     if text.lower() == "now":
         return now_ms
@@ -69,27 +70,34 @@ def format_ms(milliseconds: int) -> str:
 
 
 def format_many_ms(moments: Iterable[int]) -> list[str]:
-    """`format_ms` of each; quicker for many moments of the same days."""
+    """Format each time as `format_ms` does; faster for many times of the same days."""
     days: dict[int, str] = {}
     texts = []
     for moment in moments:
         day, rest = divmod(moment, DAY_MS)
         if day not in days:
             days[day] = format_ms(day * DAY_MS)[: len("2026-06-21T")]
-        texts.append(days[day] + _clock(rest))
+        texts.append(days[day] + _time_of_day(rest))
     return texts
 
 
 @lru_cache(2048)
-def _clock(milliseconds: int) -> str:
-    """What `format_ms` says of the time of the day."""
+def _time_of_day(milliseconds: int) -> str:
+    """The time of day as `format_ms` writes it; `milliseconds` count from midnight."""
     return format_ms(milliseconds)[len("1970-01-01T") :]
 
 
+def offset_ms(moment_ms: int, zone: ZoneInfo) -> int:
+    """How far the clocks of `zone` are ahead of UTC at a moment. Raises OverflowError outside the years 1 to 9999."""
+    offset = (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset // timedelta(milliseconds=1)
+
+
 def format_optional_ms(milliseconds: int | None) -> str | None:
-    """`format_ms`, with None for None."""
+    """Format a time as `format_ms` does; None for None."""
     return None if milliseconds is None else format_ms(milliseconds)
 
 
 MAX_MS = (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-"""The last millisecond of the year 9999, the latest time that the service takes."""
+"""The last millisecond of the year 9999, the latest time that the service accepts."""

@@ -9,6 +9,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
 from hypothesis import settings
+from werkzeug.test import TestResponse
 
 import migrations.control
 import migrations.tenant
@@ -17,6 +18,8 @@ from obs.services import services
 from obs.storage.migrate import migrate
 from obs.tenancy import auth, instance, keys, store
 from obs.times import parse_iso
+
+pytest_plugins = ["tests.selection"]
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("obs", deadline=None)
@@ -43,15 +46,43 @@ class Clock:
         return self.now_ms
 
 
+class ApiResponse(TestResponse):
+    """A response whose JSON body tests index without a check for None: a missing body fails the test either way."""
+
+    @property
+    def json(self) -> Any:
+        return self.get_json()
+
+
 class KeyClient(FlaskClient):
     """A client that sends the API key `key` with every request."""
 
     key: str | None = None
 
-    def open(self, *args: Any, **kwargs: Any) -> Any:
+    def __init__(self, application: Flask, *_: Any, **kwargs: Any) -> None:
+        super().__init__(application, ApiResponse, **kwargs)
+
+    def open(self, *args: Any, **kwargs: Any) -> ApiResponse:
         if self.key is not None:
             kwargs["headers"] = {"X-API-Key": self.key, **dict(kwargs.get("headers") or {})}
-        return super().open(*args, **kwargs)
+        response = super().open(*args, **kwargs)
+        assert isinstance(response, ApiResponse)
+        return response
+
+    def get(self, *args: Any, **kwargs: Any) -> ApiResponse:
+        return self.open(*args, method="GET", **kwargs)
+
+    def post(self, *args: Any, **kwargs: Any) -> ApiResponse:
+        return self.open(*args, method="POST", **kwargs)
+
+    def put(self, *args: Any, **kwargs: Any) -> ApiResponse:
+        return self.open(*args, method="PUT", **kwargs)
+
+    def patch(self, *args: Any, **kwargs: Any) -> ApiResponse:
+        return self.open(*args, method="PATCH", **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> ApiResponse:
+        return self.open(*args, method="DELETE", **kwargs)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Where settings come from, and what is said of those that cannot be."""
+"""Where settings come from, and the errors for invalid ones."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_the_defaults(folder: Path) -> None:
     assert load(folder, {}) == {setting.name: setting.default for setting in SETTINGS}
 
 
-def test_the_file_goes_before_the_defaults_and_the_environment_before_the_file(folder: Path) -> None:
+def test_the_file_overrides_the_defaults_and_the_environment_overrides_the_file(folder: Path) -> None:
     _write(folder, 'port = 9000\nhost = "0.0.0.0"\nthreads = 8')
     settings = load(folder, {"OBS_PORT": "9001", "OBS_BASE_URL": "https://obs.example.com", "PORT": "1"})
     assert (settings["HOST"], settings["PORT"], settings["THREADS"]) == ("0.0.0.0", 9001, 8)
@@ -29,54 +29,54 @@ def test_the_file_goes_before_the_defaults_and_the_environment_before_the_file(f
 
 
 @pytest.mark.parametrize("value", ["", "x", "1.5", "0", "-1", "65536", "8080x"])
-def test_numbers_in_the_environment_that_cannot_be(folder: Path, value: str) -> None:
+def test_invalid_numbers_in_the_environment(folder: Path, value: str) -> None:
     with pytest.raises(ConfigError, match="OBS_PORT must be"):
         load(folder, {"OBS_PORT": value})
 
 
 @pytest.mark.parametrize("value", ["'x'", "1.5", "true", "0", "65536", "[1]", "2026-06-21"])
-def test_numbers_in_the_file_that_cannot_be(folder: Path, value: str) -> None:
+def test_invalid_numbers_in_the_file(folder: Path, value: str) -> None:
     _write(folder, f"port = {value}")
     with pytest.raises(ConfigError, match=r"port in .*config\.toml must be"):
         load(folder, {})
 
 
 @pytest.mark.parametrize("value", ["7", "true", "['x']"])
-def test_text_in_the_file_that_cannot_be(folder: Path, value: str) -> None:
+def test_invalid_text_in_the_file(folder: Path, value: str) -> None:
     _write(folder, f"host = {value}")
     with pytest.raises(ConfigError, match=r"host in .*config\.toml must be text"):
         load(folder, {})
 
 
 @pytest.mark.parametrize("name", ["prot", "PORT", "Port", "instance"])
-def test_a_name_that_is_no_setting_is_refused(folder: Path, name: str) -> None:
+def test_an_unknown_setting_is_rejected(folder: Path, name: str) -> None:
     _write(folder, f"{name} = 1")
     with pytest.raises(ConfigError, match=f"unknown setting: {name}"):
         load(folder, {})
 
 
-@pytest.mark.parametrize("held", [b"port = ", b"port 8080", b"\xff", b"port = 1\nport = 2"])
-def test_a_file_that_is_no_toml(folder: Path, held: bytes) -> None:
-    (folder / "config.toml").write_bytes(held)
-    with pytest.raises(ConfigError, match=r"config\.toml is not TOML"):
+@pytest.mark.parametrize("content", [b"port = ", b"port 8080", b"\xff", b"port = 1\nport = 2"])
+def test_invalid_toml_is_rejected(folder: Path, content: bytes) -> None:
+    (folder / "config.toml").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"config\.toml is not valid TOML"):
         load(folder, {})
 
 
-def test_no_busy_time_is_a_setting_too(folder: Path) -> None:
+def test_a_busy_time_of_zero_is_valid(folder: Path) -> None:
     assert load(folder, {"OBS_BUSY_SECONDS": "0"})["BUSY_SECONDS"] == 0
 
 
-def test_the_instance_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_instance_folder_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "there"))
     assert config.default_instance() == tmp_path / "there"
 
 
-def test_the_instance_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_instance_folder_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OBS_INSTANCE", raising=False)
     assert config.default_instance() == Path(config.__file__).parent.parent / "instance"
 
 
-def test_every_setting_says_what_it_does() -> None:
+def test_every_setting_has_a_help_text_and_a_valid_default() -> None:
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)
     for setting in SETTINGS:
         assert setting.help.endswith(".")

@@ -18,7 +18,9 @@ TEST = [Requirement(text) for texts in PROJECT["optional-dependencies"].values()
 
 def _lock() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Out of the lock file: the versions of each package (more than one where Pythons differ), and what needs it."""
-    versions, needed_by, name = defaultdict(set), defaultdict(set), ""
+    versions: dict[str, set[str]] = defaultdict(set)
+    needed_by: dict[str, set[str]] = defaultdict(set)
+    name = ""
     for line in (ROOT / "requirements.lock").read_text().splitlines():
         if not line.startswith((" ", "#")):
             requirement = Requirement(line)
@@ -34,7 +36,7 @@ def _lock() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 def _needed_to_run() -> set[str]:
     """The packages without which the service does not run: what it names, and what those need."""
     versions, needed_by = _lock()
-    needed = {canonicalize_name(requirement.name) for requirement in RUN}
+    needed: set[str] = {canonicalize_name(requirement.name) for requirement in RUN}
     while more := {name for name in versions if name not in needed and needed_by[name] & needed}:
         needed |= more
     return needed
@@ -67,3 +69,10 @@ def test_the_bill_of_materials_lists_what_the_service_needs_to_run() -> None:
     assert listed == {(name, version) for name in _needed_to_run() for version in versions[name]}, (
         "SECURITY.md says how the bill is made"
     )
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    bill = json.loads((ROOT / "docs" / "sbom.cdx.json").read_text())
+    newest = re.search(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert newest[1] == bill["metadata"]["component"]["version"] == PROJECT["version"]

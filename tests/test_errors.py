@@ -1,4 +1,4 @@
-"""Every answer under /api/ that is not a success has the one shape, whatever refused it and wherever."""
+"""Every error response under /api/ has the same shape, whatever its cause."""
 
 import logging
 import re
@@ -23,15 +23,15 @@ VALUES = {"job_name": "backup"}
 OPEN_TO_ALL = ("/api/docs", "/api/openapi.json")
 
 
-def assert_shape(answer: TestResponse, status: int, word: str | None = None) -> dict[str, Any]:
-    """The body of an error, whose every part has been checked."""
+def assert_shape(answer: TestResponse, status: int, code: str | None = None) -> dict[str, Any]:
+    """Check every field of an error response; returns its JSON object."""
     body = answer.json
     assert isinstance(body, dict), answer.get_data()
     assert answer.status_code == status, body
     assert answer.mimetype == "application/json"
     assert (body["code"], body["status"]) == (status, HTTP_STATUS_CODES[status])
     assert ERROR_CODES[body["error"]].status == status
-    assert word is None or body["error"] == word
+    assert code is None or body["error"] == code
     assert body["message"]
     assert isinstance(body["message"], str)
     for name in body.keys() - {"code", "status", "error", "message"}:
@@ -41,7 +41,7 @@ def assert_shape(answer: TestResponse, status: int, word: str | None = None) -> 
 
 
 def _routes(app: Flask) -> Iterator[tuple[str, str]]:
-    """Method and path of every route under /api/ that needs a key."""
+    """The method and path of every route under /api/ that needs a key."""
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/api/") and not rule.rule.startswith(OPEN_TO_ALL):
             path = re.sub(r"<(?:[^:<>]*:)?(\w+)>", lambda found: VALUES.get(found[1], "1"), rule.rule)
@@ -53,13 +53,13 @@ def _routes(app: Flask) -> Iterator[tuple[str, str]]:
     yield "GET", PING
 
 
-def test_the_walk_finds_the_routes(app: Flask) -> None:
+def test_routes_are_found(app: Flask) -> None:
     found = set(_routes(app))
     assert {("POST", PING), ("GET", PING), ("GET", "/api/v1/jobs/backup/runs"), ("DELETE", "/api/v1/keys/1")} <= found
     assert len(found) >= 17
 
 
-def test_every_route_refuses_a_call_without_a_valid_key(app: Flask) -> None:
+def test_every_route_rejects_a_request_without_a_valid_key(app: Flask) -> None:
     for method, path in _routes(app):
         for headers in ({}, {"X-API-Key": ""}, {"X-API-Key": "obs_acme_" + "0" * 32}):
             answer = app.test_client().open(path, method=method, headers=headers)
@@ -67,13 +67,15 @@ def test_every_route_refuses_a_call_without_a_valid_key(app: Flask) -> None:
             assert answer.headers["WWW-Authenticate"] == "ApiKey"
 
 
-def test_every_route_refuses_another_organizations_address(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+def test_every_route_rejects_the_ingest_address_of_another_organization(
+    app: Flask, new_client: Callable[..., KeyClient]
+) -> None:
     client = new_client("acme", "admin")
     for method, path in _routes(app):
         assert_shape(client.open(f"/in/globex{path}", method=method), 403, "wrong_organization")
 
 
-def test_every_route_has_methods_that_it_does_not_take(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+def test_every_route_rejects_unsupported_methods(app: Flask, new_client: Callable[..., KeyClient]) -> None:
     client = new_client("acme", "admin")
     for path in {path for _, path in _routes(app)}:
         answer = client.open(path, method="TRACE")
@@ -82,7 +84,9 @@ def test_every_route_has_methods_that_it_does_not_take(app: Flask, new_client: C
         assert taken <= set(re.split(", *", answer.headers["Allow"]))
 
 
-def test_every_route_with_a_body_refuses_what_is_no_json(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+def test_every_route_with_a_body_rejects_anything_but_a_json_object(
+    app: Flask, new_client: Callable[..., KeyClient]
+) -> None:
     client = new_client("acme", "admin")
     with_json = {
         (method, path)
@@ -100,7 +104,7 @@ def test_every_route_with_a_body_refuses_what_is_no_json(app: Flask, new_client:
         assert_shape(client.open(data=big, content_type="application/json", **send), 413, "body_too_large")
 
 
-def test_every_route_tells_of_a_file_that_is_missing(
+def test_every_route_reports_a_missing_file(
     app: Flask, new_client: Callable[..., KeyClient], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = new_client("acme", "admin")
@@ -114,7 +118,7 @@ def test_every_route_tells_of_a_file_that_is_missing(
     answer = client.post(PING)
     assert_shape(answer, 503, "storage_unavailable")
     assert "acme.db: The organization's file is missing." in caplog.text
-    assert len(caplog.records) <= 2, "a trouble is said once, and not at every request"
+    assert len(caplog.records) <= 2, "a problem is logged once, not at every request"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +130,12 @@ def test_unknown_paths(client: KeyClient, path: str) -> None:
     assert_shape(answer, answer.status_code)
 
 
-def test_an_unknown_path_needs_no_key_to_be_unknown(app: Flask) -> None:
+def test_an_unknown_path_is_404_without_a_key(app: Flask) -> None:
     body = assert_shape(app.test_client().get("/api/v1/nothing"), 404, "not_found")
     assert "/api/v1/nothing" in body["message"]
 
 
-def test_a_fault_of_ours_has_an_id_that_the_log_holds_and_no_stack_trace(
+def test_an_unexpected_error_has_a_request_id_and_no_stack_trace(
     app: Flask, client: KeyClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenancy: Tenancy = services(app).tenancy
@@ -161,7 +165,7 @@ def test_a_locked_file(make_app: Callable[..., Flask], new_client: Callable[...,
     assert client.post(PING).status_code == 200
 
 
-def test_a_service_that_is_stopping(app: Flask, client: KeyClient) -> None:
+def test_a_service_that_is_shutting_down(app: Flask, client: KeyClient) -> None:
     services(app).tenancy.databases.close()
     answer = client.post(PING)
     assert_shape(answer, 503, "shutting_down")
@@ -173,17 +177,17 @@ def test_a_key_that_lacks_the_scope(new_client: Callable[..., KeyClient]) -> Non
     assert "heartbeat:write" in body["message"]
 
 
-def test_a_field_is_named_where_it_stands(client: KeyClient, clock: Clock) -> None:
+def test_an_invalid_field_is_named_with_its_place(client: KeyClient, clock: Clock) -> None:
     body = assert_shape(client.post(f"{PING}?exitcode=1"), 422, "invalid_field")
     assert body["errors"] == {"query": {"exitcode": ["Unknown field."]}}
     assert "exitcode" in body["message"]
 
 
-def test_pages_for_people_get_a_page(app: Flask) -> None:
+def test_outside_the_api_an_error_is_a_page(app: Flask) -> None:
     answer = app.test_client().get("/nothing")
     assert (answer.status_code, answer.mimetype) == (404, "text/html")
 
 
-def test_errors_under_an_ingest_address_have_the_shape_too(client: KeyClient) -> None:
+def test_errors_at_an_ingest_address_have_the_same_shape(client: KeyClient) -> None:
     assert_shape(client.get("/in/acme/api/v1/nothing"), 404, "not_found")
     assert_shape(client.delete("/in/acme/api/v1/jobs"), 405, "method_not_allowed")

@@ -117,6 +117,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
+@pytest.mark.curl
 def test_the_first_start_prints_a_working_key_link_and_curl_command(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     printed = server.printed()

@@ -1,27 +1,32 @@
-"""From what has been to what is expected: when the next heartbeat is due, and when an open run is given up. Pure.
+"""What to expect of a job: when the next heartbeat is due, and when to give up an open run. Pure.
 
-Times and durations are milliseconds; `obs.heartbeat.schedule` reckons in seconds.
+Times are milliseconds since the epoch.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from obs.heartbeat import schedule
+from obs.heartbeat import pins, schedule
 from obs.heartbeat.schedule import Description, Fit, Pin
 from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS
+"""An open run counts as lost after this time at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a job; None where nothing is known yet.
+    """What is expected of a job. Times are None if nothing is known yet, or if the pin is "never".
 
-    `overdue_from` is the moment after which silence means overdue, `lateness_ms` how long after the expected moment a
-    heartbeat may still come. An open run is overrunning `overrun_after_ms` after its start, and lost `lost_after_ms`
-    after it. `too_often` is None where there was nothing to judge by. `fit` is what was learned, whether or not a
-    person has said something else, and `learned` says it in words.
+    expected_interval_ms  the usual interval between heartbeats, as learned
+    next_expected         when the next heartbeat is due
+    overdue_from          the time from which silence means overdue
+    lateness_ms           the grace period: how long after `next_expected` a heartbeat may still come
+    overrun_after_ms      an open run is overrunning this long after its start
+    lost_after_ms         an open run is lost this long after its start
+    too_often             whether the job runs too often; None if there is nothing to judge by
+    fit                   what was learned, also if the job has a pin
+    learned               the fit in words
     """
 
     expected_interval_ms: int | None
@@ -44,36 +49,37 @@ def expect(
 ) -> Expectation:
     """What to expect after `heartbeats` (ascending) of runs that took `durations_ms` (in the order of the runs).
 
-    `pin` is what a person has said, which wins; `previous` is what was learned before the latest heartbeat.
+    A pin overrides what is learned. `previous` is the fit from before the latest heartbeat.
     """
-    seconds = [time / 1000 for time in heartbeats]
-    if previous is not None and seconds and previous.last == seconds[-1]:
-        fit = previous  # a log or an end has come: it says nothing of the schedule
+    if previous is not None and heartbeats and previous.last_at == heartbeats[-1]:
+        fit = previous  # the new event is a log or an end, which shows nothing about the schedule
     else:
-        fit = schedule.learn(seconds, zones, previous)
-    expected_at, deadline_at, lateness = fit.expected_at, fit.deadline_at, fit.lateness
-    if pin is not None and seconds:
-        told = schedule.expect(pin, seconds[-1])
-        expected_at, deadline_at = told.expected_at, told.overdue_at
-        lateness = None if expected_at is None or deadline_at is None else deadline_at - expected_at
-    overrun_after_ms = _ms(schedule.duration_bound([duration / 1000 for duration in durations_ms]))
+        fit = schedule.learn(heartbeats, zones, previous)
+    expected_at, overdue_at, grace_ms = fit.expected_at, fit.overdue_at, fit.grace_ms
+    if pin is not None and heartbeats:
+        expected_at = overdue_at = grace_ms = None
+        pinned = pins.due(pin, heartbeats[-1])
+        if pinned is not None:
+            expected_at, overdue_at = pinned
+            grace_ms = overdue_at - expected_at
+    overrun_after_ms = schedule.duration_bound(durations_ms)
     return Expectation(
-        _ms(fit.usual_interval),
-        _ms(expected_at),
-        _ms(deadline_at),
-        _ms(lateness),
-        overrun_after_ms,
-        _lost_after(durations_ms, overrun_after_ms),
-        _too_often(seconds, pin, previous),
-        fit,
-        schedule.describe(fit),
+        expected_interval_ms=fit.interval_ms,
+        next_expected=expected_at,
+        overdue_from=overdue_at,
+        lateness_ms=grace_ms,
+        overrun_after_ms=overrun_after_ms,
+        lost_after_ms=_lost_after(durations_ms, overrun_after_ms),
+        too_often=_too_often(heartbeats, pin, previous),
+        fit=fit,
+        learned=schedule.describe(fit),
     )
 
 
 def excused(expected: Expectation, silences: Iterable[tuple[int, int]]) -> Expectation:
-    """The same, where nothing can become overdue within `silences`, which are (from, until), nor right after one.
+    """The expectation if nothing can become overdue during `silences`, which are (start, end), or right after one.
 
-    A heartbeat that was due in planned silence, or while the service was down, has its whole lateness once more
+    If a heartbeat was due during maintenance, or while the service was down, the job has its full grace period again
     afterwards.
     """
     overdue_from = expected.overdue_from
@@ -86,17 +92,14 @@ def excused(expected: Expectation, silences: Iterable[tuple[int, int]]) -> Expec
 
 
 def _lost_after(durations_ms: Sequence[int], overrun_after_ms: int | None) -> int:
-    """4 times the longest run, at least an hour after it counts as overrunning, at most 7 days."""
+    """4 times the longest run, at least an hour more than it takes to be overrunning, at most 7 days."""
     if overrun_after_ms is None:
         return LONGEST_RUN_MS
     return min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
 
 
-def _too_often(seconds: Sequence[float], pin: Pin | None, previous: Fit | None) -> bool | None:
+def _too_often(heartbeats: Sequence[int], pin: Pin | None, previous: Fit | None) -> bool | None:
+    """Whether the job runs too often by the previous fit; never for a job with a pin."""
     if pin is not None:
         return False
-    return None if previous is None else schedule.too_often(seconds, previous)
-
-
-def _ms(seconds: float | None) -> int | None:
-    return None if seconds is None else math.ceil(seconds * 1000)
+    return None if previous is None else schedule.too_often(heartbeats, previous)

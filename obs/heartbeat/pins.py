@@ -1,42 +1,186 @@
-"""What a person pins, as JSON: in the API and as it is stored. Pure."""
+"""Pins: schedules that a person sets by hand instead of the learned one. Pure.
+
+A pin is judged as other monitors judge it: overdue one grace period after the run was due. A cron expression is read in
+its time zone by the rules of cron: a time that the clock skips runs right after the change, a time that occurs twice
+runs once, and expressions by the minute or hour follow real time through both.
+
+In JSON, in the API as well as stored, a pin is ``{"cron", "timezone", "grace_seconds"}``,
+``{"interval_seconds", "grace_seconds"}`` or ``{"never": true}``.
+"""
 
 import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from obs.heartbeat import schedule
-from obs.heartbeat.schedule import Cron, Interval, Never, Pin
+from cronsim import CronSim, CronSimError
+
+from obs.times import MINUTE_MS, SECOND_MS
+
+MAX_CRON_LENGTH = 200
+MAX_ZONE_LENGTH = 64
+MAX_INTERVAL_SECONDS = 366 * 86_400
+MAX_GRACE_SECONDS = 366 * 86_400
+
+_DEFAULT_GRACE_SECONDS = MINUTE_MS // SECOND_MS
+_DAY_SECONDS = 86_400
+# The fields of a cron expression: the name in the errors of cronsim, its name for people, its values.
+_CRON_FIELDS = (
+    ("minute", "minute", "0-59"),
+    ("hour", "hour", "0-23"),
+    ("day-of-month", "day of the month", "1-31, and a day that the month has"),
+    ("month", "month", "1-12"),
+    ("day-of-week", "day of the week", "0-7, where 0 and 7 are Sunday"),
+)
 
 
-def from_dict(said: dict[str, Any]) -> Pin:
-    """The pin out of ``{"cron", "timezone", "grace_seconds"}``, ``{"interval_seconds", "grace_seconds"}`` or
-    ``{"never": true}``. Raises ValueError, with a message for people.
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Runs are due by a cron expression in a time zone, and overdue `grace_ms` later."""
+
+    expression: str
+    zone: str = "UTC"
+    grace_ms: int = MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A heartbeat is due `interval_ms` after the last one, and overdue `grace_ms` later."""
+
+    interval_ms: int
+    grace_ms: int = MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """The job is never overdue."""
+
+
+Pin = Cron | Interval | Never
+
+
+def check(pin: Pin) -> None:
+    """Raise ValueError, with a message for people that names the field, if a pin is not valid or out of bounds."""
+    match pin:
+        case Cron(expression, zone, grace_ms):
+            _check_expression(expression)
+            _check_zone(zone)
+            _check_grace(grace_ms)
+        case Interval(interval_ms, grace_ms):
+            if not SECOND_MS <= interval_ms <= MAX_INTERVAL_SECONDS * SECOND_MS:
+                raise ValueError(f"The interval must be 1 second to {MAX_INTERVAL_SECONDS // _DAY_SECONDS} days.")
+            _check_grace(grace_ms)
+        case Never():
+            pass
+
+
+def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
+    """When the heartbeat after the one at `last_ms` is due, and from when on it is overdue; None for never.
+
+    Times are milliseconds since the epoch. None also for a cron expression with no further time.
     """
+    match pin:
+        case Cron(expression, zone, grace_ms):
+            after = datetime.fromtimestamp(last_ms / SECOND_MS, ZoneInfo(zone))
+            following = next(CronSim(expression, after), None)
+            if following is None:
+                return None
+            due_ms = round(following.timestamp()) * SECOND_MS
+            return due_ms, due_ms + grace_ms
+        case Interval(interval_ms, grace_ms):
+            return last_ms + interval_ms, last_ms + interval_ms + grace_ms
+        case Never():
+            return None
+
+
+def from_dict(fields: dict[str, Any]) -> Pin:
+    """The pin that a person sent, checked. Raises ValueError, with a message for people that names the field."""
     pin: Pin
-    grace = said.get("grace_seconds", 60)
-    match sorted(said.keys() - {"grace_seconds"}):
+    match sorted(fields.keys() - {"grace_seconds"}):
         case ["cron"] | ["cron", "timezone"]:
-            pin = Cron(said["cron"], said.get("timezone", "UTC"), grace)
+            pin = Cron(_text(fields, "cron"), _text(fields, "timezone", "UTC"), _milliseconds(fields, "grace_seconds"))
         case ["interval_seconds"]:
-            pin = Interval(said["interval_seconds"], grace)
-        case ["never"] if said["never"] is True and "grace_seconds" not in said:
+            pin = Interval(_milliseconds(fields, "interval_seconds"), _milliseconds(fields, "grace_seconds"))
+        case ["never"] if fields["never"] is True and "grace_seconds" not in fields:
             pin = Never()
         case _:
-            raise ValueError("Give cron (with timezone), interval_seconds, or never: true.")
-    schedule.check(pin)
+            raise ValueError("Send cron (with timezone), interval_seconds, or never: true.")
+    check(pin)
     return pin
 
 
 def to_dict(pin: Pin) -> dict[str, Any]:
-    """The pin as `from_dict` takes it."""
+    """The pin as JSON fields, which `from_dict` reads."""
     match pin:
-        case Cron(expression, zone, grace):
-            return {"cron": expression, "timezone": zone, "grace_seconds": grace}
-        case Interval(seconds, grace):
-            return {"interval_seconds": seconds, "grace_seconds": grace}
+        case Cron(expression, zone, grace_ms):
+            return {"cron": expression, "timezone": zone, "grace_seconds": grace_ms // SECOND_MS}
+        case Interval(interval_ms, grace_ms):
+            return {"interval_seconds": interval_ms // SECOND_MS, "grace_seconds": grace_ms // SECOND_MS}
         case Never():
             return {"never": True}
 
 
 def from_json(text: str | None) -> Pin | None:
-    """The pin out of its stored form; None for None."""
-    return None if text is None else from_dict(json.loads(text))
+    """The pin from its stored form; None for None.
+
+    It was checked before it was stored and is not checked again, so a pin from before a bound was lowered stays valid.
+    """
+    if text is None:
+        return None
+    fields = json.loads(text)
+    if "cron" in fields:
+        return Cron(fields["cron"], fields["timezone"], _milliseconds(fields, "grace_seconds"))
+    if "interval_seconds" in fields:
+        return Interval(_milliseconds(fields, "interval_seconds"), _milliseconds(fields, "grace_seconds"))
+    return Never()
+
+
+def to_json(pin: Pin | None) -> str | None:
+    """The pin in its stored form, which `from_json` reads; None for None."""
+    return None if pin is None else json.dumps(to_dict(pin))
+
+
+def _check_expression(expression: str) -> None:
+    if len(expression) > MAX_CRON_LENGTH:
+        raise ValueError(f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
+    try:
+        CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        parts = expression.split()
+        for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):
+            if str(error) == f"Bad {field}":
+                raise ValueError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
+        raise ValueError(
+            f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and '
+            "day of the week."
+        ) from error
+
+
+def _check_zone(zone: str) -> None:
+    if len(zone) > MAX_ZONE_LENGTH:
+        raise ValueError(f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.') from error
+
+
+def _check_grace(grace_ms: int) -> None:
+    if not 0 <= grace_ms <= MAX_GRACE_SECONDS * SECOND_MS:
+        raise ValueError(f"The grace period must be 0 seconds to {MAX_GRACE_SECONDS // _DAY_SECONDS} days.")
+
+
+def _text(fields: dict[str, Any], name: str, default: str = "") -> str:
+    value = fields.get(name, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text.")
+    return value
+
+
+def _milliseconds(fields: dict[str, Any], name: str) -> int:
+    """A field in whole seconds as milliseconds; the grace period has a default."""
+    value = fields.get(name, _DEFAULT_GRACE_SECONDS)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a whole number of seconds.")
+    return value * SECOND_MS

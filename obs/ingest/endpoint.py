@@ -63,7 +63,7 @@ class HeartbeatEndpoint:
         except ServiceError as error:
             return protocol.refuse(error)
         except Exception as error:  # noqa: BLE001 - logged; the client receives the request id
-            return protocol.refuse(errors.from_fault(error, method, environ["PATH_INFO"]))
+            return protocol.refuse(errors.internal_error(error, method, environ["PATH_INFO"]))
 
     def _record(self, submission: Submission) -> Sequence[Recorded]:
         """Record the heartbeats; they are on disk when this returns. Raises ServiceError (503)."""

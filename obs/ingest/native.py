@@ -87,7 +87,7 @@ class NativeProtocol:
         return Response(200, _HEADERS, json.dumps(answer).encode())
 
     def refuse(self, error: ServiceError) -> Response:
-        return Response(error.status, {**_HEADERS, **error.headers}, errors.as_json(error).encode())
+        return Response(error.status, {**_HEADERS, **error.headers}, errors.json_body(error).encode())
 
     def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
@@ -151,6 +151,6 @@ def _query_parameters(query: str) -> dict[str, str]:
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(query.encode("latin-1").decode("utf-8", "replace"), keep_blank_values=True):
         if name in parameters:
-            raise invalid_field("query", name, "Given more than once.")
+            raise invalid_field("query", name, "Appears more than once.")
         parameters[name] = value
     return parameters

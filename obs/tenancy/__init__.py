@@ -1,1 +1,1 @@
-"""Organizations, their API keys and scopes, their ingest addresses and request rates."""
+"""Organizations: API keys and scopes, authentication, ingest addresses and rate limits."""

@@ -1,4 +1,4 @@
-"""Who is calling: the key in X-API-Key, checked once a request, before anything else."""
+"""Authentication: the key in X-API-Key, checked once per request before anything else."""
 
 import functools
 import sqlite3
@@ -24,7 +24,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """What the process holds for all its organizations. `clock` gives milliseconds since the epoch."""
+    """An open instance: its files, keys and ingest addresses. `clock` returns milliseconds since the epoch."""
 
     control: DatabaseFile
     databases: Databases
@@ -35,7 +35,7 @@ class Tenancy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The organization that a request speaks for, and the moment at which it came (milliseconds since the epoch)."""
+    """The organization and key of a request, and the time at which it arrived (`now_ms`, since the epoch)."""
 
     org: str
     key_id: int
@@ -44,7 +44,7 @@ class Caller:
     databases: Databases
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` on the organization's file; when this returns, what it wrote is on disk."""
+        """Run `unit` in a transaction on the organization's file; returns its result once that is durable on disk."""
         return self.databases.write(self.org, unit)
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -53,14 +53,14 @@ class Caller:
 
 
 def caller() -> Caller:
-    """Who is calling. Only inside a view under `requires`."""
+    """The caller of the current request; only for views decorated with `requires`."""
     return cast("Caller", g.caller)
 
 
 def requires(scope: str) -> Callable[[View], View]:
-    """Let a view be called only with a key that has `scope`: 401 without a valid key, 403 without the scope.
+    """Decorate a view so that it needs a key with `scope`: 401 without a valid key, 403 without the scope.
 
-    Stands right under ``@blp.route``, so that it runs before the arguments are read.
+    Put it directly below ``@blp.route``, so that the key is checked before the arguments are parsed.
     """
 
     def decorate(view: View) -> View:
@@ -75,26 +75,27 @@ def requires(scope: str) -> Callable[[View], View]:
     return decorate
 
 
-def authenticate(context: Tenancy, environ: Mapping[str, Any], scope: str) -> Caller:
-    """Who sent the request of that WSGI environment.
+def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Caller:
+    """Authenticate the request of a WSGI environment.
 
-    Raises ServiceError: 401 without a valid key, 403 where it is of another organization or lacks `scope`.
+    Raises ServiceError: 401 without a valid key; 403 when the key lacks `scope`, or belongs to a different organization
+    than the ingest address.
     """
-    now_ms = context.clock()
+    now_ms = tenancy.clock()
     key = environ.get("HTTP_X_API_KEY")
     if not key:
         raise ServiceError(
             "unauthorized",
-            "The header X-API-Key is missing.",
-            hint="Send the header X-API-Key with a key of your organization.",
+            "The X-API-Key header is missing.",
+            hint="Send an API key of your organization in the X-API-Key header.",
             headers={"WWW-Authenticate": "ApiKey"},
         )
-    credential = context.keyring.find(key, now_ms)
+    credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
         raise ServiceError(
             "unauthorized",
             "The key in X-API-Key is not valid.",
-            hint="Make a new key with: obs key create ORG --label LABEL",
+            hint="Create a new key with: obs key create ORG --label LABEL",
             headers={"WWW-Authenticate": "ApiKey"},
         )
     org = environ.get(ENVIRON_ORG)
@@ -108,6 +109,6 @@ def authenticate(context: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError(
             "missing_scope",
             f"The key lacks the scope {scope}.",
-            hint=f"Make a key with it: obs key create {credential.org} --label LABEL --scope {scope}",
+            hint=f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}",
         )
-    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, context.databases)
+    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy.databases)

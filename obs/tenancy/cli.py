@@ -1,4 +1,4 @@
-"""Organizations and keys on the command line; works while the service runs."""
+"""The commands ``obs org``, ``obs key`` and ``obs sign-in``. They also work while the service is running."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,19 +14,19 @@ from obs.errors import ServiceError
 from obs.tenancy import instance, keys, service, store
 from obs.tenancy.auth import Tenancy
 
-INSTANCE_HELP = "Folder of the instance (or OBS_INSTANCE)."
+INSTANCE_HELP = "Folder of the instance (OBS_INSTANCE)."
 
 
 def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option ``--instance`` of every command."""
+    """Add the option ``--instance``, which every command has, as the argument `folder`."""
     return click.option(
         "--instance", "folder", callback=_folder, type=click.Path(path_type=Path, file_okay=False), help=INSTANCE_HELP
     )(command)
 
 
-def _folder(context: click.Context, _parameter: click.Parameter, given: Path | None) -> Path:
-    """The folder given to the command, else to ``obs``, else that of the application whose ``flask`` command it is."""
-    folder = given or context.find_object(Path)
+def _folder(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+    """The folder from the command, else from ``obs``, else from the application in ``flask --app app ...``."""
+    folder = value or context.find_object(Path)
     if folder is not None:
         return folder
     script = context.find_object(ScriptInfo)
@@ -35,7 +35,7 @@ def _folder(context: click.Context, _parameter: click.Parameter, given: Path | N
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Tenancy]:
-    """The instance for the length of a command; troubles become one line on standard error."""
+    """Open the instance for one command; an error becomes one line on standard error and exit code 1."""
     try:
         tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
         try:
@@ -50,23 +50,29 @@ def opened(folder: Path) -> Iterator[Tenancy]:
 
 @click.group()
 def org() -> None:
-    """Organizations: each has its own file and its own keys."""
+    """Manage organizations.
+
+    Each organization has its own keys and its own data.
+    """
 
 
 @org.command("create")
 @click.argument("name")
 @instance_option
 def create_org(name: str, folder: Path) -> None:
-    """Create the organization NAME (a-z, 0-9 and -, at most 63 characters)."""
+    """Create the organization NAME.
+
+    A name has 1 to 63 of a-z, 0-9 and -, and does not begin with -.
+    """
     with opened(folder) as tenancy:
         service.create_organization(tenancy, name)
-    click.echo(f"Created the organization {name}. Create a key with: obs key create {name} --label LABEL", err=True)
+    click.echo(f"Created organization {name}. Create a key with: obs key create {name} --label LABEL", err=True)
 
 
 @org.command("list")
 @instance_option
 def list_orgs(folder: Path) -> None:
-    """List the organizations, a line each."""
+    """List the organizations: name, creation time."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
         for organization in store.organizations(db):
             click.echo(f"{organization.slug}\t{times.format_ms(organization.created_at)}")
@@ -74,39 +80,49 @@ def list_orgs(folder: Path) -> None:
 
 @org.command("delete")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @instance_option
 def delete_org(name: str, yes: bool, folder: Path) -> None:
-    """Delete the organization NAME with its keys and all its data."""
+    """Delete the organization NAME with its keys and data."""
     with opened(folder) as tenancy:
         with tenancy.control.read() as db:
             if store.organization_id(db, name) is None:
                 raise service.no_organization(name)
         if not yes:
-            click.confirm(f"Delete {name} with all its data?", abort=True, err=True)
+            click.confirm(f"Delete organization {name} with its keys and data?", abort=True, err=True)
         service.delete_organization(tenancy, name)
-    click.echo(f"Deleted the organization {name}.", err=True)
+    click.echo(f"Deleted organization {name}.", err=True)
 
 
 @click.group()
 def key() -> None:
-    """API keys."""
+    """Manage API keys."""
 
 
 @key.command("create")
 @click.argument("org")
-@click.option("--label", required=True, help="What the key is for.")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(keys.SCOPES), help="All but admin when left out.")
-@click.option("--expires", help="ISO 8601 time, or +30d for 30 days from now.")
+@click.option("--label", required=True, help="What the key is used for.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(keys.SCOPES),
+    help="Repeat for several. Default: all but admin.",
+)
+@click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 @instance_option
 def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | None, folder: Path) -> None:
-    """Make a key for ORG and print it alone on standard output. It is shown this once."""
+    """Create a key for ORG and print it.
+
+    The key is not stored and cannot be shown again.
+    """
     with opened(folder) as tenancy:
         try:
             expires_at = None if expires is None else times.parse_time(expires, tenancy.clock())
         except ValueError as error:
             raise click.ClickException(f"--expires: {error}") from error
         created = service.create_key(tenancy, org, label, scopes or keys.DEFAULT_SCOPES, expires_at)
+    click.echo(f"Created key {created.id}. Copy it now: it will not be shown again.", err=True)
     click.echo(created.secret)
 
 
@@ -131,7 +147,10 @@ def list_keys(org: str, folder: Path) -> None:
 @click.argument("key_id", type=int)
 @instance_option
 def revoke_key(key_id: int, folder: Path) -> None:
-    """Revoke the key of that id (see: obs key list ORG)."""
+    """Revoke the key with the id KEY_ID.
+
+    "obs key list ORG" shows the ids.
+    """
     with opened(folder) as tenancy:
         service.revoke_key(tenancy, None, key_id)
     click.echo(f"Revoked key {key_id}.", err=True)
@@ -141,7 +160,10 @@ def revoke_key(key_id: int, folder: Path) -> None:
 @click.argument("org")
 @instance_option
 def sign_in(org: str, folder: Path) -> None:
-    """Print a link with which a person may sign in to ORG once, within 24 hours."""
+    """Print a link for signing in to ORG.
+
+    The link works once, within 24 hours.
+    """
     with opened(folder) as tenancy:
         token = service.create_sign_in_link(tenancy, org)
         address = instance.base_url(config.load(folder))

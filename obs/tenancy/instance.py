@@ -1,4 +1,4 @@
-"""Opening and closing an instance: its folder, its control file and the organizations' files."""
+"""Opening and closing an instance: its folder, the control file and the files of the organizations."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -19,27 +19,27 @@ _log = logging.getLogger(__name__)
 
 
 def base_url(settings: Mapping[str, str | int]) -> str:
-    """The address by which clients reach the service, without a trailing slash."""
+    """The URL at which clients reach the service, without a trailing slash."""
     if settings["BASE_URL"]:
         return str(settings["BASE_URL"]).rstrip("/")
     host = str(settings["HOST"])
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - recognized, not bound
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         host = "127.0.0.1"
     return f"http://[{host}]:{settings['PORT']}" if ":" in host else f"http://{host}:{settings['PORT']}"
 
 
 def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callable[[], int]) -> Tenancy:
-    """Make what is missing in `folder`, bring the control file up to date, and open it.
+    """Open the instance in `folder`: create what is missing and migrate the control file.
 
-    `clock` gives milliseconds since the epoch. Raises ServiceError for a control file that cannot be used, ConfigError
-    for a setting that cannot.
+    `clock` returns milliseconds since the epoch. Raises ServiceError (503) when the control file cannot be used,
+    ConfigError for an invalid INGEST_URL_TEMPLATE, OSError when the folder cannot be created.
     """
     make_folder(folder, 0o700)
     tenants = folder / "tenants"
     make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
-    control_path.touch(mode=0o600)  # the folder may be one that others may read
+    control_path.touch(mode=0o600)  # an existing folder may be readable by other users
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
         control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting
@@ -61,11 +61,11 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
 
 
 def close(tenancy: Tenancy) -> None:
-    """Write down what is only in memory and close all files."""
+    """Store when keys were last used, which is known only in memory, and close all files."""
     try:
         tenancy.keyring.flush_last_used()
     except ServiceError as error:
-        _log.warning("the last use of keys is not written down: %s", error.message)
+        _log.warning("cannot store when keys were last used: %s", error.message)
     tenancy.keyring.close()
     tenancy.databases.close()
     tenancy.control.close()

@@ -1,4 +1,4 @@
-"""Who a key belongs to, from memory: a request never waits for the control file."""
+"""All valid keys in memory, so that a request never waits for the control file."""
 
 import logging
 import sqlite3
@@ -13,16 +13,16 @@ from obs.storage.file import DatabaseFile
 from obs.tenancy import keys, store
 from obs.tenancy.store import Credential
 
-_LOOK_EVERY_SECONDS = 0.25
+_CHECK_EVERY_SECONDS = 0.25
 _log = logging.getLogger(__name__)
 
 
 class KeyRing:
-    """All valid keys, read anew when the control file has changed, by whatever process.
+    """All valid keys, reloaded when any process has changed the control file.
 
-    A key that was revoked elsewhere is refused within _LOOK_EVERY_SECONDS, one that this process revoked at once
-    (`reload`). `on_change` is called with the slug of an organization that was made or deleted.
-    `monotonic` gives seconds that only ever grow.
+    A key that this process revokes is rejected immediately (`reload`); one that another process revokes is rejected
+    within _CHECK_EVERY_SECONDS. `on_change` is called with the slug of each organization that was created or deleted.
+    `monotonic` returns seconds that never decrease. Safe to use from any thread.
     """
 
     def __init__(
@@ -33,49 +33,49 @@ class KeyRing:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._probe: sqlite3.Connection | None = None
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._data_version = -1
         self._version = -1
         self._credentials: dict[bytes, Credential] = {}
         self._by_id: dict[int, Credential] = {}
         self._organizations: dict[str, int] = {}
         self._last_used: dict[int, int] = {}
-        self._trouble: str | None = None
+        self._problem: str | None = None
 
     def find(self, key: str, now_ms: int) -> Credential | None:
-        """What `key` stands for; None if it is unknown, revoked or expired."""
-        self._look()
+        """The credential of `key`; None if it is unknown, revoked or expired."""
+        self._reload_if_changed()
         return self._valid(self._credentials.get(keys.digest(key)), now_ms)
 
     def find_by_id(self, key_id: int, now_ms: int) -> Credential | None:
-        """What the key of that id stands for, for a session that it began; None if it is revoked or expired."""
-        self._look()
+        """The credential of the key that a session began with; None if the key is revoked or expired."""
+        self._reload_if_changed()
         return self._valid(self._by_id.get(key_id), now_ms)
 
     def organization_id(self, org: str) -> int | None:
-        """The id of the organization of that slug. One that is deleted and made anew has another."""
-        self._look()
+        """The id of an organization, or None. When one is deleted and created again, its id changes."""
+        self._reload_if_changed()
         return self._organizations.get(org)
 
     def organizations(self) -> list[str]:
         """The slugs of all organizations."""
-        self._look()
+        self._reload_if_changed()
         return list(self._organizations)
 
     def reload(self) -> None:
-        """Read the keys anew now: this process has changed them."""
+        """Reload now, because this process has changed keys or organizations."""
         with self._lock:
             self._read()
 
     def with_last_use(self, keys_of_org: list[store.Key]) -> list[store.Key]:
-        """The same keys, with uses that are not written down yet."""
+        """The same keys, with the last uses that are not stored yet."""
         return [
             replace(key, last_used_at=max(key.last_used_at or 0, self._last_used.get(key.id, 0)) or None)
             for key in keys_of_org
         ]
 
     def flush_last_used(self) -> None:
-        """Write down when keys were last used."""
+        """Store when keys were last used. After a failure they are kept for the next call."""
         last_used, self._last_used = self._last_used, {}
         if last_used:
             try:
@@ -85,7 +85,7 @@ class KeyRing:
                 raise
 
     def close(self) -> None:
-        """Close the connection that watches the control file."""
+        """Close the connection that checks the control file for changes."""
         with self._lock:
             if self._probe is not None:
                 self._probe.close()
@@ -97,28 +97,28 @@ class KeyRing:
         self._last_used[credential.key_id] = now_ms
         return credential
 
-    def _look(self) -> None:
-        """Every now and then, see whether the control file has changed. Others go on meanwhile with what is known."""
-        if self._monotonic() < self._next_look or not self._lock.acquire(blocking=self._version < 0):
+    def _reload_if_changed(self) -> None:
+        """Reload if it is time to check and the control file has changed; other threads do not wait for it."""
+        if self._monotonic() < self._next_check or not self._lock.acquire(blocking=self._version < 0):
             return
         try:
-            self._next_look = self._monotonic() + _LOOK_EVERY_SECONDS
+            self._next_check = self._monotonic() + _CHECK_EVERY_SECONDS
             with explained():
                 if self._probe is None:
                     self._probe = open_reader(self._control.path, busy_seconds=5)
-                    self._data_version = -1  # each connection counts for itself
+                    self._data_version = -1  # data_version is comparable only within one connection
                 data_version = self._probe.execute("PRAGMA data_version").fetchone()[0]
             if data_version != self._data_version:
                 self._read()
                 self._data_version = data_version
-            self._trouble = None
+            self._problem = None
         except ServiceError as error:
-            # Heartbeats of keys that are known are taken all the same; /readyz tells.
+            # Known keys still work. /readyz reports the problem.
             if self._version < 0:
                 raise
-            if self._trouble != error.message:
-                _log.error("%s cannot be read, the keys known so far go on: %s", self._control.path, error.message)
-            self._trouble = error.message
+            if self._problem != error.message:
+                _log.error("%s cannot be read; known keys still work: %s", self._control.path, error.message)
+            self._problem = error.message
             if self._probe is not None:
                 self._probe.close()
                 self._probe = None
@@ -132,7 +132,7 @@ class KeyRing:
             credentials = store.credentials(db) if version != self._version else self._credentials
             organizations = {organization.slug: organization.id for organization in store.organizations(db)}
             db.execute("COMMIT")
-        # A new one counts as well: work that was under way may have opened the old file once more in between.
+        # New organizations too: a request in progress may have reopened the file of a deleted one of the same name.
         for org in self._organizations.keys() | organizations.keys():
             if organizations.get(org) != self._organizations.get(org):
                 self._on_change(org)

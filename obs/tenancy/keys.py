@@ -1,4 +1,4 @@
-"""What a key, a scope and a slug look like. Pure."""
+"""The format of keys, scopes and slugs. Pure."""
 
 import hashlib
 import re
@@ -13,18 +13,18 @@ _SECRET_LENGTH = 32  # 190 bits
 
 
 def new_key(org: str) -> str:
-    """A new key: ``obs_<org>_<32 random base62 characters>``."""
+    """Generate a key: ``obs_<org>_<32 random base62 characters>``."""
     return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))}"
 
 
 def digest(secret: str) -> bytes:
     """The SHA-256 under which a key or a sign-in token is stored.
 
-    The secret is random and long, so a plain hash is enough: there is nothing to guess.
+    A plain hash is enough, because the secret is long and random: it cannot be guessed.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
 def allows(scopes: frozenset[str], scope: str) -> bool:
-    """Whether a key of `scopes` may do what needs `scope`; ``admin`` may do everything."""
+    """Whether `scopes` include `scope`; ``admin`` includes all of them."""
     return scope in scopes or "admin" in scopes

@@ -1,4 +1,4 @@
-"""How often an organization may do something: counted in this process, over all its keys."""
+"""Rate limits per organization, counted in this process over all keys of the organization."""
 
 import math
 import time
@@ -13,44 +13,45 @@ from obs.errors import ServiceError
 
 
 class PerMinute:
-    """Counts requests of each organization in the last minute. Safe to use from any thread."""
+    """Counts the requests of each organization in the last minute. Safe to use from any thread."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
-    def used(self, org: str, most: int) -> int:
-        """How many requests of `org` were counted in the last minute, of which `most` are allowed."""
-        _, remaining = self._limiter.get_window_stats(RateLimitItemPerMinute(most), self._what, org)
-        return most - max(0, remaining)
+    def used(self, org: str, limit: int) -> int:
+        """The number of requests of `org` in the last minute, out of `limit` allowed."""
+        _, remaining = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), self._name, org)
+        return limit - max(0, remaining)
 
-    def take(self, org: str, most: int) -> None:
-        """Count one request of `org`, of which `most` are allowed in a minute; within a request.
+    def take(self, org: str, limit: int) -> None:
+        """Count the current request of `org`, which may send `limit` requests per minute.
 
-        The answer gets the ``RateLimit-*`` headers. Raises ServiceError (429) with Retry-After.
+        Adds the ``RateLimit-*`` headers to the response. Raises ServiceError (429) with Retry-After.
         """
-        item = RateLimitItemPerMinute(most)
-        allowed = self._limiter.hit(item, self._what, org)
-        reset, remaining = self._limiter.get_window_stats(item, self._what, org)
-        if reset - time.time() > item.get_expiry() + 1:  # the clock was set back: all would be refused until then
+        item = RateLimitItemPerMinute(limit)
+        allowed = self._limiter.hit(item, self._name, org)
+        reset, remaining = self._limiter.get_window_stats(item, self._name, org)
+        if reset - time.time() > item.get_expiry() + 1:
+            # The clock was set back. Without a reset, every request would be rejected until the old time is reached.
             self._limiter.storage.reset()
-            allowed = self._limiter.hit(item, self._what, org)
-            reset, remaining = self._limiter.get_window_stats(item, self._what, org)
+            allowed = self._limiter.hit(item, self._name, org)
+            reset, remaining = self._limiter.get_window_stats(item, self._name, org)
         seconds = max(1, math.ceil(reset - time.time()))
         headers = {
-            "RateLimit-Limit": str(most),
+            "RateLimit-Limit": str(limit),
             "RateLimit-Remaining": str(max(0, remaining)),
             "RateLimit-Reset": str(seconds),
         }
         if not allowed:
             raise ServiceError(
                 "rate_limited",
-                f"More than {most} requests in a minute.",
-                hint=f"Wait {seconds} s.",
+                f"The limit is {limit} requests per minute.",
+                hint=f"Try again in {seconds} s.",
                 headers={**headers, "Retry-After": str(seconds)},
             )
 
         @after_this_request
-        def tell(response: Response) -> Response:
+        def add_headers(response: Response) -> Response:
             response.headers.update(headers)
             return response

@@ -1,4 +1,4 @@
-"""Keys over HTTP, for keys with the scope ``admin``."""
+"""HTTP routes for managing keys, which need the scope ``admin``."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API ke
 def list_keys() -> dict[str, Any]:
     """List the organization's keys
 
-    The revoked ones too, oldest first. The keys themselves are not stored and not shown.
+    Includes revoked keys, oldest first. The keys themselves are not stored and cannot be shown.
     """
     tenancy = services().tenancy
     with tenancy.control.read() as db:
@@ -29,9 +29,9 @@ def list_keys() -> dict[str, Any]:
 @blp.arguments(schemas.KeyRequestSchema)
 @blp.response(201, schemas.NewKeySchema)
 def create_key(fields: dict[str, Any]) -> dict[str, Any]:
-    """Make a key
+    """Create a key
 
-    The answer holds the key itself, this once.
+    The response contains the key itself. It cannot be shown again.
     """
     created = service.create_key(services().tenancy, caller().org, **fields)
     return {
@@ -49,6 +49,6 @@ def create_key(fields: dict[str, Any]) -> dict[str, Any]:
 def revoke_key(key_id: int) -> None:
     """Revoke a key
 
-    It is refused from now on, by this process at once and by any other within a second.
+    It is rejected immediately by this process, and within a second by any other.
     """
     service.revoke_key(services().tenancy, caller().org, key_id)

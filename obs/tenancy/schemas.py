@@ -1,4 +1,4 @@
-"""Keys as JSON."""
+"""Request and response schemas for keys."""
 
 import marshmallow as ma
 
@@ -9,7 +9,7 @@ from obs.tenancy.keys import DEFAULT_SCOPES, SCOPES
 class KeySchema(Schema):
     """A key, without its secret."""
 
-    id = ma.fields.Int(metadata={"description": "Used in the path of revoke.", "example": 7})
+    id = ma.fields.Int(metadata={"description": "Used to revoke the key.", "example": 7})
     label = ma.fields.Str(metadata={"description": "What the key is for.", "example": "backup server"})
     scopes = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
     created_at = Time()
@@ -19,7 +19,7 @@ class KeySchema(Schema):
 
 
 class NewKeySchema(KeySchema):
-    """A key just made: the only time that the secret is shown."""
+    """A new key with its secret, which is shown only once."""
 
     key = ma.fields.Str(metadata={"description": "The key. It is not stored and cannot be shown again."})
 
@@ -31,13 +31,13 @@ class KeyListSchema(Schema):
 
 
 class KeyRequestSchema(Schema):
-    """What a new key is made from."""
+    """The request for a new key."""
 
     label = Text(1, 200, required=True, metadata={"example": "backup server"})
     scopes = ma.fields.List(
         ma.fields.Str(validate=ma.validate.OneOf(SCOPES)),
         load_default=list(DEFAULT_SCOPES),
         validate=ma.validate.Length(min=1),
-        metadata={"description": "What the key may do; all but admin by default.", "example": ["heartbeat:write"]},
+        metadata={"description": "What the key may do. Default: all scopes but admin.", "example": ["heartbeat:write"]},
     )
-    expires_at = Time(load_default=None, allow_none=True, metadata={"description": "No expiry when left out."})
+    expires_at = Time(load_default=None, allow_none=True, metadata={"description": "Default: the key never expires."})

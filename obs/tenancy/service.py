@@ -21,7 +21,7 @@ SIGN_IN_LINK_MS = DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key just created. `secret` is the key itself, known only now."""
+    """A new key. `secret` is the key itself, which is not stored. Times are milliseconds since the epoch."""
 
     id: int
     secret: str
@@ -33,7 +33,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class FirstStart:
-    """What the first start created; both secrets are known only now."""
+    """What the first start created. The key and the token are not stored."""
 
     org: str
     key: str
@@ -84,7 +84,7 @@ def check_slug(org: str) -> None:
     """Raise ServiceError (422) unless `org` is valid as the slug of an organization."""
     if not keys.SLUG.fullmatch(org):
         raise invalid_field(
-            "json", "name", f"{org!r} is not a name such as home-lab: a-z, 0-9 and -, 1 to 63 characters."
+            "json", "name", f"{org!r} is not valid: use 1 to 63 of a-z, 0-9 and -, and do not begin with -."
         )
 
 
@@ -144,7 +144,7 @@ def revoke_key(tenancy: Tenancy, org: str | None, key_id: int) -> None:
 
 
 def create_sign_in_link(tenancy: Tenancy, org: str) -> str:
-    """A token with which a person can sign in once, within SIGN_IN_LINK_MS, as an admin of `org`.
+    """Create a token that signs in as an admin of `org` once, within SIGN_IN_LINK_MS, and return it.
 
     Raises ServiceError (404).
     """
@@ -160,7 +160,7 @@ def create_sign_in_link(tenancy: Tenancy, org: str) -> str:
 
 
 def use_sign_in_link(tenancy: Tenancy, token: str) -> str:
-    """The organization that `token` signs in to; the token is used up. Raises ServiceError (401)."""
+    """Use up a sign-in token and return the organization it is for. Raises ServiceError (401)."""
     now_ms = tenancy.clock()
     org = tenancy.control.write(lambda db: store.take_sign_in_link(db, token, now_ms))
     if org is None:

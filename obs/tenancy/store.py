@@ -1,4 +1,4 @@
-"""The rows of the control file."""
+"""Reading and writing the rows of the control file. Times are milliseconds since the epoch."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from obs.tenancy import keys
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """A tenant. Times are milliseconds since the epoch."""
+    """An organization. `slug` is its name in keys, addresses and file names."""
 
     id: int
     slug: str
@@ -17,7 +17,7 @@ class Organization:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as it is stored: without the secret. Times are milliseconds since the epoch."""
+    """A key as it is stored, without the secret."""
 
     id: int
     label: str
@@ -30,7 +30,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a valid key stands for."""
+    """What a key that is not revoked gives access to."""
 
     key_id: int
     org: str
@@ -41,7 +41,7 @@ class Credential:
 def organizations(db: sqlite3.Connection) -> list[Organization]:
     """All organizations by slug."""
     rows = db.execute("SELECT id, slug, created_at FROM organizations ORDER BY slug")
-    return [Organization(*row) for row in rows]
+    return [Organization(row["id"], row["slug"], row["created_at"]) for row in rows]
 
 
 def organization_id(db: sqlite3.Connection, org: str) -> int | None:
@@ -51,7 +51,7 @@ def organization_id(db: sqlite3.Connection, org: str) -> int | None:
 
 
 def add_organization(db: sqlite3.Connection, org: str, now_ms: int) -> bool:
-    """Add it; False if there is one of that slug."""
+    """Add an organization; False if the slug is taken."""
     done = db.execute(
         "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING", (org, now_ms)
     )
@@ -59,14 +59,14 @@ def add_organization(db: sqlite3.Connection, org: str, now_ms: int) -> bool:
 
 
 def delete_organization(db: sqlite3.Connection, org: str) -> bool:
-    """Delete it with its keys; False if there is none."""
+    """Delete an organization with its keys; False if there is none."""
     return db.execute("DELETE FROM organizations WHERE slug = ?", (org,)).rowcount == 1
 
 
 def add_key(
     db: sqlite3.Connection, org: str, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
 ) -> tuple[int, str] | None:
-    """Add a key: its id and the secret, which is not stored. None if there is no such organization."""
+    """Add a key; returns its id and its secret, which is not stored. None if there is no such organization."""
     organization = organization_id(db, org)
     if organization is None:
         return None
@@ -81,17 +81,17 @@ def add_key(
 
 
 def keys_of(db: sqlite3.Connection, org: str) -> list[Key]:
-    """All keys of an organization, the revoked ones too, oldest first."""
+    """All keys of an organization, including revoked ones, oldest first."""
     rows = db.execute(
         "SELECT k.id, k.label, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at "
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE o.slug = ? ORDER BY k.id",
         (org,),
     )
-    return [Key(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+    return [Key(**{**dict(row), "scopes": tuple(row["scopes"].split())}) for row in rows]
 
 
 def revoke_key(db: sqlite3.Connection, org: str | None, key_id: int, now_ms: int) -> bool:
-    """Revoke a key (of `org`, or of any organization when None); False if there is none that is valid."""
+    """Revoke a key (of `org`, or of any organization when None); False if no valid key has that id."""
     done = db.execute(
         "UPDATE api_keys SET revoked_at = ?1 WHERE id = ?2 AND revoked_at IS NULL "
         "AND (?3 IS NULL OR organization_id = (SELECT id FROM organizations WHERE slug = ?3))",
@@ -103,20 +103,23 @@ def revoke_key(db: sqlite3.Connection, org: str | None, key_id: int, now_ms: int
 def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
     """Every key that is not revoked, by its SHA-256."""
     rows = db.execute(
-        "SELECT k.sha256, k.id, o.slug, k.scopes, k.expires_at "
+        "SELECT k.sha256, k.id AS key_id, o.slug AS org, k.scopes, k.expires_at "
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
     )
-    return {row[0]: Credential(row[1], row[2], frozenset(row[3].split()), row[4]) for row in rows}
+    return {
+        row["sha256"]: Credential(row["key_id"], row["org"], frozenset(row["scopes"].split()), row["expires_at"])
+        for row in rows
+    }
 
 
 def credentials_version(db: sqlite3.Connection) -> int:
-    """A number that grows with every change of a key or an organization."""
+    """A number that increases with every change of a key or an organization."""
     version: int = db.execute("SELECT version FROM credentials_version").fetchone()[0]
     return version
 
 
 def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
-    """Note when keys, by id, were last used (milliseconds since the epoch)."""
+    """Store when keys were last used; `last_used` maps the id of a key to a time."""
     db.executemany(
         "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?",
         [(used_at, key_id) for key_id, used_at in last_used.items()],
@@ -124,10 +127,7 @@ def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
 
 
 def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: int, now_ms: int) -> None:
-    """Keep a one-time token (only its SHA-256) with which a person may sign in as an admin of `org`.
-
-    Those that have expired unused are deleted.
-    """
+    """Store the SHA-256 of a one-time token that signs in as an admin of `org`; delete tokens that have expired."""
     db.execute("DELETE FROM sign_in_links WHERE expires_at <= ?", (now_ms,))
     db.execute(
         "INSERT INTO sign_in_links (sha256, organization_id, expires_at) "
@@ -137,10 +137,10 @@ def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: i
 
 
 def take_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> str | None:
-    """Use a one-time token up: the organization it was for, or None if it is unknown, used or expired."""
+    """Use up a one-time token and return its organization; None if the token is unknown, used or expired."""
     row = db.execute(
         "DELETE FROM sign_in_links WHERE sha256 = ? RETURNING expires_at, "
-        "(SELECT slug FROM organizations WHERE organizations.id = organization_id)",
+        "(SELECT slug FROM organizations WHERE organizations.id = organization_id) AS org",
         (keys.digest(token),),
     ).fetchone()
-    return row[1] if row is not None and row[0] > now_ms else None
+    return row["org"] if row is not None and row["expires_at"] > now_ms else None

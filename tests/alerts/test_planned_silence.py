@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from flask import Flask
 
 from obs.services import services
@@ -118,9 +117,8 @@ def test_downtime_does_not_end_what_was_overdue_before(job: Job, app: Flask, clo
     assert [end for _, _, end in job.incidents()] == [None]
 
 
-@pytest.mark.parametrize("hours", [48, -48])
 def test_a_step_of_the_wall_clock_makes_nothing_overdue(
-    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock, hours: int
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock
 ) -> None:
     seconds = {"monotonic": 0.0}
     app = make_app(MONOTONIC=lambda: seconds["monotonic"])
@@ -131,7 +129,7 @@ def test_a_step_of_the_wall_clock_makes_nothing_overdue(
         seconds["monotonic"] += 3600
         client.post("/api/v1/heartbeat/backup/ping")
         sweep()
-    clock.advance(hours=hours)
+    clock.advance(hours=48)
     seconds["monotonic"] += 1
     sweep()
     answer: Any = client.get("/api/v1/jobs/backup").json

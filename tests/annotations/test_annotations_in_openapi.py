@@ -3,6 +3,8 @@
 import pytest
 from flask import Flask
 
+from tests.conftest import KeyClient
+
 PATH = "/api/v1/annotations"
 
 
@@ -20,7 +22,7 @@ PATH = "/api/v1/annotations"
 def test_every_route_has_a_summary_its_answers_and_an_example(
     app: Flask, path: str, method: str, statuses: set[str]
 ) -> None:
-    operation = app.test_client().get("/api/openapi.json").json["paths"][path][method]
+    operation = KeyClient(app).get("/api/openapi.json").json["paths"][path][method]
     assert operation["summary"]
     assert statuses <= set(operation["responses"])
     for status in statuses & {"200", "201"}:

@@ -2,14 +2,14 @@
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 
 from obs.services import services
+from tests.conftest import KeyClient
 
 PATH = "/api/v1/annotations"
 
 
-def test_a_name_and_a_title_make_a_marker_at_the_moment_of_the_request(app: Flask, client: FlaskClient) -> None:
+def test_a_name_and_a_title_make_a_marker_at_the_moment_of_the_request(app: Flask, client: KeyClient) -> None:
     answer = client.post(PATH, json={"name": "deploy/web", "title": "Web 2.14.0 is out"})
     assert answer.status_code == 201
     assert answer.json == {
@@ -30,7 +30,7 @@ def test_a_name_and_a_title_make_a_marker_at_the_moment_of_the_request(app: Flas
     assert rows == [("deploy/web", "Web 2.14.0 is out", 1782036000000, None)]
 
 
-def test_all_fields_come_back(client: FlaskClient) -> None:
+def test_all_fields_come_back(client: KeyClient) -> None:
     fields = {
         "name": "incident/checkout",
         "title": "Checkout is down",
@@ -45,32 +45,32 @@ def test_all_fields_come_back(client: FlaskClient) -> None:
     assert fields.items() <= answer.json.items()
 
 
-def test_location_is_the_path_of_the_annotation(client: FlaskClient) -> None:
+def test_location_is_the_path_of_the_annotation(client: KeyClient) -> None:
     answer = client.post(PATH, json={"name": "app/web", "title": "Feature on"})
     assert answer.headers["Location"] == f"{PATH}/1"
     fetched = client.get(answer.headers["Location"])
     assert (fetched.json, fetched.headers["ETag"]) == (answer.json, answer.headers["ETag"])
 
 
-def test_times_with_an_offset_are_answered_in_utc(client: FlaskClient) -> None:
+def test_times_with_an_offset_are_answered_in_utc(client: KeyClient) -> None:
     answer = client.post(PATH, json={"name": "a", "title": "t", "start_time": "2026-06-21T10:00:00+02:00"})
     assert answer.json["start_time"] == "2026-06-21T08:00:00.000Z"
 
 
-def test_null_is_the_same_as_not_sent(client: FlaskClient) -> None:
+def test_null_is_the_same_as_not_sent(client: KeyClient) -> None:
     optional = ("start_time", "end_time", "description", "url", "idempotency_key")
     answer = client.post(PATH, json={"name": "a", "title": "t", **dict.fromkeys(optional)})
     assert answer.status_code == 201
     assert answer.json["start_time"] == "2026-06-21T10:00:00.000Z"
 
 
-def test_a_band_may_be_of_no_length(client: FlaskClient) -> None:
+def test_a_band_may_be_of_no_length(client: KeyClient) -> None:
     moment = "2026-06-21T09:00:00.000Z"
     answer = client.post(PATH, json={"name": "a", "title": "t", "start_time": moment, "end_time": moment})
     assert (answer.status_code, answer.json["end_time"]) == (201, moment)
 
 
-def test_an_end_before_the_start_is_refused(client: FlaskClient) -> None:
+def test_an_end_before_the_start_is_refused(client: KeyClient) -> None:
     times = {"start_time": "2026-06-21T10:00:00Z", "end_time": "2026-06-21T09:59:59.999Z"}
     answer = client.post(PATH, json={"name": "a", "title": "t", **times})
     assert (answer.status_code, answer.json["error"]) == (422, "invalid_field")
@@ -80,7 +80,7 @@ def test_an_end_before_the_start_is_refused(client: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize("start", [{}, {"start_time": None}])
-def test_an_end_without_a_start_is_refused(client: FlaskClient, start: dict[str, None]) -> None:
+def test_an_end_without_a_start_is_refused(client: KeyClient, start: dict[str, None]) -> None:
     answer = client.post(PATH, json={"name": "a", "title": "t", "end_time": "2026-06-21T11:00:00Z", **start})
     assert answer.status_code == 422
     assert "start_time" in answer.json["errors"]["json"]
@@ -119,7 +119,7 @@ REFUSED = [
 ]
 
 
-def test_what_a_field_cannot_hold_is_refused_by_its_name(client: FlaskClient) -> None:
+def test_what_a_field_cannot_hold_is_refused_by_its_name(client: KeyClient) -> None:
     for field, value in REFUSED:
         body = {"name": "a", "title": "t", "start_time": "2026-06-21T09:00:00Z", field: value}
         answer = client.post(PATH, json=body)
@@ -128,7 +128,7 @@ def test_what_a_field_cannot_hold_is_refused_by_its_name(client: FlaskClient) ->
     assert client.get(PATH).json["annotations"] == []
 
 
-def test_name_and_title_are_required(client: FlaskClient) -> None:
+def test_name_and_title_are_required(client: KeyClient) -> None:
     answer = client.post(PATH)
     assert answer.status_code == 422
     assert set(answer.json["errors"]["json"]) == {"name", "title"}
@@ -144,7 +144,7 @@ ODD_TEXTS = [
 ]
 
 
-def test_text_comes_back_as_it_went_in(client: FlaskClient) -> None:
+def test_text_comes_back_as_it_went_in(client: KeyClient) -> None:
     for field, value in ODD_TEXTS:
         created = client.post(PATH, json={"name": "a", "title": "t", field: value})
         assert created.status_code == 201, value
@@ -154,7 +154,7 @@ def test_text_comes_back_as_it_went_in(client: FlaskClient) -> None:
 TEXTS = ["name", "title", "description", "url", "idempotency_key"]
 
 
-def test_half_of_a_surrogate_pair_is_refused(client: FlaskClient) -> None:
+def test_half_of_a_surrogate_pair_is_refused(client: KeyClient) -> None:
     for field in TEXTS:
         body = {"name": '"a"', "title": '"t"', field: r'"http://a/\ud83d"'}
         text = "{" + ",".join(f'"{name}":{value}' for name, value in body.items()) + "}"
@@ -165,18 +165,18 @@ def test_half_of_a_surrogate_pair_is_refused(client: FlaskClient) -> None:
 NO_OBJECTS = ["[]", "{", "null", '{"name": NaN}', "[" * 100_000, '{"name": ' + "9" * 5000 + "}"]
 
 
-def test_a_body_that_is_no_json_object_is_refused(client: FlaskClient) -> None:
+def test_a_body_that_is_no_json_object_is_refused(client: KeyClient) -> None:
     for body in NO_OBJECTS:
         answer = client.post(PATH, data=body, content_type="application/json")
         assert (answer.status_code, answer.json["error"]) == (400, "invalid_json"), body[:50]
 
 
-def test_a_body_of_another_type_is_refused(client: FlaskClient) -> None:
+def test_a_body_of_another_type_is_refused(client: KeyClient) -> None:
     answer = client.post(PATH, data={"name": "a", "title": "t"})
     assert (answer.status_code, answer.json["error"]) == (415, "unsupported_media_type")
 
 
-def test_ids_are_never_given_again(client: FlaskClient) -> None:
+def test_ids_are_never_given_again(client: KeyClient) -> None:
     for title in ("first", "second"):
         client.post(PATH, json={"name": "a", "title": title})
     assert client.delete(f"{PATH}/2").status_code == 204

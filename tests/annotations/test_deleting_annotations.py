@@ -2,15 +2,15 @@
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 
 from obs.services import services
+from tests.conftest import KeyClient
 
 PATH = "/api/v1/annotations"
 UNKNOWN_IDS = ("2", "0", str(2**63 - 1), str(2**63), str(2**64 + 1), "9" * 300)
 
 
-def test_deleted_is_gone(app: Flask, client: FlaskClient) -> None:
+def test_deleted_is_gone(app: Flask, client: KeyClient) -> None:
     for title in ("stays", "goes"):
         client.post(PATH, json={"name": "a", "title": title})
     answer = client.delete(f"{PATH}/2")
@@ -23,7 +23,7 @@ def test_deleted_is_gone(app: Flask, client: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_an_unknown_id_is_not_found(client: FlaskClient, method: str) -> None:
+def test_an_unknown_id_is_not_found(client: KeyClient, method: str) -> None:
     client.post(PATH, json={"name": "a", "title": "t"})
     body = {"json": {"title": "new"}} if method == "PUT" else {}
     for unknown in UNKNOWN_IDS:
@@ -33,12 +33,12 @@ def test_an_unknown_id_is_not_found(client: FlaskClient, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_what_is_no_id_is_not_found(client: FlaskClient, method: str) -> None:
+def test_what_is_no_id_is_not_found(client: KeyClient, method: str) -> None:
     client.post(PATH, json={"name": "a", "title": "t"})
     for odd in ("-1", "1.0", "abc", "1%00", "01%2F"):
         assert client.open(f"{PATH}/{odd}", method=method, json={"title": "new"}).status_code == 404, odd
     assert client.get(f"{PATH}/1").json["title"] == "t"
 
 
-def test_an_id_longer_than_any_number_is_not_found(client: FlaskClient) -> None:
+def test_an_id_longer_than_any_number_is_not_found(client: KeyClient) -> None:
     assert client.get(f"{PATH}/{'9' * 5000}").status_code == 404

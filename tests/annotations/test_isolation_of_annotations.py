@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
+
+from tests.conftest import KeyClient
 
 PATH = "/api/v1/annotations"
 
 
-def test_another_organizations_annotation_is_unknown(client: FlaskClient, other_client: FlaskClient) -> None:
+def test_another_organizations_annotation_is_unknown(client: KeyClient, other_client: KeyClient) -> None:
     mine = client.post(PATH, json={"name": "deploy/web", "title": "mine"})
     one = mine.headers["Location"]
     assert other_client.get(one).status_code == 404
@@ -21,16 +22,14 @@ def test_another_organizations_annotation_is_unknown(client: FlaskClient, other_
     assert client.get(one).json == mine.json
 
 
-def test_the_same_id_is_another_annotation_in_another_organization(
-    client: FlaskClient, other_client: FlaskClient
-) -> None:
+def test_the_same_id_is_another_annotation_in_another_organization(client: KeyClient, other_client: KeyClient) -> None:
     client.post(PATH, json={"name": "deploy/web", "title": "mine"})
     other_client.post(PATH, json={"name": "deploy/web", "title": "theirs"})
     other_client.delete(f"{PATH}/1")
     assert client.get(f"{PATH}/1").json["title"] == "mine"
 
 
-def test_a_cursor_of_another_organization_shows_nothing_of_it(client: FlaskClient, other_client: FlaskClient) -> None:
+def test_a_cursor_of_another_organization_shows_nothing_of_it(client: KeyClient, other_client: KeyClient) -> None:
     for title in ("one", "two"):
         client.post(PATH, json={"name": "a", "title": title})
     cursor = client.get(PATH, query_string={"limit": 1}).json["next_cursor"]
@@ -59,5 +58,5 @@ def test_a_key_without_the_scope_is_refused_before_the_body_is_read(
 
 @pytest.mark.parametrize(("method", "path", "scope"), CALLS)
 def test_no_key_is_unauthorized(app: Flask, method: str, path: str, scope: str) -> None:
-    answer = app.test_client().open(path, method=method, data="no json")
+    answer = KeyClient(app).open(path, method=method, data="no json")
     assert (answer.status_code, answer.json["error"]) == (401, "unauthorized")

@@ -3,28 +3,28 @@
 from typing import Any
 
 from flask import Flask
-from flask.testing import FlaskClient
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from obs.services import services
+from tests.conftest import KeyClient
 
 PATH = "/api/v1/annotations"
 DAY = "2026-06-20T"
 
 
-def _post(client: FlaskClient, title: str, start: str, end: str | None = None, name: str = "a") -> None:
+def _post(client: KeyClient, title: str, start: str, end: str | None = None, name: str = "a") -> None:
     times = {"start_time": f"{DAY}{start}Z", "end_time": end and f"{DAY}{end}Z"}
     assert client.post(PATH, json={"name": name, "title": title, **times}).status_code == 201
 
 
-def _titles(client: FlaskClient, **query: Any) -> list[str]:
+def _titles(client: KeyClient, **query: Any) -> list[str]:
     answer = client.get(PATH, query_string=query)
     assert answer.status_code == 200, answer.json
     return [annotation["title"] for annotation in answer.json["annotations"]]
 
 
-def test_the_newest_start_comes_first_and_then_the_latest_posted(client: FlaskClient) -> None:
+def test_the_newest_start_comes_first_and_then_the_latest_posted(client: KeyClient) -> None:
     _post(client, "noon", "12:00")
     _post(client, "morning", "08:00", "23:00")
     _post(client, "evening", "20:00")
@@ -50,21 +50,21 @@ FROM_10_TO_12 = [
 ]
 
 
-def test_a_band_belongs_to_a_range_that_it_overlaps_and_an_open_one_is_a_point(client: FlaskClient) -> None:
+def test_a_band_belongs_to_a_range_that_it_overlaps_and_an_open_one_is_a_point(client: KeyClient) -> None:
     for start, end, _ in FROM_10_TO_12:
         _post(client, f"{start} to {end}", start, end)
     titles = _titles(client, start=f"{DAY}10:00Z", end=f"{DAY}12:00Z")
     assert set(titles) == {f"{start} to {end}" for start, end, belongs in FROM_10_TO_12 if belongs}
 
 
-def test_a_range_may_be_open_on_either_side(client: FlaskClient) -> None:
+def test_a_range_may_be_open_on_either_side(client: KeyClient) -> None:
     for title, hour in (("early", "08:00"), ("late", "16:00")):
         _post(client, title, hour)
     assert _titles(client, start=f"{DAY}12:00Z") == ["late"]
     assert _titles(client, end=f"{DAY}12:00Z") == ["early"]
 
 
-def test_a_range_may_be_relative_to_now(client: FlaskClient) -> None:
+def test_a_range_may_be_relative_to_now(client: KeyClient) -> None:
     _post(client, "yesterday", "10:00:00")
     _post(client, "the day before it", "09:59:59")
     client.post(PATH, json={"name": "a", "title": "now"})
@@ -89,13 +89,13 @@ REFUSED = [
 ]
 
 
-def test_a_parameter_that_cannot_be_is_refused_by_its_name(client: FlaskClient) -> None:
+def test_a_parameter_that_cannot_be_is_refused_by_its_name(client: KeyClient) -> None:
     for query, field in REFUSED:
         answer = client.get(PATH, query_string=query)
         assert (answer.status_code, list(answer.json["errors"]["query"])) == (422, [field]), query
 
 
-def test_start_and_end_may_be_the_same(client: FlaskClient) -> None:
+def test_start_and_end_may_be_the_same(client: KeyClient) -> None:
     _post(client, "it", "10:00")
     assert _titles(client, start=f"{DAY}10:00Z", end=f"{DAY}10:00Z") == ["it"]
 
@@ -114,7 +114,7 @@ SELECTED = [
 ]
 
 
-def test_a_prefix_is_taken_to_the_letter(client: FlaskClient) -> None:
+def test_a_prefix_is_taken_to_the_letter(client: KeyClient) -> None:
     for name in ("deploy/api", "deploy/web", "deployment", "Deploy/web", "%/x", "*"):
         _post(client, name, "10:00", name=name)
     for prefix, names in SELECTED:
@@ -129,7 +129,7 @@ _TEXT = st.text(st.sampled_from("aA%_*[\\'\0/é\ud7ff\ue000\uffff\U00010000\U001
 @given(names=st.lists(_TEXT, min_size=1, max_size=8), prefix=_TEXT)
 @example(names=["\U0010ffff", "\U0010ffff\U0010ffffa", "a"], prefix="\U0010ffff")
 @example(names=["\ud7ffa", "\ue000", "\ud7ff"], prefix="\ud7ff")
-def test_a_prefix_selects_what_begins_with_it(app: Flask, client: FlaskClient, names: list[str], prefix: str) -> None:
+def test_a_prefix_selects_what_begins_with_it(app: Flask, client: KeyClient, names: list[str], prefix: str) -> None:
     services(app).tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM annotations"))
     for name in names:
         assert client.post(PATH, json={"name": name, "title": "t"}).status_code == 201
@@ -152,7 +152,7 @@ FOUND = [
 ]
 
 
-def test_text_is_found_in_titles_whatever_its_case(client: FlaskClient) -> None:
+def test_text_is_found_in_titles_whatever_its_case(client: KeyClient) -> None:
     for title in (
         "Checkout is down",
         "ÜBER 100% voll",
@@ -165,7 +165,7 @@ def test_text_is_found_in_titles_whatever_its_case(client: FlaskClient) -> None:
         assert _titles(client, q=text) == titles, text
 
 
-def test_the_filters_narrow_together(client: FlaskClient) -> None:
+def test_the_filters_narrow_together(client: KeyClient) -> None:
     _post(client, "web down", "10:00", name="incident/web")
     _post(client, "web up", "10:00", name="incident/web")
     _post(client, "web down", "10:00", name="app/web")
@@ -175,7 +175,7 @@ def test_the_filters_narrow_together(client: FlaskClient) -> None:
     assert _titles(client, **query) == ["web down", "web down all day"]
 
 
-def test_prefixes_are_counted_and_sorted(client: FlaskClient) -> None:
+def test_prefixes_are_counted_and_sorted(client: KeyClient) -> None:
     for name in ("deploy/web", "deploy/api", "deploy/eu/web", "deploy", "release", "release", "/x", "Zoo/a", "a\0b/c"):
         _post(client, "t", "10:00", name=name)
     assert client.get(f"{PATH}/prefixes").json == {
@@ -190,7 +190,7 @@ def test_prefixes_are_counted_and_sorted(client: FlaskClient) -> None:
     }
 
 
-def test_pages_of_much_do_not_read_much(app: Flask, client: FlaskClient) -> None:
+def test_pages_of_much_do_not_read_much(app: Flask, client: KeyClient) -> None:
     """The statement stays in indexes that hold what it asks about, so that a rare prefix reads few rows."""
     with services(app).tenancy.databases.read("acme") as db:
         statements: list[str] = []

@@ -3,19 +3,19 @@
 from typing import Any
 
 from flask import Flask
-from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from obs.services import services
 from obs.times import format_ms
+from tests.conftest import KeyClient
 
 PATH = "/api/v1/annotations"
 
 
-def _pages(client: FlaskClient, **query: Any) -> list[list[int]]:
+def _pages(client: KeyClient, **query: Any) -> list[list[int]]:
     """The ids on every page, followed to the end."""
-    pages = []
+    pages: list[list[int]] = []
     cursor = None
     while cursor is not None or not pages:
         answer = client.get(PATH, query_string={**query, **({"cursor": cursor} if cursor else {})}).json
@@ -24,7 +24,7 @@ def _pages(client: FlaskClient, **query: Any) -> list[list[int]]:
     return pages
 
 
-def test_a_page_holds_a_hundred_unless_asked_otherwise(client: FlaskClient) -> None:
+def test_a_page_holds_a_hundred_unless_asked_otherwise(client: KeyClient) -> None:
     for number in range(101):
         client.post(PATH, json={"name": "a", "title": str(number)})
     assert [len(page) for page in _pages(client)] == [100, 1]
@@ -40,7 +40,7 @@ def test_a_page_holds_a_hundred_unless_asked_otherwise(client: FlaskClient) -> N
 )
 def test_the_pages_hold_each_annotation_of_the_range_exactly_once_and_in_order(
     app: Flask,
-    client: FlaskClient,
+    client: KeyClient,
     clock: Any,
     spans: list[tuple[int, int | None]],
     limit: int,
@@ -74,7 +74,7 @@ def test_the_pages_hold_each_annotation_of_the_range_exactly_once_and_in_order(
     assert 0 < len(pages[-1]) <= limit or expected == []
 
 
-def test_what_is_posted_between_two_pages_shifts_nothing(client: FlaskClient) -> None:
+def test_what_is_posted_between_two_pages_shifts_nothing(client: KeyClient) -> None:
     for number in range(6):
         client.post(PATH, json={"name": "a", "title": str(number), "start_time": f"2026-06-20T10:0{number // 2}:00Z"})
     first = client.get(PATH, query_string={"limit": 3}).json
@@ -87,7 +87,7 @@ def test_what_is_posted_between_two_pages_shifts_nothing(client: FlaskClient) ->
     assert second["next_cursor"] is None
 
 
-def test_a_cursor_does_not_reach_past_the_end_of_the_range(client: FlaskClient) -> None:
+def test_a_cursor_does_not_reach_past_the_end_of_the_range(client: KeyClient) -> None:
     for hour in ("08", "09", "10", "11"):
         client.post(PATH, json={"name": "a", "title": hour, "start_time": f"2026-06-20T{hour}:00:00Z"})
     cursor = client.get(PATH, query_string={"limit": 1}).json["next_cursor"]
@@ -98,13 +98,13 @@ def test_a_cursor_does_not_reach_past_the_end_of_the_range(client: FlaskClient) 
 NO_CURSORS = ["", "x", "!!!", "WzFd", "WzEsMiwzXQ", "WyJhIiwxXQ", "W251bGwsMV0", "e30", "ä", "\0", "9" * 5000]
 
 
-def test_a_cursor_that_is_none_is_refused(client: FlaskClient) -> None:
+def test_a_cursor_that_is_none_is_refused(client: KeyClient) -> None:
     for cursor in NO_CURSORS:
         answer = client.get(PATH, query_string={"cursor": cursor})
         assert (answer.status_code, list(answer.json["errors"]["query"])) == (422, ["cursor"]), cursor
 
 
-def test_the_last_page_has_no_cursor(client: FlaskClient) -> None:
+def test_the_last_page_has_no_cursor(client: KeyClient) -> None:
     assert client.get(PATH).json == {"annotations": [], "next_cursor": None}
     for title in ("one", "two"):
         client.post(PATH, json={"name": "a", "title": title})

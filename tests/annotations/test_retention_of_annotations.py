@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 
 from obs.annotations.purge import purge
 from obs.services import services
 from obs.storage.databases import Databases
+from tests.conftest import KeyClient
 
 PATH = "/api/v1/annotations"
 # The clock of these tests stands at 2026-06-21T10:00:00Z.
@@ -18,7 +18,7 @@ TOO_OLD = "2026-03-23T09:59:59.999Z"
 MUCH_TOO_OLD = "2026-01-01T00:00:00.000Z"
 
 
-def _post(client: FlaskClient, **fields: Any) -> Any:
+def _post(client: KeyClient, **fields: Any) -> Any:
     return client.post(PATH, json={"name": "deploy/web", "title": "t", **fields})
 
 
@@ -36,7 +36,7 @@ def _count_rows(app: Flask) -> int:
     ],
 )
 def test_what_is_older_is_refused_with_the_oldest_time_allowed(
-    client: FlaskClient, times: dict[str, Any], field: str
+    client: KeyClient, times: dict[str, Any], field: str
 ) -> None:
     answer = _post(client, **times)
     assert (answer.status_code, list(answer.json["errors"]["json"])) == (422, [field])
@@ -44,14 +44,14 @@ def test_what_is_older_is_refused_with_the_oldest_time_allowed(
 
 
 @pytest.mark.parametrize("times", [{"start_time": OLDEST}, {"start_time": MUCH_TOO_OLD, "end_time": OLDEST}])
-def test_what_is_just_young_enough_is_taken_and_listed(client: FlaskClient, times: dict[str, str]) -> None:
+def test_what_is_just_young_enough_is_taken_and_listed(client: KeyClient, times: dict[str, str]) -> None:
     created = _post(client, **times)
     assert created.status_code == 201
     assert client.get(PATH).json["annotations"] == [created.json]
 
 
 @pytest.mark.parametrize("changes", [{"start_time": TOO_OLD}, {"start_time": MUCH_TOO_OLD, "end_time": TOO_OLD}])
-def test_a_change_cannot_put_it_past_the_retention(client: FlaskClient, changes: dict[str, str]) -> None:
+def test_a_change_cannot_put_it_past_the_retention(client: KeyClient, changes: dict[str, str]) -> None:
     created = _post(client)
     answer = client.put(f"{PATH}/1", json=changes)
     assert answer.status_code == 422
@@ -59,14 +59,14 @@ def test_a_change_cannot_put_it_past_the_retention(client: FlaskClient, changes:
     assert client.get(f"{PATH}/1").json == created.json
 
 
-def test_a_band_with_an_old_start_cannot_lose_its_end(client: FlaskClient) -> None:
+def test_a_band_with_an_old_start_cannot_lose_its_end(client: KeyClient) -> None:
     _post(client, start_time=MUCH_TOO_OLD, end_time="2026-06-21T09:00:00Z")
     answer = client.put(f"{PATH}/1", json={"end_time": None})
     assert (answer.status_code, list(answer.json["errors"]["json"])) == (422, ["end_time"])
     assert client.put(f"{PATH}/1", json={"title": "new"}).status_code == 200
 
 
-def test_past_the_retention_it_is_unknown_before_any_purge(app: Flask, client: FlaskClient, clock: Any) -> None:
+def test_past_the_retention_it_is_unknown_before_any_purge(app: Flask, client: KeyClient, clock: Any) -> None:
     _post(client)
     clock.advance(days=90)
     assert client.get(f"{PATH}/1").status_code == 200
@@ -83,7 +83,7 @@ def test_past_the_retention_it_is_unknown_before_any_purge(app: Flask, client: F
     assert _count_rows(app) == 1
 
 
-def test_a_band_is_kept_from_its_end(client: FlaskClient, clock: Any) -> None:
+def test_a_band_is_kept_from_its_end(client: KeyClient, clock: Any) -> None:
     _post(client, start_time="2026-06-01T00:00:00Z", end_time="2026-06-21T10:00:00Z")
     clock.advance(days=90)
     assert len(client.get(PATH).json["annotations"]) == 1
@@ -91,7 +91,7 @@ def test_a_band_is_kept_from_its_end(client: FlaskClient, clock: Any) -> None:
     assert client.get(PATH).json["annotations"] == []
 
 
-def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, client: FlaskClient, clock: Any) -> None:
+def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, client: KeyClient, clock: Any) -> None:
     databases: Databases = services(app).tenancy.databases
     begun = clock.now_ms
     rows = [("a", "t", begun - age, None, begun, begun) for age in range(1, 1501)]
@@ -115,7 +115,7 @@ def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, c
     assert purge(databases, "acme", now_ms + 1) == 2
 
 
-def test_ids_are_not_given_again_after_a_purge(app: Flask, client: FlaskClient, clock: Any) -> None:
+def test_ids_are_not_given_again_after_a_purge(app: Flask, client: KeyClient, clock: Any) -> None:
     _post(client)
     now_ms = clock.advance(days=91)
     assert purge(services(app).tenancy.databases, "acme", now_ms) == 1

@@ -146,7 +146,7 @@ def flask_view(prepared: Service) -> Iterator[None]:
 
 def show(measured: dict[str, list[Measured]]) -> None:
     medians = {
-        name: Measured(*(statistics.median(values) for values in zip(*rounds, strict=True)))  # type: ignore[arg-type]
+        name: Measured(*(statistics.median(values) for values in zip(*rounds, strict=True)))
         for name, rounds in measured.items()
     }
     print(f"{'':48}{'per s':>8}{'x view':>8}{'x write':>9}{'p50 ms':>8}{'p99':>8}{'p99.9':>8}{'errors':>8}")

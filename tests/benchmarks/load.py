@@ -89,4 +89,4 @@ def run(case: Case, port: int, keys: Sequence[str], seconds: float, folder: Path
     )
     result = re.search(r"RESULT (\S+) (\S+) (\S+) (\S+) (\d+)", done.stdout)
     assert result is not None, done.stdout
-    return Measured(*(float(number) for number in result.groups()[:4]), int(result[5]))
+    return Measured(float(result[1]), float(result[2]), float(result[3]), float(result[4]), int(result[5]))

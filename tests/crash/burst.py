@@ -1,6 +1,6 @@
 """The minute's peak: heartbeats of many jobs that all come within one second, each on a connection of its own.
 
-    python tests/crash/burst.py [--jobs 10000] [--times 3] [--kill]
+    python -m tests.crash.burst [--jobs 10000] [--times 3] [--kill]
 
 Each job sends one ping with an Idempotency-Key on a connection that is opened within that second too. A client that is
 told 503, or whose connection breaks, tries again after Retry-After (or a second) with the same key, as `curl --retry`
@@ -25,8 +25,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consistency import damages, impossible
-from served import Service, running_service
+from tests.crash.consistency import damages, impossible
+from tests.crash.served import Service, running_service
 
 _CONTENT_LENGTH = re.compile(rb"content-length: (\d+)", re.I)
 _RETRY_AFTER = re.compile(rb"retry-after: (\d+)", re.I)

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from senders import KINDS, Ledger, Mark, Sent
+from tests.crash.senders import KINDS, Ledger, Mark, Sent
 
 STATUSES = ("open", "success", "failed", "lost")
 OPEN, SUCCESS, FAILED, LOST = range(4)
@@ -115,7 +115,7 @@ def impossible(db: sqlite3.Connection) -> list[str]:
 
     For heartbeats near now: nothing was purged, and no run was given up for its length.
     """
-    events = defaultdict(list)
+    events: dict[int, list[int]] = defaultdict(list)
     last_event: dict[int, int] = {}
     last_heartbeat: dict[int, int] = {}
     outcomes: dict[int, list[int]] = defaultdict(list)
@@ -159,9 +159,9 @@ def impossible(db: sqlite3.Connection) -> list[str]:
             "last_heartbeat_at": last_heartbeat.get(job),
             "failures_in_row": failures,
         }
-        wrong = {name: (row[name], value) for name, value in expected.items() if row[name] != value}
-        if wrong:
-            found.append(f"job {row['name']} says other than its rows (says, rows): {wrong}")
+        differing = {name: (row[name], value) for name, value in expected.items() if row[name] != value}
+        if differing:
+            found.append(f"job {row['name']} says other than its rows (says, rows): {differing}")
         if (row["failing_since"] is not None) != (failures > 0):
             found.append(f"job {row['name']} has {failures} failures in a row and fails since {row['failing_since']}")
     return found

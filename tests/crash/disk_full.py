@@ -1,6 +1,6 @@
 """Fill the disk under load: clear refusals, reading goes on, and all is well again when there is room.
 
-    python tests/crash/disk_full.py [--times 20] [--seconds 2] [--seed 1] [--tmpfs]
+    python -m tests.crash.disk_full [--times 20] [--seconds 2] [--seed 1] [--tmpfs]
 
 Needs a C compiler, or with --tmpfs the right to mount: then the instance is on a small file system that is really full,
 else the shim (faults.c) refuses every write that would make a file longer. While the disk is full every heartbeat must
@@ -19,11 +19,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from consistency import problems
-from faults import Faults
-from kill_under_load import make_organizations
-from senders import Ledger, Load
-from served import Service, new_service
+from tests.crash.consistency import problems
+from tests.crash.faults import Faults
+from tests.crash.kill_under_load import make_organizations
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import Service, new_service
 
 READ = ("/healthz", "/readyz", "/metrics", "/api/v1/jobs", "/api/v1/jobs/pings/runs", "/api/v1/annotations")
 
@@ -31,7 +31,8 @@ READ = ("/healthz", "/readyz", "/metrics", "/api/v1/jobs", "/api/v1/jobs/pings/r
 class Room(Protocol):
     """A disk that can be filled."""
 
-    environment: Mapping[str, str]
+    @property
+    def environment(self) -> Mapping[str, str]: ...
 
     def fill(self) -> None: ...
 

@@ -235,7 +235,8 @@ class Disk:
     def unsynced(self) -> int:
         """How many changes are not durable."""
         files = {id(file): file for file in [*self._by_inode.values(), *self._names.values()]}
-        return sum(len(one.changes) for one in [*files.values(), *self._folders.values()])
+        of_files = sum(len(file.changes) for file in files.values())
+        return of_files + sum(len(folder.changes) for folder in self._folders.values())
 
     def image(self, keep: float, chance: random.Random | None = None) -> dict[str, bytes | None]:
         """What the disk may hold by path relative to `root`, None for a folder.

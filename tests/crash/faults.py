@@ -1,12 +1,13 @@
 """faults.c, built and put into a service: a journal of what is written, and faults that the test switches on."""
 
 import mmap
-import shutil
 import struct
 import subprocess
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+
+from tests.selection import find_compiler
 
 SOURCE = Path(__file__).with_name("faults.c")
 _FORMAT = struct.Struct("<qiiii")
@@ -15,7 +16,7 @@ _FORMAT = struct.Struct("<qiiii")
 @cache
 def shim() -> Path:
     """The shared library, built once a process. Raises AssertionError where there is no C compiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    compiler = find_compiler()
     assert compiler is not None, "the crash tests need a C compiler (Debian: apt-get install gcc libc6-dev)"
     built = Path(mkdtemp(prefix="obs-faults-")) / "faults.so"
     subprocess.run(

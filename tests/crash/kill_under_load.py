@@ -1,6 +1,6 @@
 """Kill the service with SIGKILL while heartbeats of all kinds come in, start it again, and look at what it holds.
 
-    python tests/crash/kill_under_load.py [--times 1000] [--seconds 0.5] [--seed 1] [--fresh-every 40]
+    python -m tests.crash.kill_under_load [--times 1000] [--seconds 0.5] [--seed 1] [--fresh-every 40]
 
 After each kill the service is started again; some are killed once more while they start. Then every acknowledged event
 must be there exactly once and as it was answered (also those that were sent again with their Idempotency-Key or run id
@@ -17,9 +17,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from consistency import STATUSES, problems
-from senders import Ledger, Load
-from served import Service, running_service
+from tests.crash.consistency import STATUSES, problems
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import Service, running_service
 
 ORGS = ("crash", "second", "third")
 

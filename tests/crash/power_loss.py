@@ -1,6 +1,6 @@
 """Cut the power, simulated: drop what was not synced, and look whether everything acknowledged is still there.
 
-    python tests/crash/power_loss.py [--lives 50] [--cuts 10] [--seconds 1] [--seed 1]
+    python -m tests.crash.power_loss [--lives 50] [--cuts 10] [--seconds 1] [--seed 1]
 
 Needs a C compiler. The service and the `obs` commands run with a shim (faults.c) that notes every write, sync and name
 change. After some load all processes are killed; the disk is then rebuilt from the notes (diskmodel.py) as it may be
@@ -27,11 +27,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consistency import problems
-from diskmodel import Disk, lay_out, read_journal
-from faults import Faults
-from senders import Ledger, Load, Mark, Sent
-from served import Service, free_port
+from tests.crash.consistency import problems
+from tests.crash.diskmodel import Disk, lay_out, read_journal
+from tests.crash.faults import Faults
+from tests.crash.senders import Ledger, Load, Mark, Sent
+from tests.crash.served import Service, free_port
 
 KEEPS = (0, 0, 0.1, 0.5, 0.9, 0.99, 1)
 """Shares of what is not durable that are there after all. Nothing is the likeliest to show a sync that is missing."""

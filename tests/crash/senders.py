@@ -135,7 +135,7 @@ class Sender:
         run_id = f"{self._name}-{self._number}"
         what = chance.random()
         if what < 0.25:  # a run without an id, told in three calls; some are never ended
-            events = [("start", own, None), ("log", own, None), ("end", own, None)]
+            events: list[tuple[str, str, str | None]] = [("start", own, None), ("log", own, None), ("end", own, None)]
             events = events[: chance.choice((1, 3, 3, 3))]
         elif what < 0.55:  # runs with ids go on side by side
             events = [("start", shared, run_id), ("ping", shared, run_id), ("end", shared, run_id)]

@@ -6,12 +6,14 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +123,7 @@ class Service:
         keys = {}
         for org in orgs:
             service.create_organization(tenancy, org)
-            added = tenancy.control.write(lambda db, org=org: store.add_key(db, org, "crash test", ("admin",), None, 0))
+            added = tenancy.control.write(partial(_add_admin_key, org=org))
             assert added is not None
             keys[org] = added[1]
         instance.close(tenancy)
@@ -147,6 +149,10 @@ class Service:
     def _limit_descriptors(self) -> None:
         assert self.descriptors is not None
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
+
+
+def _add_admin_key(db: sqlite3.Connection, org: str) -> tuple[int, str] | None:
+    return store.add_key(db, org, "crash test", ("admin",), None, 0)
 
 
 def free_port() -> int:

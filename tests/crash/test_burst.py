@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from burst import Burst, allow_sockets, lost_or_double
-from served import running_service
+
+from tests.crash.burst import Burst, allow_sockets, lost_or_double
+from tests.crash.served import running_service
 
 JOBS = 500
 

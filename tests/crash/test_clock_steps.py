@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import Faults
-from served import START_SECONDS, Service, running_service
+
+from tests.crash.faults import Faults
+from tests.crash.served import START_SECONDS, Service, running_service
+
+pytestmark = [pytest.mark.slow, pytest.mark.compiler]
 
 JOBS = 20
 

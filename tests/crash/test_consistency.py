@@ -7,10 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from consistency import problems
-from kill_under_load import make_organizations
-from senders import Ledger, Load
-from served import running_service
+
+from tests.crash.consistency import problems
+from tests.crash.kill_under_load import make_organizations
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import running_service
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from disk_full import Shim, fill_and_look
-from faults import Faults
-from kill_under_load import make_organizations
-from senders import Ledger, Load
-from served import new_service, running_service
+
+from tests.crash.disk_full import Shim, fill_and_look
+from tests.crash.faults import Faults
+from tests.crash.kill_under_load import make_organizations
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import new_service, running_service
+
+pytestmark = [pytest.mark.slow, pytest.mark.compiler]
 
 
 @pytest.mark.parametrize("while_full", ["nothing", "stop", "kill"])

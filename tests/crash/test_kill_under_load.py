@@ -3,9 +3,13 @@
 import random
 from pathlib import Path
 
-from kill_under_load import kill_and_look, make_organizations
-from senders import Ledger
-from served import running_service
+import pytest
+
+from tests.crash.kill_under_load import kill_and_look, make_organizations
+from tests.crash.senders import Ledger
+from tests.crash.served import running_service
+
+pytestmark = pytest.mark.slow
 
 
 def test_no_acknowledged_heartbeat_is_lost_or_double(tmp_path: Path) -> None:

@@ -5,17 +5,22 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from burst import Burst
-from consistency import problems
-from kill_under_load import make_organizations
-from senders import Ledger, Load
-from served import Service, new_service, running_service
+import pytest
+
+from tests.crash.burst import PATIENCE_SECONDS, Burst
+from tests.crash.consistency import problems
+from tests.crash.kill_under_load import make_organizations
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import Service, new_service, running_service
+
+pytestmark = pytest.mark.slow
 
 
 def test_300_organizations_with_256_descriptors(tmp_path: Path) -> None:
     service = new_service(tmp_path)
     keys = list(service.add_organizations(f"org-{number}" for number in range(300)).values())
     service.descriptors = 256
+    service.environment["OBS_BUSY_SECONDS"] = str(PATIENCE_SECONDS)  # how long a request waits for a descriptor
     service.start()
     try:
         for round_number in range(2):

@@ -6,13 +6,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from diskmodel import Disk, lay_out, read_journal
-from faults import Faults
-from power_loss import World
-from senders import Ledger, Load
-from served import new_service, running_service
+
+from tests.crash.diskmodel import Disk, lay_out, read_journal
+from tests.crash.faults import Faults
+from tests.crash.power_loss import World
+from tests.crash.senders import Ledger, Load
+from tests.crash.served import new_service, running_service
+
+pytestmark = pytest.mark.compiler
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:
     world = World(tmp_path, random.Random(5))
     try:
@@ -25,12 +29,14 @@ def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:
     assert world.dropped > 0
 
 
+@pytest.mark.slow
 def test_the_first_start_survives_power_loss(tmp_path: Path) -> None:
     """A key that the first start has printed works after the power was cut right then."""
     world = World(tmp_path, random.Random(6))
     assert world.first_start(4) == []
 
 
+@pytest.mark.slow
 def test_a_deleted_organization_does_not_come_back(tmp_path: Path) -> None:
     """Or the next one of that name would find its heartbeats."""
     root, journal = tmp_path / "disk", tmp_path / "journal"
@@ -46,6 +52,7 @@ def test_a_deleted_organization_does_not_come_back(tmp_path: Path) -> None:
     assert [name for name in names if "second" in name] == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
     """The same test on a disk that ignores syncs must find losses: else it would prove nothing."""
     world = World(tmp_path, random.Random(7), syncs_count=False)
@@ -55,6 +62,7 @@ def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
         world.service.kill()
 
 
+@pytest.mark.slow
 def test_the_journal_holds_every_change(tmp_path: Path) -> None:
     """With nothing dropped, the rebuilt disk is the real one to the byte."""
     root, journal = tmp_path / "disk", tmp_path / "journal"

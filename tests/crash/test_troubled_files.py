@@ -10,8 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from faults import Faults
-from served import new_service
+
+from tests.crash.faults import Faults
+from tests.crash.served import new_service
+
+pytestmark = pytest.mark.compiler
 
 PING = "/api/v1/heartbeat/backup/ping"
 TROUBLES = ("garbage", "cut", "newer", "missing", "folder", "readonly")

@@ -33,7 +33,7 @@ def _report(client: KeyClient, text: str) -> int:
     window = {"title": text, "start_time": "2026-06-21T11:00:00Z", "end_time": "2026-06-21T12:00:00Z"}
     assert client.post("/api/v1/maintenance", json=window).status_code == 201
     assert client.post("/api/v1/keys", json={"label": text}).status_code == 201
-    return int(started.json["run_id"])  # type: ignore[index]
+    return int(started.json["run_id"])
 
 
 @pytest.mark.parametrize("text", MARKUP)

@@ -9,6 +9,8 @@ import pytest
 from obs.dashboard import snippets
 from tests.conftest import KeyClient
 
+pytestmark = pytest.mark.curl
+
 
 @pytest.fixture
 def texts(address: str, client: KeyClient) -> dict[str, str]:

@@ -82,7 +82,7 @@ def test_unpinning_gives_the_job_back_to_the_learner(by_path: Sender, admin: Key
     sweep()
     job = _read(admin)
     assert (job["pin"], job["overdue_from"]) == (None, None)
-    assert job["learned"]["summary"] == "learning, 1 of 3 runs seen"
+    assert job["learned"]["summary"] == "Learning: 1 of 3 runs so far"
 
 
 def test_what_was_learned_is_said_in_words(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
@@ -93,7 +93,7 @@ def test_what_was_learned_is_said_in_words(by_path: Sender, admin: KeyClient, cl
     learned = _read(admin)["learned"]
     assert learned["state"] == "regular"
     assert "02:00" in learned["summary"]
-    assert learned["evidence"] == "20 of 20 runs fit"
+    assert learned["evidence"] == "Learned from 20 runs (all match)"
     assert learned["cron"] == "0 2 * * *"
     assert learned["confidence"] > 0.5
 

@@ -51,7 +51,8 @@ def hourly(by_path: Sender, clock: Clock, sweep: Sweep) -> None:
         clock.advance(hours=1)
         for job in JOBS:
             by_path("ping", job)
-        sweep()
+        for _ in JOBS:  # a sweep on a busy machine may have time for one job only
+            sweep()
 
 
 def _learned(rows: Rows) -> int:

@@ -40,7 +40,7 @@ def test_what_is_older_than_the_retention_goes_and_the_job_stays(
     _purge(app)
     assert _counts(rows) == (1, 1, 1)
     assert client.get(f"/api/v1/runs/{kept}").status_code == 200
-    assert client.get("/api/v1/jobs/backup").json["run_count"] == 2  # type: ignore[index]
+    assert client.get("/api/v1/jobs/backup").json["run_count"] == 2
 
 
 def test_the_retention_is_a_setting(
@@ -48,7 +48,7 @@ def test_the_retention_is_a_setting(
 ) -> None:
     app = make_app(RUN_RETENTION_DAYS=2)
     client = new_client("acme", app=app)
-    number = client.post("/api/v1/heartbeat/backup/ping").json["run_id"]  # type: ignore[index]
+    number = client.post("/api/v1/heartbeat/backup/ping").json["run_id"]
     clock.advance(days=2)
     _purge(app)
     assert client.get(f"/api/v1/runs/{number}").status_code == 200
@@ -113,7 +113,7 @@ def test_purging_one_organization_spares_the_others(
     app: Flask, client: KeyClient, other_client: KeyClient, clock: Clock, caplog: Any
 ) -> None:
     tenancy: auth.Tenancy = services(app).tenancy
-    number = other_client.post("/api/v1/heartbeat/backup/ping").json["run_id"]  # type: ignore[index]
+    number = other_client.post("/api/v1/heartbeat/backup/ping").json["run_id"]
     tenancy.databases.forget("acme")
     tenancy.databases.path("acme").write_bytes(b"not a database at all" * 100)
     clock.advance(days=91)

@@ -101,7 +101,7 @@ def test_pages_hold_each_run_once_newest_start_first(
     numbers = []
     for step in (0, 0, 5, 5, 5, -3, 1):  # several at the same millisecond, and one that came late
         clock.advance(seconds=max(step, 0))
-        time = {"time": "2026-06-21T09:00:00Z"} if step < 0 else {}
+        time: dict[str, Any] = {"time": "2026-06-21T09:00:00Z"} if step < 0 else {}
         numbers.append(by_path("ping", **time).json["run_id"])
     by_path("ping", "other")
     runs = [run for page in _pages(client, f"{JOBS}/backup/runs", "runs", limit=limit) for run in page]
@@ -156,7 +156,7 @@ def test_a_cursor_of_another_list_is_refused(client: KeyClient, by_path: Sender,
     answer = client.get(path, query_string={"cursor": cursor})
     assert answer.status_code == 422
     assert answer.json is not None
-    assert answer.json["errors"] == {"query": {"cursor": ["Not a cursor of this list."]}}
+    assert answer.json["errors"] == {"query": {"cursor": ["Not a valid cursor for this list."]}}
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ def test_deleting_a_job_takes_its_runs_and_timelines(
     again = by_path("ping", "db/backup")
     assert first is not None
     assert again.json["run_id"] > max(run["id"] for run in first["runs"])
-    assert client.get(f"{JOBS}/db/backup").json["run_count"] == 1  # type: ignore[index]
+    assert client.get(f"{JOBS}/db/backup").json["run_count"] == 1

@@ -116,13 +116,13 @@ def test_a_run_given_up_can_still_say_how_it_went(
     clock.advance(days=7)
     sweep()
     assert run_of(started)["status"] == "lost"
-    assert client.get("/api/v1/jobs/backup").json["last_outcome"] == "lost"  # type: ignore[index]
+    assert client.get("/api/v1/jobs/backup").json["last_outcome"] == "lost"
     clock.advance(hours=1)
     ended = send("end", run_id="a")
     assert (ended.json["run_id"], ended.json["run_status"]) == (started.json["run_id"], "success")
     run = run_of(started)
     assert (run["status"], run["duration_ms"]) == ("success", (7 * 24 + 1) * 3_600_000)
-    assert client.get("/api/v1/jobs/backup").json["last_outcome"] == "success"  # type: ignore[index]
+    assert client.get("/api/v1/jobs/backup").json["last_outcome"] == "success"
 
 
 def test_log_of_a_run_that_ended_stands_on_its_timeline(send: Sender, run_of: RunOf) -> None:

@@ -143,12 +143,12 @@ def test_the_sweep_sees_every_organization(
     by_path: Sender, client: KeyClient, other_client: KeyClient, clock: Clock, sweep: Sweep
 ) -> None:
     clients = (client, other_client)
-    numbers = [each.post("/api/v1/heartbeat/backup/start").json["run_id"] for each in clients]  # type: ignore[index]
+    numbers = [each.post("/api/v1/heartbeat/backup/start").json["run_id"] for each in clients]
     sweep()
     clock.advance(days=7)
     sweep()
     for each, number in zip(clients, numbers, strict=True):
-        assert each.get(f"/api/v1/runs/{number}").json["status"] == "lost"  # type: ignore[index]
+        assert each.get(f"/api/v1/runs/{number}").json["status"] == "lost"
 
 
 def test_what_a_locked_file_held_up_is_made_good(
@@ -183,5 +183,5 @@ def test_one_organizations_trouble_is_not_anothers(
     clock.advance(days=7)
     sweep()
     assert started is not None
-    assert other_client.get(f"/api/v1/runs/{started['run_id']}").json["status"] == "lost"  # type: ignore[index]
+    assert other_client.get(f"/api/v1/runs/{started['run_id']}").json["status"] == "lost"
     assert "acme" in caplog.text

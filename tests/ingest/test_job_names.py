@@ -54,8 +54,8 @@ def test_both_forms_reach_the_same_job(by_path: Sender, by_body: Sender, rows: R
 def test_a_job_is_found_under_its_name(by_body: Sender, client: KeyClient, name: str) -> None:
     number = by_body("ping", name).json["run_id"]
     path = f"/api/v1/jobs/{quote(name, safe='')}"
-    assert client.get(path).json["name"] == name  # type: ignore[index]
-    assert [run["id"] for run in client.get(f"{path}/runs").json["runs"]] == [number]  # type: ignore[index]
+    assert client.get(path).json["name"] == name
+    assert [run["id"] for run in client.get(f"{path}/runs").json["runs"]] == [number]
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -76,7 +76,7 @@ def test_every_character_is_stored_unchanged(client: KeyClient, send: Sender, ro
     else:
         send("log", message=text)
     assert _stored(rows)[-1] == text
-    timeline = client.get(f"/api/v1/runs/{started}").json["timeline"]  # type: ignore[index]
+    timeline = client.get(f"/api/v1/runs/{started}").json["timeline"]
     assert timeline[-1]["message"] == text
 
 

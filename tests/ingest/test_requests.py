@@ -33,14 +33,15 @@ def test_an_unknown_field_is_rejected(send: Sender, rows: Rows, kind: str) -> No
 @pytest.mark.parametrize("kind", ["start", "log", "ping"])
 @pytest.mark.parametrize("field", ["status", "exit_code", "duration_ms"])
 def test_only_an_end_accepts_an_outcome(send: Sender, kind: str, field: str) -> None:
-    assert send(kind, message="m", **{field: "ok" if field == "status" else 1}).status_code == 422
+    outcome: dict[str, Any] = {field: "ok" if field == "status" else 1}
+    assert send(kind, message="m", **outcome).status_code == 422
 
 
 def test_a_repeated_parameter_is_rejected(client: KeyClient) -> None:
     answer = client.post(f"{BASE}/backup/end?status=ok&status=fail")
     assert answer.status_code == 422
     assert answer.json is not None
-    assert answer.json["errors"] == {"query": {"status": ["Given more than once."]}}
+    assert answer.json["errors"] == {"query": {"status": ["Appears more than once."]}}
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])

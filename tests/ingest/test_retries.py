@@ -51,7 +51,7 @@ def test_the_same_key_of_another_organization_is_another_event(send: Sender, oth
     send("start", headers=KEY)
     other = Sender(other_client, send.form)
     other("start", headers=KEY)
-    assert other_client.get("/api/v1/jobs/backup").json["run_count"] == 1  # type: ignore[index]
+    assert other_client.get("/api/v1/jobs/backup").json["run_count"] == 1
 
 
 def test_both_forms_share_their_keys(by_path: Sender, by_body: Sender, rows: Rows) -> None:

@@ -95,8 +95,8 @@ def _some_aggregate(draw: st.DrawFn) -> str:
     if not made.startswith("rate") and draw(st.integers(0, 5)) == 0:
         made += f" FILTER (WHERE {draw(conditions())})"
     if draw(st.integers(0, 5)) == 0:
-        made = f"coalesce({made}, {made}) + 1"
-    return made
+        return f"coalesce({made}, {made}) + 1"
+    return str(made)
 
 
 @cache

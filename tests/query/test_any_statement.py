@@ -14,7 +14,7 @@ EXAMPLES = int(os.environ.get("OBS_QUERY_EXAMPLES", "2000"))
 _DETAIL = {"line", "column", "offset", "length", "found", "expected", "did_you_mean", "caret"}
 
 
-def looks(share: float) -> Any:
+def looks(share: float) -> settings:
     """The settings of a test that makes its share of all examples."""
     return settings(
         max_examples=max(1, round(EXAMPLES * share)),

@@ -64,7 +64,7 @@ def test_a_condition(ask: Ask, condition: str, ids: list[int]) -> None:
 
 
 # aggregates of backup's runs: 1 s success, 30 s failed, 3 s success, at 7, 8 and 9 o'clock
-AGGREGATES: list[tuple[str, str, Any]] = [
+AGGREGATES: list[tuple[str, str | None, Any]] = [
     ("count(DISTINCT status)", "count_distinct_status", 2),
     ("any(host)", "any_host", "db1"),
     ("first(status)", "first_status", "success"),

@@ -26,7 +26,7 @@ PINS: tuple[dict[str, Any], ...] = (
 
 
 @schemathesis.hook
-def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwargs: dict[str, Any]) -> None:
+def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
     """Apply the rules, and do not let a request revoke the key of this run."""
     if case.path_parameters and str(case.path_parameters.get("key_id")) == OWN_KEY:
         case.path_parameters["key_id"] = int(OWN_KEY) + 1
@@ -40,7 +40,7 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwar
 
 
 @schemathesis.hook
-def after_call(context: schemathesis.HookContext, case: schemathesis.Case, response: Response) -> None:
+def after_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], response: Response) -> None:
     """Count the request, for long runs."""
     path = os.environ.get("OBS_TEST_COUNT")
     if path:

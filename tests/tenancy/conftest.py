@@ -1,4 +1,4 @@
-"""The command line on the instance of the application under test, and a second process on it."""
+"""Fixtures: the command line on the instance of the application under test, and a second process on it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ Obs = Callable[..., Result]
 
 @pytest.fixture
 def obs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Obs:
-    """Runs ``obs`` with arguments: ``obs("key", "create", "acme", "--label", "x")``."""
+    """Run ``obs`` with arguments: ``obs("key", "create", "acme", "--label", "x")``."""
     monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "instance"))
 
     def run(*arguments: str, typed: str | None = None) -> Result:
@@ -29,15 +29,13 @@ def obs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Obs:
 
 @pytest.fixture
 def tenancy(app: Flask) -> Tenancy:
-    """What the application under test holds in memory."""
-    found = services(app).tenancy
-    assert isinstance(found, Tenancy)
-    return found
+    """The open instance of the application under test."""
+    return services(app).tenancy
 
 
 @pytest.fixture
 def other_process(tmp_path: Path, app: Flask, clock: Clock) -> Iterator[Tenancy]:
-    """The same instance opened again, with connections and a memory of its own, as another process would."""
+    """The same instance opened a second time, with its own connections and keys, as another process would."""
     opened = instance.open_instance(tmp_path / "instance", config.load(tmp_path / "instance"), clock)
     yield opened
     instance.close(opened)

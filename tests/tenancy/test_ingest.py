@@ -1,4 +1,4 @@
-"""The ingest address of an organization: by path, by host name, and of whom it takes heartbeats."""
+"""The ingest address of an organization: by path, by host name, and which keys it accepts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ PING = "/api/v1/heartbeat/backup/ping"
 NewClient = Callable[..., KeyClient]
 
 
-def test_the_default_address_works_beside_the_plain_path(client: KeyClient) -> None:
+def test_the_ingest_address_and_the_plain_path_both_work(client: KeyClient) -> None:
     for path in (f"/in/acme{PING}", PING):
         assert client.post(path).status_code == 200
-    assert client.get("/in/acme/api/v1/jobs/backup").json["run_count"] == 2  # type: ignore[index]
+    assert client.get("/in/acme/api/v1/jobs/backup").json["run_count"] == 2
 
 
 @pytest.mark.parametrize("org", ["globex", "nobody", "ACME"])
-def test_the_address_of_another_organization_is_refused(client: KeyClient, other_client: KeyClient, org: str) -> None:
+def test_the_address_of_another_organization_is_rejected(client: KeyClient, other_client: KeyClient, org: str) -> None:
     answer = client.post(f"/in/{org}{PING}")
     assert answer.status_code == 403
     assert other_client.get("/api/v1/jobs").json == {"jobs": [], "next_cursor": None}
@@ -57,13 +57,13 @@ def by_host(make_app: Callable[..., Flask], new_client: NewClient) -> KeyClient:
         ("localhost:8080", 200),
     ],
 )
-def test_a_host_name_decides(by_host: KeyClient, host: str, status: int) -> None:
+def test_the_host_name_selects_the_organization(by_host: KeyClient, host: str, status: int) -> None:
     answer = by_host.post(PING, headers={"Host": host})
     assert answer.status_code == status
-    assert (by_host.get("/api/v1/jobs").json["jobs"] != []) == (status == 200)  # type: ignore[index]
+    assert (by_host.get("/api/v1/jobs").json["jobs"] != []) == (status == 200)
 
 
-def test_with_a_host_template_the_path_is_nothing_special(by_host: KeyClient) -> None:
+def test_with_a_host_template_the_path_form_does_not_exist(by_host: KeyClient) -> None:
     assert by_host.post(f"/in/acme{PING}").status_code == 404
 
 
@@ -83,12 +83,12 @@ def test_the_address_of_an_organization(template: str, base_url: str, url: str) 
 @pytest.mark.parametrize(
     "template", ["", "{base_url}/in", "{org}", "/in/{org}", "{base_url}/{org}/{org}", "http://x?{org}"]
 )
-def test_a_template_that_cannot_be_is_refused(make_app: Callable[..., Any], template: str) -> None:
+def test_an_invalid_template_is_rejected(make_app: Callable[..., Any], template: str) -> None:
     with pytest.raises(ConfigError, match="INGEST_URL_TEMPLATE"):
         make_app(INGEST_URL_TEMPLATE=template)
 
 
-def test_a_template_with_a_path_of_its_own(make_app: Callable[..., Flask], new_client: NewClient) -> None:
+def test_a_template_with_another_path(make_app: Callable[..., Flask], new_client: NewClient) -> None:
     client = new_client("acme", app=make_app(INGEST_URL_TEMPLATE="https://example.com/t/{org}/v"))
     assert client.post(f"/t/acme/v{PING}").status_code == 200
     assert client.post(f"/t/globex/v{PING}").status_code == 403

@@ -1,4 +1,4 @@
-"""Two organizations: whatever one does, the other sees and changes nothing."""
+"""An organization cannot see or change the data of another."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ SECRET = "only acme may know"
 
 @pytest.fixture
 def acme(new_client: Callable[..., KeyClient]) -> KeyClient:
-    """An organization with a job of each kind of row."""
+    """An organization with rows in every table."""
     client = new_client("acme", "admin")
     headers = {"X-Platform-Host": SECRET, "Idempotency-Key": "k"}
     for name in ("backup", SECRET):
@@ -44,12 +44,12 @@ READING = [
 ]
 
 
-def _seen(client: KeyClient) -> list[Any]:
+def _visible(client: KeyClient) -> list[Any]:
     return [client.get(path).json for path in [*READING, f"/api/v1/jobs/{SECRET}"]]
 
 
 @pytest.mark.parametrize("path", [*READING, f"/api/v1/jobs/{SECRET}", f"/api/v1/jobs/{SECRET}/runs"])
-def test_the_other_sees_nothing(acme: KeyClient, globex: KeyClient, path: str) -> None:
+def test_another_organization_sees_nothing(acme: KeyClient, globex: KeyClient, path: str) -> None:
     answer = globex.get(path)
     unknown = path.replace("backup", "unknown").replace(SECRET, "unknown")
     assert answer.status_code == globex.get(unknown).status_code
@@ -68,16 +68,16 @@ def test_the_other_sees_nothing(acme: KeyClient, globex: KeyClient, path: str) -
         *(("POST", f"/api/v1/heartbeat/backup/{kind}") for kind in ("start", "log", "end", "ping")),
     ],
 )
-def test_the_other_changes_nothing(acme: KeyClient, globex: KeyClient, method: str, path: str) -> None:
+def test_another_organization_changes_nothing(acme: KeyClient, globex: KeyClient, method: str, path: str) -> None:
     acme.get("/api/v1/keys")
-    before = _seen(acme)
+    before = _visible(acme)
     body = {"json": {"name": "x", "title": "x", "idempotency_key": "k"}} if "annotations" in path else {}
     globex.open(path, method=method, headers={"Idempotency-Key": "k"}, **body)
-    assert _seen(acme) == before
+    assert _visible(acme) == before
 
 
 @pytest.mark.parametrize("source", ["runs", "events", "logs", "jobs", "annotations"])
-def test_queries_see_the_rows_of_their_own_organization(
+def test_queries_read_only_the_rows_of_their_own_organization(
     acme: KeyClient, globex: KeyClient, clock: Clock, source: str
 ) -> None:
     clock.advance(seconds=1)
@@ -89,15 +89,15 @@ def test_queries_see_the_rows_of_their_own_organization(
     assert counts[1]["rows"] == [[0]]
 
 
-def test_ids_of_runs_are_counted_by_each(acme: KeyClient, globex: KeyClient) -> None:
+def test_each_organization_numbers_its_own_runs(acme: KeyClient, globex: KeyClient) -> None:
     first = globex.post("/api/v1/heartbeat/backup/ping").json
     assert first is not None
     assert first["run_id"] == 1
 
 
-def test_each_has_a_file_of_its_own(acme: KeyClient, globex: KeyClient, app: Flask) -> None:
+def test_each_organization_has_its_own_file(acme: KeyClient, globex: KeyClient, app: Flask) -> None:
     globex.post("/api/v1/heartbeat/backup/ping")
-    files = {path.name: path.read_bytes() for path in Path(app.instance_path, "tenants").iterdir()}
-    assert {"acme.db", "globex.db"} <= files.keys()
-    assert any(SECRET.encode() in held for name, held in files.items() if name.startswith("acme"))
-    assert not any(SECRET.encode() in held for name, held in files.items() if name.startswith("globex"))
+    contents = {path.name: path.read_bytes() for path in Path(app.instance_path, "tenants").iterdir()}
+    assert {"acme.db", "globex.db"} <= contents.keys()
+    assert any(SECRET.encode() in content for name, content in contents.items() if name.startswith("acme"))
+    assert not any(SECRET.encode() in content for name, content in contents.items() if name.startswith("globex"))

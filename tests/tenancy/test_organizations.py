@@ -1,4 +1,4 @@
-"""Deleting an organization and making another of the same name, also while a server has the file open."""
+"""Deleting an organization and creating another with the same name, even while a server has the file open."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +24,10 @@ def _client(app: Flask, key: str) -> KeyClient:
 
 
 def _new_key(obs: Obs, tenancy: Tenancy) -> str:
-    made = obs("key", "create", "acme", "--label", "x")
-    assert made.exit_code == 0, made.output
+    created = obs("key", "create", "acme", "--label", "x")
+    assert created.exit_code == 0, created.output
     tenancy.keyring.reload()
-    return made.stdout.strip()
+    return created.stdout.strip()
 
 
 def _names(client: KeyClient) -> list[str]:
@@ -36,7 +36,7 @@ def _names(client: KeyClient) -> list[str]:
     return [job["name"] for job in answer.json["jobs"]]
 
 
-def test_deleting_takes_the_keys_and_the_file(obs: Obs, client: KeyClient, tenancy: Tenancy, tmp_path: Path) -> None:
+def test_deleting_removes_the_keys_and_the_file(obs: Obs, client: KeyClient, tenancy: Tenancy, tmp_path: Path) -> None:
     client.post(PING)
     assert obs("org", "delete", "acme", "--yes").exit_code == 0
     tenancy.keyring.reload()
@@ -44,7 +44,7 @@ def test_deleting_takes_the_keys_and_the_file(obs: Obs, client: KeyClient, tenan
     assert not list((tmp_path / "instance" / "tenants").glob("acme.db*"))
 
 
-def test_one_made_anew_begins_empty_while_the_old_file_is_open(
+def test_a_recreated_organization_is_empty_while_the_old_file_is_open(
     app: Flask, obs: Obs, client: KeyClient, tenancy: Tenancy
 ) -> None:
     client.post(PING)
@@ -56,12 +56,12 @@ def test_one_made_anew_begins_empty_while_the_old_file_is_open(
     assert _names(again) == ["new"]
 
 
-def test_what_one_made_anew_records_outlives_the_server(
+def test_the_data_of_a_recreated_organization_survives_a_restart(
     make_app: Callable[..., Flask], app: Flask, obs: Obs, client: KeyClient, tenancy: Tenancy
 ) -> None:
-    """The server holds the old file, and its write-ahead log by name, until it lets go of it."""
+    """The server has the old file open, and its write-ahead log by name, until it closes it."""
     client.post(PING)
-    with tenancy.databases.read("acme"):  # a slow reader of the old file, that outlasts the change
+    with tenancy.databases.read("acme"):  # a slow reader of the old file, which is still open after the change
         obs("org", "delete", "acme", "--yes")
         obs("org", "create", "acme")
         key = _new_key(obs, tenancy)
@@ -74,16 +74,16 @@ def test_what_one_made_anew_records_outlives_the_server(
     assert _names(_client(make_app(), key)) == ["one", "three", "two"]
 
 
-def test_a_query_of_one_made_anew_does_not_read_the_old_file(
+def test_a_query_of_a_recreated_organization_does_not_read_the_old_file(
     make_app: Callable[..., Flask], obs: Obs, client: KeyClient
 ) -> None:
-    """The process that runs queries keeps its connection to the old file."""
+    """A query process keeps connections open, and must not reuse the one to the old file."""
     app = make_app(QUERY_WORKERS=1)
     tenancy = services(app).tenancy
     statement = {"query": "SELECT job FROM runs LAST 1h"}
     client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
     try:
-        before = _client(app, client.key)
+        before = _client(app, str(client.key))
         assert [before.post("/api/v1/dsl", json=statement).json["rows"] for _ in range(2)] == [[["backup"]]] * 2
         obs("org", "delete", "acme", "--yes")
         obs("org", "create", "acme")
@@ -92,17 +92,17 @@ def test_a_query_of_one_made_anew_does_not_read_the_old_file(
         again.post("/api/v1/heartbeat/new/end?duration_ms=1500")
         assert again.post("/api/v1/dsl", json=statement).json["rows"] == [["new"]]
     finally:
-        services(app).queries.workers.close()
+        services(app).queries.close()
 
 
-def test_a_file_opened_between_deleting_and_making_anew_is_let_go(
+def test_a_file_opened_between_deleting_and_recreating_is_closed(
     make_app: Callable[..., Flask], app: Flask, obs: Obs, client: KeyClient, tenancy: Tenancy
 ) -> None:
     client.post(PING)
     obs("org", "delete", "acme", "--yes")
     tenancy.keyring.reload()
     tenancy.databases.create("acme")
-    tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM jobs"))  # a request still under way
+    tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM jobs"))  # a request that is still in progress
     tenancy.databases.path("acme").unlink()
     obs("org", "create", "acme")
     key = _new_key(obs, tenancy)
@@ -113,7 +113,7 @@ def test_a_file_opened_between_deleting_and_making_anew_is_let_go(
 def test_an_organization_whose_file_cannot_be_removed_is_not_deleted(
     obs: Obs, client: KeyClient, tenancy: Tenancy
 ) -> None:
-    """Or another one of the name would find the file."""
+    """Otherwise a new organization with that name would find the file."""
     tenancy.databases.forget("acme")
     tenancy.databases.path("acme").unlink()
     tenancy.databases.path("acme").mkdir()
@@ -123,22 +123,22 @@ def test_an_organization_whose_file_cannot_be_removed_is_not_deleted(
     assert obs("org", "list").stdout.startswith("acme\t")
 
 
-def test_the_first_start_makes_no_file_where_there_are_organizations(client: KeyClient, tenancy: Tenancy) -> None:
+def test_the_first_start_creates_nothing_when_there_are_organizations(client: KeyClient, tenancy: Tenancy) -> None:
     assert service.create_first_organization(tenancy) is None
     assert not tenancy.databases.path("default").exists()
 
 
-def test_two_first_starts_make_one_organization(tenancy: Tenancy, other_process: Tenancy) -> None:
-    made = [service.create_first_organization(each) for each in (tenancy, other_process)]
-    assert made[0] is not None
-    assert made[1] is None
+def test_two_simultaneous_first_starts_create_one_organization(tenancy: Tenancy, other_process: Tenancy) -> None:
+    created = [service.create_first_organization(each) for each in (tenancy, other_process)]
+    assert created[0] is not None
+    assert created[1] is None
     assert tenancy.databases.path("default").exists()
     with tenancy.control.read() as db:
         assert [organization.slug for organization in store.organizations(db)] == ["default"]
 
 
 @pytest.mark.parametrize("folder", ["tenants", "."])
-def test_the_files_are_readable_by_us_alone(client: KeyClient, tmp_path: Path, folder: str) -> None:
+def test_the_files_are_readable_by_their_owner_only(client: KeyClient, tmp_path: Path, folder: str) -> None:
     client.post(PING)
     secret = tmp_path / "instance" / "secret_key"
     assert secret.stat().st_mode & 0o077 == 0

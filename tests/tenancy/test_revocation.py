@@ -1,9 +1,9 @@
-"""A key changed in one process is known to every other within a second."""
+"""A change of a key in one process takes effect in every other process within a second."""
 
 import pytest
 from flask import Flask
 
-from obs.tenancy import store
+from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
 from tests.conftest import Clock, KeyClient
@@ -26,23 +26,23 @@ def seconds() -> Seconds:
 
 @pytest.fixture
 def keyring(app: Flask, tenancy: Tenancy, seconds: Seconds) -> KeyRing:
-    """What another process knows of the keys."""
+    """The keys as another process has them in memory."""
     return KeyRing(tenancy.control, tenancy.databases.forget, monotonic=seconds)
 
 
-def _revoke_all(tenancy: Tenancy, now_ms: int) -> None:
+def _revoke_all(tenancy: Tenancy) -> None:
     with tenancy.control.read() as db:
         found = store.keys_of(db, "acme")
     for key in found:
-        tenancy.control.write(lambda db, key_id=key.id: store.revoke_key(db, "acme", key_id, now_ms))
+        service.revoke_key(tenancy, "acme", key.id)
 
 
-def test_a_revoked_key_is_refused_within_a_second(
+def test_a_revoked_key_is_rejected_within_a_second(
     client: KeyClient, clock: Clock, keyring: KeyRing, seconds: Seconds, other_process: Tenancy
 ) -> None:
     assert client.key is not None
     assert keyring.find(client.key, clock.now_ms) is not None
-    _revoke_all(other_process, clock.now_ms)
+    _revoke_all(other_process)
     seconds.now += 0.999
     assert keyring.find(client.key, clock.now_ms) is None
 
@@ -51,19 +51,18 @@ def test_a_new_key_works_within_a_second(
     client: KeyClient, clock: Clock, keyring: KeyRing, seconds: Seconds, other_process: Tenancy
 ) -> None:
     assert keyring.organizations() == ["acme"]
-    added = other_process.control.write(lambda db: store.add_key(db, "acme", "new", ("admin",), None, clock.now_ms))
-    assert added is not None
+    created = service.create_key(other_process, "acme", "new", ("admin",))
     seconds.now += 0.999
-    assert keyring.find(added[1], clock.now_ms) is not None
+    assert keyring.find(created.secret, clock.now_ms) is not None
 
 
-def test_between_two_looks_the_control_file_is_left_alone(
+def test_between_two_checks_the_control_file_is_not_read(
     client: KeyClient, clock: Clock, keyring: KeyRing, other_process: Tenancy
 ) -> None:
-    """Or every heartbeat would wait for it."""
+    """Otherwise every heartbeat would wait for it."""
     assert client.key is not None
     assert keyring.find(client.key, clock.now_ms) is not None
-    _revoke_all(other_process, clock.now_ms)
+    _revoke_all(other_process)
     assert keyring.find(client.key, clock.now_ms) is not None
 
 
@@ -72,13 +71,13 @@ def test_a_deleted_organization_is_gone_within_a_second(
 ) -> None:
     assert client.key is not None
     assert keyring.find(client.key, clock.now_ms) is not None
-    other_process.control.write(lambda db: store.delete_organization(db, "acme"))
+    service.delete_organization(other_process, "acme")
     seconds.now += 0.999
     assert keyring.find(client.key, clock.now_ms) is None
     assert keyring.organizations() == []
 
 
-def test_a_use_that_could_not_be_written_down_is_not_forgotten(
+def test_a_last_use_that_could_not_be_stored_is_stored_later(
     client: KeyClient, clock: Clock, keyring: KeyRing, other_process: Tenancy
 ) -> None:
     assert client.key is not None

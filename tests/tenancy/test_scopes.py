@@ -1,4 +1,4 @@
-"""What a key may do: every route needs one scope, and admin may do everything."""
+"""Scopes: every route needs one, and admin includes all of them."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_scope_opens_its_routes_and_no_other(new_client: Callable[..., KeyClient], scope: str) -> None:
+def test_a_scope_allows_its_routes_and_no_others(new_client: Callable[..., KeyClient], scope: str) -> None:
     client = new_client("acme", scope)
     for method, path, needed in ROUTES:
         answer = client.open(path, method=method)
@@ -39,14 +39,14 @@ def test_a_scope_opens_its_routes_and_no_other(new_client: Callable[..., KeyClie
             assert needed in answer.json["message"]
 
 
-def test_a_key_made_without_scopes_may_do_all_but_manage(client: KeyClient) -> None:
+def test_the_default_scopes_are_all_but_admin(client: KeyClient) -> None:
     for method, path, needed in ROUTES:
         refused = client.open(path, method=method).status_code == 403
         assert refused == (needed == "admin"), (method, path)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/api/openapi.json", "/api/docs/"])
-def test_what_needs_no_key(app: Flask, path: str) -> None:
+def test_public_paths_need_no_key(app: Flask, path: str) -> None:
     assert app.test_client().get(path).status_code in (200, 503)
 
 
@@ -58,7 +58,7 @@ def test_the_document_names_the_scope_of_every_operation(app: Flask) -> None:
         assert document["paths"][shape][method.lower()]["x-scope"] == needed
 
 
-def test_every_operation_refuses_a_key_with_all_other_scopes(app: Flask, new_client: Callable[..., KeyClient]) -> None:
+def test_every_operation_rejects_a_key_with_all_other_scopes(app: Flask, new_client: Callable[..., KeyClient]) -> None:
     document = app.test_client().get("/api/openapi.json").json
     assert document is not None
     clients = {

@@ -1,6 +1,6 @@
-"""The time of an answer tells nothing of a secret: every secret that is not valid takes the same way through the code.
+"""Response times reveal nothing about secrets: all invalid secrets take the same path through the code.
 
-Times themselves are not measured here; a noisy machine would decide such a test.
+The tests compare paths and do not measure time, because timing on a busy machine is unreliable.
 """
 
 import sys
@@ -20,64 +20,64 @@ from tests.conftest import Clock, KeyClient
 HERE = str(Path(obs.__file__).parent)
 
 
-def _way(call: Callable[[], Any]) -> list[str]:
-    """The functions of this project that `call` goes through, in order."""
-    passed: list[str] = []
+def _path(call: Callable[[], Any]) -> list[str]:
+    """The functions of this project that `call` enters, in order."""
+    entered: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(HERE):
-            passed.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_qualname}")
+            entered.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_qualname}")
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return passed
+    return entered
 
 
 @pytest.fixture
-def never_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys are not read anew in the middle of it."""
-    monkeypatch.setattr(keyring.KeyRing, "_look", lambda _: None)
+def no_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are not reloaded during the test."""
+    monkeypatch.setattr(keyring.KeyRing, "_reload_if_changed", lambda _: None)
 
 
-def test_all_keys_that_are_not_valid_take_the_same_way(
-    app: Flask, tenancy: Tenancy, new_client: Callable[..., KeyClient], clock: Clock, never_looks: None
+def test_all_invalid_keys_take_the_same_path(
+    app: Flask, tenancy: Tenancy, new_client: Callable[..., KeyClient], clock: Clock, no_reload: None
 ) -> None:
     valid, revoked, expired = (str(new_client("acme", "admin").key) for _ in range(3))
     with tenancy.control.read() as db:
         ids = [key.id for key in store.keys_of(db, "acme")]
-    tenancy.control.write(lambda db: store.revoke_key(db, "acme", ids[1], clock.now_ms))
+    service.revoke_key(tenancy, "acme", ids[1])
     tenancy.control.write(lambda db: db.execute("UPDATE api_keys SET expires_at = 1 WHERE id = ?", (ids[2],)))
     tenancy.keyring.reload()
     ask = app.test_client()
 
-    def way(key: str) -> list[str]:
-        return _way(lambda: ask.get("/api/v1/jobs", headers={"X-API-Key": key}))
+    def path(key: str) -> list[str]:
+        return _path(lambda: ask.get("/api/v1/jobs", headers={"X-API-Key": key}))
 
-    known = way(valid)
+    known = path(valid)
     almost = valid[:-1] + ("0" if valid[-1] != "0" else "1")
-    ways = [way(key) for key in (revoked, expired, almost, valid[:10], "obs_globex_" + "0" * 32, "x", "x" * 5_000)]
-    assert ways == [ways[0]] * len(ways)
-    assert any("digest" in step for step in ways[0])
-    assert known != ways[0]  # the walk does see a difference where there is one
+    paths = [path(key) for key in (revoked, expired, almost, valid[:10], "obs_globex_" + "0" * 32, "x", "x" * 5_000)]
+    assert paths == [paths[0]] * len(paths)
+    assert any("digest" in step for step in paths[0])
+    assert known != paths[0]  # the comparison does detect a difference
 
 
-def test_all_sign_in_tokens_that_are_not_valid_take_the_same_way(
+def test_all_invalid_sign_in_tokens_take_the_same_path(
     app: Flask, tenancy: Tenancy, client: KeyClient, clock: Clock
 ) -> None:
     used, valid, expired = (service.create_sign_in_link(tenancy, "acme") for _ in range(3))
     visitor = app.test_client()
     assert visitor.get(f"/sign-in/{used}").status_code == 302
 
-    def way(token: str) -> list[str]:
-        return _way(lambda: tenancy.control.write(lambda db: store.take_sign_in_link(db, token, clock.now_ms)))
+    def path(token: str) -> list[str]:
+        return _path(lambda: tenancy.control.write(lambda db: store.take_sign_in_link(db, token, clock.now_ms)))
 
-    known = way(valid)
+    known = path(valid)
     clock.advance(hours=24)
-    ways = [way(token) for token in (used, expired, "never made", valid[:-1])]
-    assert ways == [known] * len(ways)
+    paths = [path(token) for token in (used, expired, "unknown", valid[:-1])]
+    assert paths == [known] * len(paths)
 
 
 def test_secrets_are_looked_up_by_digest_and_never_compared(app: Flask, tenancy: Tenancy, client: KeyClient) -> None:

@@ -1,22 +1,50 @@
-"""Learning a job's schedule from its heartbeats, without being told anything about the job.
+"""Learns the schedule of a job from its heartbeats alone. Start reading at learning.py.
 
-Many schedules are weighed by how briefly they describe the heartbeats seen, and silence is overdue once
-those that would still be waiting hold too little weight. Start at learning.py; hypotheses.py says what a
-schedule can be.
+Terms, each with one meaning throughout:
+
+history             the heartbeats that the learner looks at: the latest 256 (history.py)
+hypothesis          a candidate schedule: a basis, a gate and a time zone (hypotheses.py)
+basis               the pattern within a day: fixed times (a lattice), or a gap after the previous run (bases.py)
+gate                the days on which the schedule runs (gates.py)
+slot                a time at which a hypothesis expects a run
+residual            the time from a slot to its run; negative when the run was early
+cost                a number of bits: that of a hypothesis, and that of the history under it (cost.py)
+description length  the sum of the two; the hypothesis with the shortest one describes the history best
+weight              how plausible a hypothesis is: proportional to 2^-(description length)
+candidate           a hypothesis whose weight is not negligible (fit.py)
+grace period        how long after its slot a run may still start (grace.py)
+
+The principle is minimum description length (MDL): J. Rissanen, Modeling by shortest data description, Automatica 14
+(1978); P. Grünwald, The Minimum Description Length Principle, MIT Press (2007). A job is overdue once the candidates
+that would still wait for it have too little weight in all. docs/decisions/0005-how-the-learner-decides.md gives the
+reasons and the measurements.
 """
 
+from obs.heartbeat.pins import (
+    MAX_CRON_LENGTH,
+    MAX_GRACE_SECONDS,
+    MAX_INTERVAL_SECONDS,
+    MAX_ZONE_LENGTH,
+    Cron,
+    Interval,
+    Never,
+    Pin,
+    check,
+)
 from obs.heartbeat.schedule.fit import VERSION, Fit
-from obs.heartbeat.schedule.learning import ZONES, deadline, learn
-from obs.heartbeat.schedule.pinned import Cron, Expectation, Interval, Never, Pin, check, expect
-from obs.heartbeat.schedule.runs import duration_bound, too_often
+from obs.heartbeat.schedule.grace import duration_bound
+from obs.heartbeat.schedule.learning import ZONES, deadline, learn, too_often
 from obs.heartbeat.schedule.words import Description, describe
 
 __all__ = [
+    "MAX_CRON_LENGTH",
+    "MAX_GRACE_SECONDS",
+    "MAX_INTERVAL_SECONDS",
+    "MAX_ZONE_LENGTH",
     "VERSION",
     "ZONES",
     "Cron",
     "Description",
-    "Expectation",
     "Fit",
     "Interval",
     "Never",
@@ -25,7 +53,6 @@ __all__ = [
     "deadline",
     "describe",
     "duration_bound",
-    "expect",
     "learn",
     "too_often",
 ]

@@ -1,26 +1,24 @@
-"""Wall-clock time of a zone as plain seconds, so that a schedule can be folded by day and by hour.
+"""Wall-clock time of a zone as a plain number, so that times can be folded by the day and by the hour.
 
-A wall second is epoch seconds plus the zone's offset at that moment: its day number is `wall // 86400` (day
-0 is 1970-01-01, a Thursday) and its time of day `wall % 86400`. Where a zone changes its clock, wall
-seconds jump with it, which is what makes "02:00 every day" one slot in the zone that means it and two in
-every other.
+Wall time is epoch time plus the zone's offset at that moment, in milliseconds. Its day number is `wall // DAY_MS`
+(day 0 is 1970-01-01, a Thursday) and its time of day `wall % DAY_MS`. When a zone changes its clock, wall time jumps.
+So a job that runs at 02:00 every day fills one time of day in its own zone, and two in every other zone.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-HOUR = 3600
-DAY = 86400
-# Beyond these a datetime with any offset cannot be made; see heartbeats.py, which drops such moments.
-EARLIEST = -62_000_000_000.0
-LATEST = 253_300_000_000.0
+from obs.times import DAY_MS, SECOND_MS
 
-_LONG_YEARS = 20  # beyond this, asking for each moment is cheaper
-_STEP = 20 * DAY  # no zone has changed its clock twice within this since 1970, Ramadan in Morocco included
+# datetime cannot represent times beyond these at every offset; history.py drops such heartbeats.
+EARLIEST_MS = -62_000_000_000_000
+LATEST_MS = 253_300_000_000_000
+
+_MAX_YEARS = 20  # for a longer history it is cheaper to look up each time on its own
+_STEP_MS = 20 * DAY_MS  # no zone has changed its clock twice within this since 1970; the closest is Morocco at Ramadan
 
 
 @lru_cache(maxsize=64)
@@ -28,44 +26,47 @@ def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def local_time(name: str, epoch: float) -> datetime:
-    """The zone's date and time at an epoch moment, or the nearest moment that a calendar holds."""
-    return datetime.fromtimestamp(min(max(epoch, EARLIEST), LATEST), _zone(name))
+def local_time(name: str, epoch_ms: int) -> datetime:
+    """The zone's date and time at an epoch time; beyond the range of datetime, the nearest that it can represent."""
+    return datetime.fromtimestamp(min(max(epoch_ms, EARLIEST_MS), LATEST_MS) / SECOND_MS, _zone(name))
 
 
-def offset_at(name: str, epoch: float) -> int:
-    """Seconds to add to an epoch moment to get wall seconds of the zone."""
+def offset_at(name: str, epoch_ms: int) -> int:
+    """Milliseconds to add to an epoch time to get the wall time of the zone.
+
+    Raises zoneinfo.ZoneInfoNotFoundError for an unknown zone.
+    """
     if name == "UTC":
         return 0
-    # whole seconds, rounded down: a fraction would be rounded to the nearest and could cross a change
-    delta = local_time(name, math.floor(epoch)).utcoffset() or timedelta(0)
-    return int(delta.total_seconds())
+    # Offsets change at whole seconds. Round down: rounding to the nearest could cross a change.
+    delta = local_time(name, epoch_ms - epoch_ms % SECOND_MS).utcoffset() or timedelta(0)
+    return int(delta.total_seconds()) * SECOND_MS
 
 
 @lru_cache(maxsize=1024)
 def _changes(name: str, year: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """When the offset changes in a UTC year, the year's start first, and the offset from each moment on."""
-    start = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
-    end = start + 366 * DAY
+    """The start of a UTC year and the times in it at which the offset changes, and the offset from each time on."""
+    start = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * SECOND_MS
+    end = start + 366 * DAY_MS
     moments, offsets = [start], [offset_at(name, start)]
-    for probe in range(start + _STEP, end + _STEP, _STEP):
+    for probe in range(start + _STEP_MS, end + _STEP_MS, _STEP_MS):
         after = offset_at(name, probe)
         if after != offsets[-1]:
-            low, high = probe - _STEP, probe
+            low, high = (probe - _STEP_MS) // SECOND_MS, probe // SECOND_MS
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if offset_at(name, middle) == offsets[-1] else (low, middle)
-            moments.append(high)
+                low, high = (middle, high) if offset_at(name, middle * SECOND_MS) == offsets[-1] else (low, middle)
+            moments.append(high * SECOND_MS)
             offsets.append(after)
     return tuple(moments), tuple(offsets)
 
 
-def offsets(name: str, times: Sequence[float]) -> list[int]:
-    """The offset at each of these ascending moments."""
+def offsets(name: str, times: Sequence[int]) -> list[int]:
+    """The offset at each of these ascending epoch times, as `offset_at` returns it."""
     if name == "UTC":
         return [0] * len(times)
-    first, last = (datetime.fromtimestamp(times[end], UTC).year for end in (0, -1))
-    if last - first > _LONG_YEARS:
+    first, last = (datetime.fromtimestamp(times[end] // SECOND_MS, UTC).year for end in (0, -1))
+    if last - first > _MAX_YEARS:
         return [offset_at(name, time) for time in times]
     found: list[int] = []
     current = offset_at(name, times[0])
@@ -77,16 +78,17 @@ def offsets(name: str, times: Sequence[float]) -> list[int]:
     return found + [current] * (len(times) - len(found))
 
 
-def wall_to_epoch(name: str, wall: float) -> float:
-    """The epoch moment at which the zone's clocks show these wall seconds.
+def wall_to_epoch(name: str, wall_ms: int) -> int:
+    """The epoch time at which the zone's clocks show this wall time.
 
-    A time that comes twice (clocks go back) is its first occurrence, as cron runs it. A time that is
-    skipped (clocks go forward) is as long after the jump as it would have been without it.
+    When clocks go back, a time occurs twice; the result is the first occurrence, which is when cron runs the job. When
+    clocks go forward, a time such as 02:30 is skipped; the result then uses the offset from before the change, so that
+    02:30 becomes 03:30.
     """
     if name == "UTC":
-        return wall
-    before = offset_at(name, wall - DAY)
-    if offset_at(name, wall - before) == before:
-        return wall - before
-    after = offset_at(name, wall + DAY)
-    return wall - after if offset_at(name, wall - after) == after else wall - before
+        return wall_ms
+    before = offset_at(name, wall_ms - DAY_MS)
+    if offset_at(name, wall_ms - before) == before:
+        return wall_ms - before
+    after = offset_at(name, wall_ms + DAY_MS)
+    return wall_ms - after if offset_at(name, wall_ms - after) == after else wall_ms - before

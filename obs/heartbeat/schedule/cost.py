@@ -1,9 +1,9 @@
-"""What a history costs under a hypothesis, in bits: the fewer, the better the hypothesis describes it.
+"""The cost of a history under a hypothesis, in bits. The fewer bits, the better the hypothesis describes the history.
 
-A heartbeat costs its residual in a Laplace code whose scale is limited by the median, to the second, and at
-most 16 bits, which is what a heartbeat in no slot costs (an extra manual run, a second one in a slot). A
-slot that was missed costs 10 bits, a stretch of v of them 10 + log2 v; where misses are a habit a Bernoulli
-rate for them is cheaper and is used.
+A heartbeat costs the length of its residual in a Laplace code, with a precision of one second. The scale of the code
+comes from the median, so a few extreme residuals do not change it. A heartbeat costs at most 16 bits: that is the cost
+of one that fills no slot, such as a manual run or a second run in the same slot. A missed slot costs 10 bits, and v
+missed slots in a row cost 10 + log2(v). If a job often misses slots, stating how often is cheaper, and is used instead.
 """
 
 import math
@@ -12,126 +12,135 @@ from dataclasses import dataclass
 from operator import sub
 from typing import cast
 
-from obs.heartbeat.schedule.heartbeats import median
+from obs.heartbeat.schedule.history import median
+from obs.times import SECOND_MS
 
 OUTLIER_BITS = 16.0
+"""The cost of a heartbeat that fills no slot, or is far from it."""
+
 _MISS_BITS = 10.0
-_HABIT_BITS = 4.0
-_HABIT_STRETCHES = 3
+_OFTEN_BITS = 4.0
+_OFTEN_STRETCHES = 3
 _LOG2E = math.log2(math.e)
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How a history looks under one base and gate.
+    """What a history costs under one basis and gate.
 
-    bits       the cost of the heartbeats and the missed slots
-    fit        how many heartbeats are the run of a slot
-    residuals  their residuals in seconds, in order of time
-    skips      how many slots stayed silent before each heartbeat that fills one
-    habit      whether missed slots are usual
-    each       the cost of each heartbeat, with that of the silent slots before it
+    bits          the cost of the heartbeats and the missed slots
+    fitted        how many heartbeats are the run of a slot, on time
+    residuals     their residuals in milliseconds, in order of time
+    skips         how many slots were missed before each heartbeat that fills a slot
+    misses_often  whether missed slots are usual for the job
+    each          the cost of each heartbeat, including that of the missed slots before it
     """
 
     bits: float
-    fit: int
-    residuals: tuple[float, ...]
+    fitted: int
+    residuals: tuple[int, ...]
     skips: tuple[int, ...]
-    habit: bool
+    misses_often: bool
     each: tuple[float, ...]
 
 
-def residual_bits(residuals: Sequence[float], placed: int) -> list[float] | None:
-    """The cost of each residual; the scale is max(median |r| / ln 2, 1 s).
+def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
+    """The cost of each residual. The scale of the Laplace code is max(median |residual| / ln 2, 1 second).
 
-    `placed` positions were taken from these very heartbeats, so as many of the least residuals say nothing.
-    None where no residual is left: the history is as long as its description.
+    The `placed` smallest residuals are left out of the median: as many positions were taken from these heartbeats, so
+    those residuals are small by construction. None if no residual is left; then the hypothesis is as long as the
+    history and explains nothing.
     """
-    telling = sorted(abs(r) for r in residuals)[placed:]
+    telling = sorted(map(abs, residuals))[placed:]
     if not telling:
         return None
-    scale = max(median(telling) / math.log(2), 1.0)
-    base, slope = math.log2(2 * scale), _LOG2E / scale
-    return [min(OUTLIER_BITS, base + slope * abs(r)) for r in residuals]
+    scale = max(median(telling) / math.log(2), SECOND_MS)
+    base, slope = math.log2(2 * scale / SECOND_MS), _LOG2E / scale
+    return [min(OUTLIER_BITS, base + slope * abs(residual)) for residual in residuals]
 
 
 def account(
     ranks: Sequence[int | None],
-    residuals: Sequence[float],
+    residuals: Sequence[int],
     bits: Sequence[float],
     allowance: float = math.inf,
 ) -> Account | None:
-    """The account of a history; None once it is sure to cost `allowance` bits more than the residuals alone.
+    """The account of a history; None as soon as it is certain to cost `allowance` bits more than the residuals alone.
 
-    `ranks` are the places of the slots in the sequence of all slots, None for a heartbeat in no slot.
+    `ranks` number the slots in order of time, None for a heartbeat in no slot; `bits` is what `residual_bits` returned.
     """
     if None not in ranks:
         steps = list(map(sub, cast("Sequence[int]", ranks[1:]), cast("Sequence[int]", ranks)))
         stray = any(cost >= OUTLIER_BITS and residual < 0 for residual, cost in zip(residuals, bits, strict=True))
         if min(steps, default=1) > 0 and not stray:
-            return _tidy_account([step - 1 for step in steps], residuals, bits, allowance)
-    kept: list[float] = []
+            return _one_run_per_slot([step - 1 for step in steps], residuals, bits, allowance)
+    kept: list[int] = []
     skips: list[int] = []
     each: list[float] = []
     filled_at: list[int] = []
     previous: int | None = None
-    held = 0.0
-    fit = 0
+    kept_cost = 0.0
+    fitted = 0
     more = 0.0
     for rank, residual, cost in zip(ranks, residuals, bits, strict=True):
         if rank is None or (residual < 0 and cost >= OUTLIER_BITS):
             each.append(OUTLIER_BITS)
             more += OUTLIER_BITS - cost
         elif previous is not None and rank <= previous:
-            # a second heartbeat in the slot: the one nearer to it is its run
-            each.append(OUTLIER_BITS - max(0.0, held - cost))
-            if cost < held:
-                fit += (cost < OUTLIER_BITS) - (held < OUTLIER_BITS)
-                kept[-1], held = residual, cost
+            # A second heartbeat in the slot: the one that is nearer to the slot is its run.
+            each.append(OUTLIER_BITS - max(0.0, kept_cost - cost))
+            if cost < kept_cost:
+                fitted += (cost < OUTLIER_BITS) - (kept_cost < OUTLIER_BITS)
+                kept[-1], kept_cost = residual, cost
         else:
             if previous is not None:
                 skip = rank - previous - 1
                 skips.append(skip)
                 filled_at.append(len(each))
-                more += skip.bit_length()  # no stretch of v silent slots costs less than 1 + log2 v
+                more += skip.bit_length()  # v missed slots in a row never cost less than 1 + log2 v
             each.append(cost)
             kept.append(residual)
-            fit += cost < OUTLIER_BITS
-            previous, held = rank, cost
+            fitted += cost < OUTLIER_BITS
+            previous, kept_cost = rank, cost
         if more > allowance:
             return None
-    return _settled(skips, filled_at, each, fit, kept)
+    return _with_misses(skips, filled_at, each, fitted, kept)
 
 
-def _tidy_account(
-    skips: list[int], residuals: Sequence[float], bits: Sequence[float], allowance: float
+def _one_run_per_slot(
+    skips: list[int], residuals: Sequence[int], bits: Sequence[float], allowance: float
 ) -> Account | None:
-    """The account where each heartbeat is the only run of its slot."""
+    """The account when each heartbeat is the only run of its slot."""
     if sum(map(int.bit_length, skips)) > allowance:
         return None
-    fit = sum(cost < OUTLIER_BITS for cost in bits)
-    return _settled(skips, range(1, len(bits)), list(bits), fit, residuals)
+    fitted = sum(cost < OUTLIER_BITS for cost in bits)
+    return _with_misses(skips, range(1, len(bits)), list(bits), fitted, residuals)
 
 
-def _settled(skips: list[int], filled_at: Sequence[int], each: list[float], fit: int, kept: Sequence[float]) -> Account:
-    """The account with the cost of the silent slots added to the heartbeats that came after them."""
-    habit = False
+def _with_misses(
+    skips: list[int], filled_at: Sequence[int], each: list[float], fitted: int, kept: Sequence[int]
+) -> Account:
+    """The account after the cost of missed slots is added to the heartbeats that came after them."""
+    misses_often = False
     if any(skips):
-        present, missed, habit = _miss_bits(skips)
+        present, missed, misses_often = _miss_bits(skips)
         for skip, at in zip(skips, filled_at, strict=True):
             each[at] += missed(skip) if skip else present
-    total = sum(each) + (_HABIT_BITS if habit else 0.0)
-    return Account(total, fit, tuple(kept), tuple(skips), habit, tuple(each))
+    total = sum(each) + (_OFTEN_BITS if misses_often else 0.0)
+    return Account(total, fitted, tuple(kept), tuple(skips), misses_often, tuple(each))
 
 
 def _miss_bits(skips: Sequence[int]) -> tuple[float, Callable[[int], float], bool]:
-    """The cost of no missed slot before a heartbeat, of a stretch of them, and whether misses are a habit."""
+    """The cost of no missed slot before a heartbeat, the cost of v missed slots, and whether the job misses often.
+
+    A job misses often if it is cheaper to state the share of heartbeats that follow a miss (a Bernoulli rate).
+    """
     stretches = [v for v in skips if v]
-    if len(stretches) >= _HABIT_STRETCHES:
+    if len(stretches) >= _OFTEN_STRETCHES:
         rate = (len(stretches) + 0.5) / (len(skips) + 1)
         miss, present = 1 - math.log2(rate), -math.log2(1 - rate)
         lengths = sum(math.log2(v) for v in stretches)
-        often = _HABIT_BITS + len(stretches) * miss + (len(skips) - len(stretches)) * present + 1.5 * lengths
+        often = _OFTEN_BITS + len(stretches) * miss + (len(skips) - len(stretches)) * present + 1.5 * lengths
         if often < _MISS_BITS * len(stretches) + lengths:
             return present, lambda skip: miss + 1.5 * math.log2(skip), True
     return 0.0, lambda skip: _MISS_BITS + math.log2(skip), False

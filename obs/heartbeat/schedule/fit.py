@@ -1,4 +1,4 @@
-"""What was learned of a job: everything that is stored, shown, and carried from one heartbeat to the next."""
+"""What was learned about a job: all that is stored, shown, and carried on from one heartbeat to the next."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -8,51 +8,56 @@ from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 2  # of the method; a fit of another version is learned anew
+VERSION = 3
+"""The version of the method and of the stored form. A job with a fit of another version is learned again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A hypothesis that still holds weight.
+class Candidate:
+    """A hypothesis that still has weight.
 
-    bits       what the history costs under it; its weight is 2^-bits
-    skip       how many silent slots in a row are usual under it
-    residuals  of the last 80 runs, in seconds
+    bits       its description length; its weight is proportional to 2^-bits
+    skip       how many missed slots in a row are usual under it
+    residuals  of the last 80 runs, in milliseconds
     """
 
     hypothesis: Hypothesis
     bits: float
     skip: int
-    residuals: tuple[float, ...]
+    residuals: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a job's heartbeats say of its schedule. Moments are epoch seconds, spans are seconds.
+    """What a job's heartbeats show about its schedule. Times are milliseconds since the epoch.
 
-    seen, needed      heartbeats of the present schedule (256 at most), and how many it takes to say anything
-    first, last       the first of them and the latest; None where there is none
-    standings         the hypotheses that hold weight, the best first; empty while learning
-    fitted            how many of those seen are the run of a slot, on time
-    usual_interval    the usual span between heartbeats
-    expected_at       the next slot
-    deadline_at       silence from here on is overdue
-    lateness          how long after its slot a run may still come
-    confidence        0 to 1: the weight of what agrees on the next slot, times how well it fits
-    updates           heartbeats taken in since all hypotheses were last weighed
-    unchanged_for     heartbeats taken in since a change of schedule was last looked for
+    seen              how many heartbeats of the current schedule were used, at most 256
+    needed            how many heartbeats the first answer takes
+    first_at          the first heartbeat that was used; None if there is none
+    last_at           the last one
+    candidates        the hypotheses that have weight, the best first; empty while learning
+    fitted            how many of the heartbeats match the best candidate: they are the run of a slot, on time
+    interval_ms       the usual interval between heartbeats
+    expected_at       the next slot of the best candidate
+    overdue_at        the time from which silence means overdue
+    grace_ms          how long after its slot a run may still start, under the best candidate
+    confidence        0 to 1: the weight of the candidates that agree on the next slot, times the share that matches
+    updates           how many heartbeats were added since all hypotheses were last weighed
+    unchanged_for     how many heartbeats were added since a change of schedule was last looked for
+
+    The fields from `interval_ms` to `grace_ms` are None while learning.
     """
 
     seen: int
     needed: int
-    first: float | None = None
-    last: float | None = None
-    standings: tuple[Standing, ...] = ()
+    first_at: int | None = None
+    last_at: int | None = None
+    candidates: tuple[Candidate, ...] = ()
     fitted: int = 0
-    usual_interval: float | None = None
-    expected_at: float | None = None
-    deadline_at: float | None = None
-    lateness: float | None = None
+    interval_ms: int | None = None
+    expected_at: int | None = None
+    overdue_at: int | None = None
+    grace_ms: int | None = None
     confidence: float = 0.0
     updates: int = 0
     unchanged_for: int = 0
@@ -61,50 +66,42 @@ class Fit:
     @property
     def hypothesis(self) -> Hypothesis | None:
         """The schedule that describes the history best; None while learning."""
-        return self.standings[0].hypothesis if self.standings else None
+        return self.candidates[0].hypothesis if self.candidates else None
 
     def to_json(self) -> str:
-        """The fit as JSON text. Residuals, which many hypotheses share, are written once."""
-        known: dict[tuple[float, ...], int] = {}
-        standings = []
-        for standing in self.standings:
-            at = known.setdefault(standing.residuals, len(known))
-            standings.append([asdict(standing.hypothesis), standing.bits, standing.skip, at])
-        fields = {name: getattr(self, name) for name in _PLAIN}
-        return json.dumps({**fields, "standings": standings, "residuals": list(known)}, separators=(",", ":"))
+        """The fit as JSON text. Candidates often share their residuals, which are written once."""
+        known: dict[tuple[int, ...], int] = {}
+        candidates = []
+        for candidate in self.candidates:
+            index = known.setdefault(candidate.residuals, len(known))
+            candidates.append([asdict(candidate.hypothesis), candidate.bits, candidate.skip, index])
+        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        return json.dumps({**fields, "candidates": candidates, "residuals": list(known)}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> "Fit | None":
-        """The fit that `to_json` wrote; None where another version of the method wrote it: learn it anew.
+        """The fit that `to_json` wrote; None if another version wrote it, so that the job has to be learned again.
 
-        Raises ValueError or KeyError where the text is not such a fit.
+        Raises ValueError or KeyError if the text is not a fit.
         """
         stored = json.loads(text)
         if stored["version"] != VERSION:
             return None
         residuals = [tuple(values) for values in stored["residuals"]]
-        standings = tuple(
-            Standing(_hypothesis(said), bits, skip, residuals[at]) for said, bits, skip, at in stored["standings"]
+        candidates = tuple(
+            Candidate(_hypothesis(fields), bits, skip, residuals[index])
+            for fields, bits, skip, index in stored["candidates"]
         )
-        return Fit(**{name: stored[name] for name in _PLAIN}, standings=standings)
+        return Fit(**{name: stored[name] for name in _PLAIN_FIELDS}, candidates=candidates)
 
 
-_PLAIN = tuple(name for name in Fit.__dataclass_fields__ if name != "standings")
+_PLAIN_FIELDS = tuple(name for name in Fit.__dataclass_fields__ if name != "candidates")
 
 
-def _hypothesis(said: dict[str, Any]) -> Hypothesis:
-    lattice, gate = said["lattice"], said["gate"]
-    return Hypothesis(
-        zone=said["zone"],
-        lattice=lattice
-        and Lattice(
-            lattice["period"],
-            tuple(lattice["slots"]),
-            tuple(lattice["open"]),
-            lattice["bits"],
-            lattice["placed"],
-        ),
-        gate=Gate(gate["kind"], tuple(gate["numbers"]), tuple(gate["months"])),
-        period=said["period"],
-        prior_bits=said["prior_bits"],
-    )
+def _hypothesis(fields: dict[str, Any]) -> Hypothesis:
+    """The hypothesis that `dataclasses.asdict` turned into these fields."""
+    lattice, gate = fields["lattice"], fields["gate"]
+    if lattice is not None:
+        lattice = Lattice(**{**lattice, "slots": tuple(lattice["slots"]), "open": tuple(lattice["open"])})
+    gate = Gate(gate["kind"], tuple(gate["numbers"]), tuple(gate["months"]))
+    return Hypothesis(**{**fields, "lattice": lattice, "gate": gate})

@@ -1,7 +1,7 @@
-"""Day gates: the days on which a schedule runs at all, and what it costs to say so.
+"""Gates: the days on which a schedule runs, and what it costs to state them.
 
-A gate is data: a kind and its numbers. Days are day numbers (see clock.py). Bits are -log2 of a prior: how
-often real schedules have such a gate, split evenly over the gates of its kind.
+Days are day numbers (see clock.py). The cost of a gate is -log2 of its prior probability: how often real schedules have
+a gate of its kind, divided evenly among the gates of that kind.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Literal
 Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
 
 WORKDAYS = (0, 1, 2, 3, 4)
-# the working week, also as clocks far from the job's zone see it: from Sunday, or to Saturday
+# The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.
 _FIVE_DAYS = {
     WORKDAYS: -math.log2(0.12),
     (0, 1, 2, 3, 6): -math.log2(0.015),
@@ -26,10 +26,9 @@ _QUARTERLY_BITS = 3.5 + math.log2(3)
 _SOME_MONTHS_BITS = 4.0
 _LAST_BITS = 7.0
 _NTH_BITS = 7.0 + math.log2(7)
-# every n days: n phases, and the longer the step the rarer
-_STEP_BITS = -math.log2(0.02)
+_STEP_BITS = -math.log2(0.02)  # a step of n days costs 2 log2 n more: it has n phases, and longer steps are rarer
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_MONTH_SPAN_DAYS = 60 * 366  # a longer history is no monthly job's; it would only cost time
+_MAX_MONTHLY_DAYS = 60 * 366  # 256 heartbeats over a longer time are not those of a monthly job
 
 
 def weekday(day: int) -> int:
@@ -38,22 +37,21 @@ def weekday(day: int) -> int:
 
 
 def to_date(day: int) -> date:
-    """The date of a day number, the last there is where that is beyond it."""
+    """The date of a day number, at most the last date that can be represented."""
     return date.fromordinal(min(day + _EPOCH_ORDINAL, date.max.toordinal()))
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Days on which a schedule runs.
+    """The days on which a schedule runs. The meaning of `numbers` depends on the kind:
 
-    kind       numbers
-    every      none
+    every      none; every day
     weekdays   the weekdays, 0 is Monday
-    monthdays  the days of the month; in `months` alone where that is not empty
-    monthstep  first day and step: every n-th day of the month, begun anew each month
-    last       none: the last day of the month
-    nth        weekday, then which of it in the month (1 to 5, -1 is the last)
-    interval   step in days, and the day number modulo the step
+    monthdays  the days of the month; only in `months`, if there are any
+    monthstep  the first day and the step: every n-th day of the month, starting over each month
+    last       none; the last day of the month
+    nth        a weekday, then which of these weekdays in the month (1 to 5, -1 is the last)
+    interval   the step in days, then the day number modulo the step
     """
 
     kind: Kind = "every"
@@ -61,7 +59,7 @@ class Gate:
     months: tuple[int, ...] = ()
 
     def ranks(self, days: Sequence[int]) -> list[int | None]:
-        """The place of each ascending day in the sequence of the gate's days, None where it is closed."""
+        """The position of each ascending day in the sequence of the gate's days; None for a day it is closed."""
         if self.kind == "every":
             return list(days)
         if self.kind == "weekdays":
@@ -89,7 +87,7 @@ class Gate:
             return day + step - (day - phase) % step
         today = to_date(day)
         month = today.year * 12 + today.month - 1
-        # February 29 may be eight years away (1896 to 1904)
+        # The next February 29 may be eight years away (1896 to 1904).
         for ahead in range(12 * 8 + 1):
             for candidate in _month_days(self.kind, self.numbers, self.months, month + ahead):
                 if candidate > day:
@@ -99,7 +97,7 @@ class Gate:
 
 @lru_cache(maxsize=8192)
 def _month_days(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], month: int) -> tuple[int, ...]:
-    """The days of such a gate in a month (year * 12 + month - 1), as day numbers."""
+    """The day numbers of a gate with these fields in a month, which is counted as year * 12 + month - 1."""
     year, number = month // 12, month % 12 + 1
     if year > 9999 or (months and number not in months):
         return ()
@@ -119,24 +117,15 @@ def _month_days(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], m
 
 @lru_cache(maxsize=256)
 def _order(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], first: int, last: int) -> dict[int, int]:
-    """The place of each day of such a gate from one month to another."""
+    """The position of each day of a gate with these fields, from the month `first` to the month `last`."""
     days = [day for month in range(first, last + 1) for day in _month_days(kind, numbers, months, month)]
     return {day: place for place, day in enumerate(days)}
 
 
-def _choices(of: int, taken: int) -> float:
-    return math.log2(math.comb(of, taken))
-
-
-def _weekday_bits(days: tuple[int, ...]) -> float:
-    """One weekday is a weekly job and common; other sets are rare."""
-    return -math.log2(0.06 / 7) if len(days) == 1 else -math.log2(0.04 / 6) + _choices(7, len(days))
-
-
 def candidates(days: Sequence[int], span: int) -> list[tuple[Gate, float]]:
-    """The gates that hold every one of these distinct ascending days, each with its bits.
+    """The gates that are open on all of these distinct ascending days, each with its cost in bits.
 
-    `span` is the length in days of the history they are from.
+    `span` is the number of days that the history covers.
     """
     gates = [(Gate(), -math.log2(0.7))]
     weekdays = tuple(sorted({weekday(day) for day in days}))
@@ -148,13 +137,23 @@ def candidates(days: Sequence[int], span: int) -> list[tuple[Gate, float]]:
     step = math.gcd(*(day - days[0] for day in days[1:]))
     if step > 1 and step != 7:
         gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * math.log2(step)))
-    if span < _MONTH_SPAN_DAYS:
+    if span < _MAX_MONTHLY_DAYS:
         gates += _monthly([to_date(day) for day in days], weekdays)
     return gates
 
 
+def _choices(of: int, taken: int) -> float:
+    """The bits it takes to state which `taken` of `of` things are meant."""
+    return math.log2(math.comb(of, taken))
+
+
+def _weekday_bits(days: tuple[int, ...]) -> float:
+    """The cost of a set of weekdays. A single one is a weekly job, which is common; other sets are rare."""
+    return -math.log2(0.06 / 7) if len(days) == 1 else -math.log2(0.04 / 6) + _choices(7, len(days))
+
+
 def _monthday_bits(days: tuple[int, ...]) -> float | None:
-    """One to four days, or a stretch of up to half the month; None for what no schedule names."""
+    """The cost of one to four days of the month, or of up to 15 consecutive ones; None for any other set."""
     if len(days) <= 4:
         return -math.log2(0.05) + 1.5 * (len(days) - 1) + _choices(31, len(days))
     if len(days) <= 15 and days[-1] - days[0] == len(days) - 1:
@@ -163,6 +162,7 @@ def _monthday_bits(days: tuple[int, ...]) -> float | None:
 
 
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
+    """The gates that depend on the month, each with its cost in bits."""
     gates: list[tuple[Gate, float]] = []
     monthdays = tuple(sorted({d.day for d in dates}))
     bits = _monthday_bits(monthdays)

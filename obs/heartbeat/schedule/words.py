@@ -1,22 +1,29 @@
-"""What was learned, as a person would say it."""
+"""Describes a fit in words, and as a cron expression if there is an equivalent one."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Literal
 
-from obs.heartbeat.schedule.clock import DAY, HOUR, local_time
-from obs.heartbeat.schedule.cronline import cron_line, nominal_slots
+from obs.heartbeat.schedule.clock import local_time
 from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
+from obs.heartbeat.schedule.history import MAX_HEARTBEATS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
-_BY_THE_MINUTE = 600.0  # seconds between runs; shorter ones are told to the second
+_USUAL_GAPS = {MINUTE_MS: "Every minute", HOUR_MS: "Roughly hourly", DAY_MS: "Roughly daily", WEEK_MS: "Roughly weekly"}
+_USUAL_GAP_TOLERANCE = 0.02
+_MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
+_TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
 _REGULAR_SHARE = 0.6
-_REGULAR_LATENESS = 2.0  # usual intervals
+_REGULAR_GRACE = 2  # usual intervals
+_CLOCK_ERROR_MS = 5 * SECOND_MS
 
 State = Literal["learning", "regular", "irregular"]
 
@@ -25,13 +32,13 @@ State = Literal["learning", "regular", "irregular"]
 class Description:
     """A fit in words.
 
-    state       learning, regular, or irregular: nothing fits
-    summary     the schedule: "Weekdays at 02:00, Europe/Berlin"
-    evidence    "43 of 44 runs fit"; empty while learning
+    state       learning, regular, or irregular if no schedule fits
+    summary     the schedule: "Weekdays at 02:00, Europe/Berlin"; it ends with the zone if it has fixed times
+    evidence    "Learned from 44 runs (43 match)"; empty while learning
     expected    "expected Mon 02:00, overdue at 02:07 because starts have been up to 4 min late"; empty while learning
     confidence  0 to 1
-    cron        the cron line it amounts to, None where there is none
-    zone        the zone that the times above and the cron line are in
+    cron        the equivalent cron expression; None if there is none
+    zone        the time zone of the times above and of the cron expression
     """
 
     state: State
@@ -44,94 +51,125 @@ class Description:
 
 
 def describe(fit: Fit) -> Description:
-    """The fit in words. Times are in the zone that was learned, UTC where the zone makes no difference."""
+    """The fit in words. Times are in the learned zone, which is UTC if the zone makes no difference."""
     hypothesis = fit.hypothesis
-    if hypothesis is None or fit.expected_at is None or fit.deadline_at is None:
-        return Description("learning", f"learning, {fit.seen} of {fit.needed} runs seen", "", "", 0.0, None, "UTC")
-    residuals = fit.standings[0].residuals
+    if hypothesis is None or fit.expected_at is None or fit.overdue_at is None:
+        return Description("learning", f"Learning: {fit.seen} of {fit.needed} runs so far", "", "", 0.0, None, "UTC")
+    residuals = fit.candidates[0].residuals
     zone = hypothesis.zone
-    evidence = f"{fit.fitted} of {fit.seen} runs fit"
-    expected = _expected(fit, fit.expected_at, fit.deadline_at, zone)
-    if not is_regular(fit):
-        return Description("irregular", "no regular schedule", evidence, expected, fit.confidence, None, zone)
-    summary = _schedule(hypothesis, residuals)
+    summary = schedule_words(hypothesis, residuals)
     if hypothesis.lattice is not None:
         summary += f", {zone}"
-    cron = cron_line(hypothesis, residuals)
+    expected = _expected(fit, fit.expected_at, fit.overdue_at, zone)
+    if not _is_regular(fit):
+        evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"
+        return Description("irregular", "No regular schedule found", evidence, expected, fit.confidence, None, zone)
+    runs = f"the last {fit.seen} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.seen} runs"
+    evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.seen else fit.fitted} match)"
+    cron = cron_expression(hypothesis, residuals)
     return Description("regular", summary, evidence, expected, fit.confidence, cron, zone)
 
 
-def is_regular(fit: Fit) -> bool:
-    """Whether most runs fit and may not be late by more than twice the usual interval."""
-    if fit.lateness is None or not fit.usual_interval:
-        return False
-    return fit.fitted >= _REGULAR_SHARE * fit.seen and fit.lateness <= _REGULAR_LATENESS * fit.usual_interval
-
-
-def span(seconds: float) -> str:
-    """Seconds as a person says them, to the two units that matter: 4 min 12 s, 3 h, 2 d 5 h."""
-    smallest = HOUR if seconds >= DAY else 60 if seconds >= HOUR else 1
-    whole = round(seconds / smallest) * smallest
+def duration_words(length_ms: int) -> str:
+    """A duration in at most two units: 4 min 12 s, 3 h, 2 d 5 h. A part below the second is rounded."""
+    smallest = HOUR_MS if length_ms >= DAY_MS else MINUTE_MS if length_ms >= HOUR_MS else SECOND_MS
+    rest = round(length_ms / smallest) * smallest
     parts: list[tuple[int, str]] = []
-    for size, name in ((DAY, "d"), (HOUR, "h"), (60, "min"), (1, "s")):
-        count, whole = divmod(whole, size)
+    for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s")):
+        count, rest = divmod(rest, unit_ms)
         if count or parts:
             parts.append((count, name))
     return " ".join(f"{count} {name}" for count, name in parts[:2] if count) or "0 s"
 
 
-def _expected(fit: Fit, expected_at: float, deadline_at: float, zone: str) -> str:
-    usual = fit.usual_interval or 0.0
-    smallest, clock = (60, "%H:%M") if usual >= _BY_THE_MINUTE else (1, "%H:%M:%S")
+def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | None:
+    """The equivalent cron expression, with five fields.
+
+    None for a gap, for days that cron cannot express, and for times of day at different minutes of the hour.
+    """
+    lattice = hypothesis.lattice
+    days = _cron_days(hypothesis.gate)
+    if lattice is None or days is None:
+        return None
+    slots = _nominal_slots(hypothesis, residuals)
+    if lattice.period_ms == DAY_MS:
+        if len({slot % 60 for slot in slots}) > 1:
+            return None
+        return f"{slots[0] % 60} {_cron_numbers([slot // 60 for slot in slots], 24)} {days}"
+    return f"{_cron_numbers(slots, 60)} {_cron_numbers(lattice.open, 24)} {days}"
+
+
+def _is_regular(fit: Fit) -> bool:
+    """Whether most runs match, and the grace period is at most twice the usual interval."""
+    if fit.grace_ms is None or not fit.interval_ms:
+        return False
+    return fit.fitted >= _REGULAR_SHARE * fit.seen and fit.grace_ms <= _REGULAR_GRACE * fit.interval_ms
+
+
+def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
+    """When the next run is expected, from when on it is overdue, and why."""
+    to_the_minute = (fit.interval_ms or 0) >= _TO_THE_MINUTE_MS
+    smallest_ms, clock = (MINUTE_MS, "%H:%M") if to_the_minute else (SECOND_MS, "%H:%M:%S")
     expected = local_time(zone, expected_at)
-    # rounded up: at the minute that is named, the job is overdue
-    overdue = local_time(zone, math.ceil(deadline_at / smallest) * smallest)
-    last = local_time(zone, fit.last or expected_at)
+    # Rounded up, so that the job is overdue at the time that is shown.
+    overdue = local_time(zone, math.ceil(overdue_at / smallest_ms) * smallest_ms)
+    last = local_time(zone, expected_at if fit.last_at is None else fit.last_at)
     day = _day_format(expected - last)
-    until = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
-    when = overdue.strftime(until)
-    text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {when}"
-    if deadline_at - expected_at > 2 * (fit.lateness or 0.0):
-        return f"{text} because it may be due only then"
-    latest = max(fit.standings[0].residuals)
-    return f"{text} because starts have been up to {span(latest)} late" if latest >= 1 else text
+    overdue_format = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
+    text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {overdue.strftime(overdue_format)}"
+    if overdue_at - expected_at > 2 * (fit.grace_ms or 0):
+        return f"{text} because other schedules are still possible"
+    latest = max(fit.candidates[0].residuals)
+    return f"{text} because starts have been up to {duration_words(latest)} late" if latest >= SECOND_MS else text
 
 
 def _day_format(ahead: timedelta) -> str:
-    """How to name a day so that it is told from others: by weekday within the week, by year beyond one."""
+    """The strftime format of a day: its weekday within a week, also its date later, also its year after 300 days."""
     if ahead <= timedelta(days=6):
         return "%a"
     return "%a %d %b" if ahead <= timedelta(days=300) else "%a %d %b %Y"
 
 
-def _schedule(hypothesis: Hypothesis, residuals: tuple[float, ...]) -> str:
-    lattice = hypothesis.lattice
+def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
+    """The schedule in words, without its zone."""
+    lattice, gate = hypothesis.lattice, hypothesis.gate
     if lattice is None:
-        return f"{span(hypothesis.period)} after the run before"
-    minutes = nominal_slots(hypothesis, residuals)
-    if lattice.period == DAY:
-        times = _listed([f"{minute // 60:02d}:{minute % 60:02d}" for minute in minutes])
-        return f"{_days(hypothesis.gate)} at {times}"
+        return _gap(hypothesis.gap_ms)
+    minutes = _nominal_slots(hypothesis, residuals)
+    steps = {later - earlier for earlier, later in pairwise(minutes)}
+    if lattice.period_ms == DAY_MS:
+        times = [_clock(minute) for minute in minutes]
+        if len(times) > _MAX_TIMES_LISTED and len(steps) == 1:
+            return f"{len(times)} times a day, {times[0]}-{times[-1]}{_on_days(gate)}"
+        return f"{_days(gate)} at {_listed(times)}"
     step = 60 // len(minutes)
-    even = len(minutes) * step == 60 and all(minute % step == minutes[0] for minute in minutes)
-    if len(minutes) == 1:
-        text = f"Every hour at :{minutes[0]:02d}"
-    elif even:
+    if len(minutes) > 1 and len(minutes) * step == 60 and steps == {step}:
         text = f"Every {step} min" if step > 1 else "Every minute"
     else:
-        text = f"Every hour at {_listed([f':{minute:02d}' for minute in minutes])}"
-    if not lattice.all_hours:
-        opens = next(hour for hour in lattice.open if (hour - 1) % 24 not in lattice.open)
-        closes = next(hour for hour in lattice.open if (hour + 1) % 24 not in lattice.open)
-        text += f" from {opens:02d}:00 to {closes:02d}:59"
-    return text if hypothesis.gate.kind == "every" else f"{text}, {_uncapitalised(_days(hypothesis.gate))}"
+        text = f"Hourly at {_listed([f':{minute:02d}' for minute in minutes])}"
+    return f"{text}{_open_hours(lattice.open)}{_on_days(gate)}"
 
 
-def _uncapitalised(text: str) -> str:
-    return text if text.startswith(_DAYS) else text[0].lower() + text[1:]
+def _gap(gap_ms: int) -> str:
+    for usual_ms, words in _USUAL_GAPS.items():
+        if abs(gap_ms - usual_ms) <= _USUAL_GAP_TOLERANCE * usual_ms:
+            return words
+    return f"Roughly every {duration_words(gap_ms)}"
+
+
+def _open_hours(hours: Sequence[int]) -> str:
+    """The open hours of a lattice by the hour; as an exception if most hours are open and midnight is among them."""
+    if len(hours) == 24:
+        return ""
+    opens = next(hour for hour in hours if (hour - 1) % 24 not in hours)
+    closes = next(hour for hour in hours if (hour + 1) % 24 not in hours)
+    if opens > closes and len(hours) > 12:
+        return f" except {_clock(60 * (closes + 1))}-{_clock(60 * opens - 1)}"
+    return f", {_clock(60 * opens)}-{_clock(60 * closes + 59)}"
 
 
 def _days(gate: Gate) -> str:
+    """The days of a gate, to be followed by the times."""
     match gate.kind:
         case "every":
             return "Every day"
@@ -140,18 +178,95 @@ def _days(gate: Gate) -> str:
                 return "Weekdays"
             return "Weekends" if gate.numbers == (5, 6) else _listed([f"{_DAYS[n]}s" for n in gate.numbers])
         case "monthdays":
-            months = f" of {_listed([_MONTHS[n - 1] for n in gate.months])}" if gate.months else " of the month"
-            return f"Day {_listed([str(n) for n in gate.numbers])}{months}"
+            days = _listed([_ordinal(n) for n in gate.numbers])
+            months = _listed([_MONTHS[n - 1] for n in gate.months]) if gate.months else ""
+            return f"On the {days} of {months}" if months else f"Monthly on the {days}"
         case "monthstep":
-            return f"Every {gate.numbers[1]} days of the month from day {gate.numbers[0]}"
+            first, step = gate.numbers
+            return f"Every {_ordinal(step)} day of the month from the {_ordinal(first)}"
         case "last":
-            return "The last day of the month"
+            return "Monthly on the last day"
         case "nth":
-            which = _listed([_ORDINALS[n] for n in gate.numbers[1:]])
-            return f"The {which} {_DAYS[gate.numbers[0]]} of the month"
+            return f"Monthly on the {_listed([_ORDINALS[n] for n in gate.numbers[1:]])} {_DAYS[gate.numbers[0]]}"
         case "interval":
             return f"Every {gate.numbers[0]} days"
 
 
+def _on_days(gate: Gate) -> str:
+    """The days of a gate after the times: " on weekdays", or nothing for every day."""
+    if gate.kind == "every":
+        return ""
+    days = _days(gate)
+    if gate.kind == "weekdays":
+        return f" on {days if days.startswith(_DAYS) else days.lower()}"
+    return f", {days[0].lower()}{days[1:]}"
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 def _listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _nominal_slots(hypothesis: Hypothesis, residuals: Sequence[int]) -> list[int]:
+    """The minutes of the day (or of the hour) that the slots stand for.
+
+    A slot is the middle of its runs. The minute it stands for is where the earliest tenth of them begins.
+    """
+    lattice = hypothesis.lattice
+    if lattice is None:
+        return []
+    ordered = sorted(residuals)
+    earliest = min(0, ordered[len(ordered) // 10])
+    # A few seconds before a whole minute mean a clock that is fast, not the minute before.
+    minutes_a_period = lattice.period_ms // MINUTE_MS
+    return sorted({(slot + earliest + _CLOCK_ERROR_MS) // MINUTE_MS % minutes_a_period for slot in lattice.slots})
+
+
+def _cron_numbers(numbers: Sequence[int], size: int) -> str:
+    """Ascending numbers below `size` as a cron field: *, */5, 8-18, 1-23/2, or a list of numbers and ranges."""
+    if len(numbers) == size:
+        return "*"
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    if len(numbers) > 2 and len(steps) == 1:
+        step = steps.pop()
+        if step > 1 and numbers[0] < step and numbers[-1] + step >= size:
+            return f"*/{step}" if numbers[0] == 0 else f"{numbers[0]}-{size - 1}/{step}"
+        return f"{numbers[0]}-{numbers[-1]}" + (f"/{step}" if step > 1 else "")
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    return ",".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ",".join(map(str, r)) for r in ranges)
+
+
+def _cron_days(gate: Gate) -> str | None:
+    """The fields day of the month, month and day of the week (0 is Sunday); None if cron cannot express the gate."""
+    months = ",".join(map(str, gate.months)) or "*"
+    match gate.kind:
+        case "every":
+            return "* * *"
+        case "weekdays":
+            return f"* * {_cron_numbers(sorted((day + 1) % 7 for day in gate.numbers), 7)}"
+        case "monthdays":
+            return f"{','.join(map(str, gate.numbers))} {months} *"
+        case "monthstep":
+            start, step = gate.numbers
+            return f"{start}-31/{step} * *"
+        case "last":
+            return "L * *"
+        case "nth":
+            weekday, *which = gate.numbers
+            number = (weekday + 1) % 7
+            return "* * " + ",".join(f"{number}L" if n < 0 else f"{number}#{n}" for n in which)
+        case "interval":
+            return None

@@ -36,7 +36,8 @@ def add(db: sqlite3.Connection, start_time: int, end_time: int, title: str) -> W
         "INSERT INTO maintenance_windows (start_time, end_time, title) VALUES (?, ?, ?)", (start_time, end_time, title)
     )
     assert done.lastrowid is not None
-    excuse(db, start_time, end_time)
+    for window in reversed(windows(db)):  # what one window puts off may fall into the next
+        excuse(db, window.start_time, window.end_time)
     return Window(done.lastrowid, start_time, end_time, title)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
 from obs.query.sql.operations import CLOSED, OPERATIONS
-from obs.query.sql.reading import Reading
+from obs.query.sql.scan import Scan
 from obs.sources import Column
 
 Value = str | int | float | None
@@ -18,7 +18,7 @@ class Writer:
     """
 
     plan: Plan
-    reading: Reading
+    scan: Scan
     group_sql: str = ""
     parameters: dict[str, Value] = field(default_factory=dict)
     joins: set[str] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Writer:
             return f"count({distinct}{counted}){filter_}"
         if name == "rate":
             assert aggregate.per_ms is not None
-            factor = aggregate.per_ms / self.reading.rate_ms
+            factor = aggregate.per_ms / self.scan.rate_ms
             return f"({self.expression(aggregate.arguments[0])} * {self.bind(factor)})"
         argument = self.expression(aggregate.arguments[0])
         if aggregate.percent is not None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from obs.query.execution.window import offset_ms
 from obs.query.language.patterns import ilike, like, regular_expression
 from obs.query.sql.percentiles import Number, merged_neighbours, merged_percentile, percentile
 from obs.query.sql.sketch import Sketch, stand_in
 from obs.storage.packed import unpack
+from obs.times import offset_ms
 
 PERMITTED = frozenset(
     re.findall(

@@ -14,6 +14,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,14 +155,18 @@ def main() -> None:
 
     print(f"{'':34}{'OQL ms':>10}{'DuckDB ms':>11}{'ratio':>8}")
     for name, oql, sql in QUESTIONS:
-        ours, answer = _median_ms(lambda oql=oql: post(oql), given.rounds)
+        ours, answer = _median_ms(partial(post, oql), given.rounds)
         if "rows" not in answer:
             print(f"{name:34}{ours:10.1f}  {answer['message']}")
             continue
-        theirs, expected = _median_ms(lambda sql=sql: db.execute(sql).fetchall(), given.rounds)
+        theirs, expected = _median_ms(partial(_fetch, db, sql), given.rounds)
         same = sum(_values([row[1:] for row in answer["rows"]])) - sum(_values([row[1:] for row in expected]))
         note = "" if abs(same) < 1e-6 * max(1.0, abs(sum(_values(expected)))) else f"  differs by {same}"
         print(f"{name:34}{ours:10.1f}{theirs:11.1f}{ours / theirs:8.2f}{note}")
+
+
+def _fetch(db: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
+    return db.execute(sql).fetchall()
 
 
 if __name__ == "__main__":

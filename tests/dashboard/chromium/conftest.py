@@ -1,6 +1,5 @@
 """A real browser, with whoever is signed in. Nothing here may depend on how fast it is: wait, then look."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from obs.dashboard import vega
 from tests.conftest import KeyClient
+from tests.selection import find_chromium
 
 NewClient = Callable[..., KeyClient]
 expect.set_options(timeout=30_000)  # pages refresh every few seconds, on a machine that may be busy
@@ -18,12 +18,9 @@ expect.set_options(timeout=30_000)  # pages refresh every few seconds, on a mach
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("OBS_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.fail("These tests need Chromium: install it, or say where it is with OBS_TEST_CHROMIUM.")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
-            executable_path=path,
+            executable_path=find_chromium(),
             args=[
                 "--no-sandbox",
                 "--disable-gpu",

@@ -82,7 +82,7 @@ def look_at(page: Page, where: str) -> None:
     for width, height in ((1440, 900), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             assert faults(page) == [], f"{where}, {width} wide, {scheme}"
 
 

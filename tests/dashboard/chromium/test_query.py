@@ -68,7 +68,7 @@ def test_a_timeseries_is_a_line_with_annotations_of_a_prefix_over_it(page: Page,
     box = page.locator(".chart canvas").bounding_box()
     origin = page.evaluate("document.querySelector('[data-chart]').view.origin()")
     assert box is not None
-    page.mouse.move(box["x"] + origin[0] + marker["x"], box["y"] + origin[1] + marker["y"])  # type: ignore[operator]
+    page.mouse.move(box["x"] + origin[0] + marker["x"], box["y"] + origin[1] + marker["y"])
     expect(page.locator(".tip")).to_contain_text("Web is out")
 
 

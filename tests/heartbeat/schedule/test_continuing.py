@@ -1,11 +1,12 @@
-"""Carrying a fit from heartbeat to heartbeat gives what learning from all of them gives."""
+"""Updating a fit after each heartbeat gives the same result as learning from all heartbeats at once."""
 
 import json
 
 import pytest
 
 from obs.heartbeat.schedule import Fit, learn
-from tests.heartbeat.schedule.jobs import DAY, HOUR, cron, keeping_a_gap
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import cron, keeping_a_gap
 
 
 @pytest.mark.parametrize(
@@ -15,31 +16,31 @@ from tests.heartbeat.schedule.jobs import DAY, HOUR, cron, keeping_a_gap
         cron("30 7 * * 1-5", "Europe/Berlin", "2025-02-01 00:00", 90),
         cron("0 9 * * 1", count=60),
         cron("*/15 * * * *", count=200),
-        keeping_a_gap(2700, 120),
+        keeping_a_gap(45 * MINUTE_MS, 120),
         [t for n, t in enumerate(cron("0 2 * * *", count=90)) if n not in (40, 41, 60)],
     ],
     ids=["daily", "weekdays over a clock change", "weekly", "quarters", "gap", "missed runs"],
 )
-def test_the_deadline_is_the_same_within_a_twentieth_of_the_interval(times: list[float]) -> None:
+def test_the_overdue_time_is_the_same_within_a_twentieth_of_the_interval(times: list[int]) -> None:
     fit = None
     for count in range(3, len(times) + 1):
         fit = learn(times[:count], previous=fit)
         if count > 30 and count % 7 == 0:
             fresh = learn(times[:count])
-            assert fresh.deadline_at is not None
-            assert fit.deadline_at == pytest.approx(fresh.deadline_at, abs=0.05 * (fresh.usual_interval or 0))
+            assert fresh.overdue_at is not None
+            assert fit.overdue_at == pytest.approx(fresh.overdue_at, abs=0.05 * (fresh.interval_ms or 0))
 
 
-def test_a_run_that_came_as_expected_is_taken_in_without_weighing_all_again() -> None:
+def test_a_run_that_came_as_expected_updates_the_fit() -> None:
     times = cron("0 2 * * *", count=100)
     fit = learn(times, previous=learn(times[:-1]))
     assert fit.updates == 1
     assert fit.seen == 100
 
 
-def test_a_run_that_disagrees_has_all_weighed_again() -> None:
+def test_after_a_run_that_disagrees_all_hypotheses_are_weighed_again() -> None:
     times = cron("0 2 * * *", count=100)
-    fit = learn([*times, times[-1] + 9 * HOUR], previous=learn(times))
+    fit = learn([*times, times[-1] + 9 * HOUR_MS], previous=learn(times))
     assert fit.updates == 0
 
 
@@ -49,7 +50,7 @@ def test_what_came_before_a_change_stays_forgotten() -> None:
     fit = learn(old + new[:20])
     for count in range(21, 31):
         fit = learn(old + new[:count], previous=fit)
-    assert fit.first == new[0]
+    assert fit.first_at == new[0]
     assert fit.seen == 30
 
 
@@ -59,7 +60,7 @@ def test_the_same_heartbeats_again_change_nothing() -> None:
     assert learn(times, previous=fit) == fit
 
 
-def test_a_fit_of_another_version_is_learned_anew() -> None:
+def test_a_fit_of_another_version_is_not_read() -> None:
     fit = learn(cron("0 2 * * *", count=40))
     stored = json.loads(fit.to_json())
     stored["version"] += 1
@@ -70,13 +71,13 @@ def test_a_stored_fit_is_small() -> None:
     assert len(learn(cron("*/15 8-17 * * 1-5", count=256)).to_json()) < 20_000
 
 
-def test_what_a_fit_says_of_a_daily_job() -> None:
+def test_the_fit_of_a_daily_job() -> None:
     times = cron("0 2 * * *", count=40)
     fit = learn(times)
     assert (fit.seen, fit.needed, fit.fitted) == (40, 3, 40)
-    assert fit.usual_interval == pytest.approx(DAY, abs=10)
-    assert fit.expected_at == pytest.approx(times[-1] + DAY, abs=15)
-    assert fit.lateness is not None
-    assert fit.deadline_at is not None
-    assert 45 < fit.lateness < 120
+    assert fit.interval_ms == pytest.approx(DAY_MS, abs=10 * SECOND_MS)
+    assert fit.expected_at == pytest.approx(times[-1] + DAY_MS, abs=15 * SECOND_MS)
+    assert fit.grace_ms is not None
+    assert fit.overdue_at is not None
+    assert 45 * SECOND_MS < fit.grace_ms < 120 * SECOND_MS
     assert fit.confidence > 0.9

@@ -1,30 +1,33 @@
-"""A job that stops is overdue soon after its next slot, and one that runs on schedule never is."""
+"""A job that stops is overdue soon after its next slot. A job that runs on schedule is never overdue."""
 
 import pytest
 
 from obs.heartbeat.schedule import deadline, learn
-from tests.heartbeat.schedule.jobs import (
-    DAY,
-    HOUR,
-    MINUTE,
-    at,
-    cron,
-    delayed,
-    every_days,
-    keeping_a_gap,
-    slots,
-)
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap, slots
 
-SOON = 5 * MINUTE
+SOON_MS = 5 * MINUTE_MS
 
 
-def false_alarms(times: list[float], after: int) -> list[int]:
-    """Which heartbeats came when the job had been overdue already, from the given one on."""
-    return [n for n in range(after, len(times)) if (limit := deadline(times[:n])) and limit < times[n]]
+def overdue_at(times: list[int]) -> int:
+    """The time from which silence after these heartbeats means overdue."""
+    found = learn(times).overdue_at
+    assert found is not None
+    return found
+
+
+def false_alarms(times: list[int], after: int) -> list[int]:
+    """The indexes, from `after` on, of heartbeats that came when the job was already overdue."""
+    found, fit = [], None
+    for index in range(after, len(times)):
+        fit = learn(times[:index], previous=fit)
+        if fit.overdue_at is not None and fit.overdue_at < times[index]:
+            found.append(index)
+    return found
 
 
 @pytest.mark.parametrize(
-    ("line", "zone"),
+    ("expression", "zone"),
     [
         ("0 2 * * *", "UTC"),
         ("30 7 * * 1-5", "Europe/Berlin"),
@@ -46,15 +49,13 @@ def false_alarms(times: list[float], after: int) -> list[int]:
         ("* * * * *", "UTC"),
     ],
 )
-def test_a_job_that_stops_is_overdue_minutes_after_its_next_slot(line: str, zone: str) -> None:
-    moments = slots(line, zone, "2025-01-10 00:00", 151)
-    limit = deadline(delayed(moments[:150]))
-    assert limit is not None
-    assert moments[150] < limit < moments[150] + SOON
+def test_a_job_that_stops_is_overdue_minutes_after_its_next_slot(expression: str, zone: str) -> None:
+    due = slots(expression, zone, "2025-01-10 00:00", 151)
+    assert due[150] < overdue_at(delayed(due[:150])) < due[150] + SOON_MS
 
 
 @pytest.mark.parametrize(
-    ("line", "zone", "count"),
+    ("expression", "zone", "count"),
     [
         ("30 7 * * 1-5", "UTC", 260),  # a year
         ("0 2 * * *", "Europe/Berlin", 400),  # both clock changes
@@ -67,28 +68,25 @@ def test_a_job_that_stops_is_overdue_minutes_after_its_next_slot(line: str, zone
         ("*/20 * * * *", "UTC", 160),
     ],
 )
-def test_a_job_that_keeps_its_schedule_is_not_called_overdue(line: str, zone: str, count: int) -> None:
-    assert false_alarms(cron(line, zone, "2025-01-10 00:00", count), after=12) == []
+def test_a_job_that_keeps_its_schedule_is_never_overdue(expression: str, zone: str, count: int) -> None:
+    assert false_alarms(cron(expression, zone, "2025-01-10 00:00", count), after=12) == []
 
 
-def test_weekly_after_three_heartbeats_is_not_daily() -> None:
+def test_a_weekly_job_is_not_taken_for_a_daily_one_after_three_heartbeats() -> None:
     mondays = cron("0 9 * * 1", count=3)
-    limit = deadline(mondays)
-    assert limit is not None
-    assert mondays[-1] + 6 * DAY < limit < mondays[-1] + 8 * DAY
+    limit = overdue_at(mondays)
+    assert mondays[-1] + 6 * DAY_MS < limit < mondays[-1] + 8 * DAY_MS
 
 
-def test_three_days_of_a_working_week_are_no_proof_of_a_job_on_saturday() -> None:
+def test_three_working_days_do_not_prove_that_a_job_runs_on_saturday() -> None:
     wednesday_to_friday = cron("0 9 * * 1-5", since="2025-01-14 12:00", count=3)
-    limit = deadline(wednesday_to_friday)
-    assert limit is not None
+    limit = overdue_at(wednesday_to_friday)
     assert limit > at("2025-01-20 09:00")
 
 
-def test_a_daily_job_of_a_month_is_overdue_on_the_saturday_it_misses() -> None:
+def test_a_job_that_ran_daily_for_a_month_is_overdue_on_the_saturday_it_misses() -> None:
     times = cron("0 9 * * *", since="2025-01-01 00:00", count=31)  # the last is a Friday
-    limit = deadline(times)
-    assert limit is not None
+    limit = overdue_at(times)
     assert at("2025-02-01 09:00") < limit < at("2025-02-01 09:05")
 
 
@@ -101,102 +99,117 @@ def test_a_daily_job_of_a_month_is_overdue_on_the_saturday_it_misses() -> None:
         ("America/New_York", "2025-11-01 12:00", "2025-11-02 06:00"),
     ],
 )
-def test_a_zone_that_was_seen_to_change_its_clock_is_followed_the_next_time(zone: str, before: str, due: str) -> None:
+def test_a_zone_whose_clock_change_was_in_the_history_is_followed_at_the_next_one(
+    zone: str, before: str, due: str
+) -> None:
     times = [t for t in cron("0 6 * * *", zone, "2024-01-10 00:00", 800) if t < at(before, zone)]
-    limit = deadline(times)
-    assert limit is not None
-    assert at(due, zone) < limit < at(due, zone) + SOON
+    limit = overdue_at(times)
+    assert at(due, zone) < limit < at(due, zone) + SOON_MS
 
 
-def test_the_first_clock_change_is_waited_out_while_the_zone_is_open() -> None:
+def test_at_the_first_clock_change_the_learner_waits_for_all_plausible_zones() -> None:
     times = [t for t in cron("0 6 * * *", "UTC", "2025-07-10 00:00", 200) if t < at("2025-10-25 12:00")]
-    limit = deadline(times)
-    assert limit is not None
+    limit = overdue_at(times)
     assert limit > at("2025-10-26 07:00")  # 06:00 UTC was 08:00 in Berlin, and is now 07:00 UTC
 
 
 def test_a_drifting_job_is_due_its_gap_after_the_last_run() -> None:
-    times = keeping_a_gap(45 * MINUTE, 100)
-    limit = deadline(times)
-    assert limit is not None
-    assert times[-1] + 45 * MINUTE < limit < times[-1] + 45 * MINUTE + SOON
+    times = keeping_a_gap(45 * MINUTE_MS, 100)
+    limit = overdue_at(times)
+    assert times[-1] + 45 * MINUTE_MS < limit < times[-1] + 45 * MINUTE_MS + SOON_MS
 
 
 @pytest.mark.parametrize("step", [2, 5, 10, 14])
-def test_every_so_many_days(step: int) -> None:
+def test_a_job_that_runs_every_few_days_is_due_by_its_step(step: int) -> None:
     times = every_days(step, 3, 40)
-    limit = deadline(times)
-    assert limit is not None
-    assert 0 < limit - (times[-1] + step * DAY) < SOON
+    limit = overdue_at(times)
+    assert 0 < limit - (times[-1] + step * DAY_MS) < SOON_MS
 
 
 def test_extra_manual_runs_do_not_change_what_is_expected() -> None:
     times = cron("0 2 * * *", since="2025-01-10 00:00", count=40)
-    limit = deadline(sorted([*times, times[10] + 5 * HOUR, times[22] + 9 * HOUR, times[-1] + 3 * HOUR]))
-    assert limit is not None
-    assert 0 < limit - (times[-1] + DAY) < SOON
+    limit = overdue_at(sorted([*times, times[10] + 5 * HOUR_MS, times[22] + 9 * HOUR_MS, times[-1] + 3 * HOUR_MS]))
+    assert 0 < limit - (times[-1] + DAY_MS) < SOON_MS
 
 
-def test_an_outage_of_three_days_is_not_taken_for_the_schedule() -> None:
+def test_an_outage_of_three_days_is_not_learned_as_part_of_the_schedule() -> None:
     times = cron("0 * * * *", count=200)
-    limit = deadline([t for t in times if not times[100] < t < times[100] + 3 * DAY])
-    assert limit is not None
-    assert 0 < limit - (times[-1] + HOUR) < SOON
+    limit = overdue_at([t for t in times if not times[100] < t < times[100] + 3 * DAY_MS])
+    assert 0 < limit - (times[-1] + HOUR_MS) < SOON_MS
 
 
 def test_after_a_change_of_schedule_the_old_one_is_forgotten() -> None:
     old = cron("0 2 * * *", since="2025-01-10 00:00", count=60)
     new = cron("30 14 * * *", since="2025-03-11 12:00", count=12)
-    limit = deadline(old + new)
-    assert limit is not None
-    assert 0 < limit - (new[-1] + DAY) < SOON
-    assert learn(old + new).first == new[0]
+    limit = overdue_at(old + new)
+    assert 0 < limit - (new[-1] + DAY_MS) < SOON_MS
+    assert learn(old + new).first_at == new[0]
 
 
-def test_a_few_days_of_being_later_and_later_are_no_new_schedule() -> None:
-    """As on a hosted scheduler that is busy: had the past been forgotten, the next run would be called overdue."""
-    usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical=240.0)
-    late = [usual[-1] + n * (DAY + 12.6 * MINUTE) + (0, 40, -30, 20, -50)[n - 1] for n in range(1, 6)]
-    assert learn(usual + late).first == usual[0]
+def test_a_few_days_of_growing_delays_are_not_a_new_schedule() -> None:
+    """As on a busy hosted scheduler. If the learner forgot the history, the next run would be overdue."""
+    usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical_ms=240 * SECOND_MS)
+    step_ms = DAY_MS + 12 * MINUTE_MS + 36 * SECOND_MS
+    late = [usual[-1] + n * step_ms + (0, 40, -30, 20, -50)[n - 1] * SECOND_MS for n in range(1, 6)]
+    assert learn(usual + late).first_at == usual[0]
 
 
-def test_a_run_later_than_twice_the_longest_gap_was_missed() -> None:
-    """Four or five weeks between the first Mondays of months are no reason to wait for years."""
+def test_a_run_that_is_later_than_twice_the_longest_gap_was_missed() -> None:
+    """There are four or five weeks between the first Mondays of two months, which is no reason to wait for years."""
     times = cron("0 9 * * 1#1", since="2025-01-01 12:00", count=9)
-    limit = deadline(times)
-    assert limit is not None
-    assert limit < times[-1] + 5 * 7 * DAY + 2 * 5 * 7 * DAY + HOUR
+    assert overdue_at(times) < times[-1] + 5 * 7 * DAY_MS + 2 * 5 * 7 * DAY_MS + HOUR_MS
 
 
-def test_a_job_made_weekly_is_not_overdue_every_day() -> None:
+def test_after_a_few_irregular_runs_the_grace_period_is_at_most_twice_the_longest_gap() -> None:
+    start = at("2025-01-10 03:00")
+    fit = learn([start, start + DAY_MS, start + 2 * DAY_MS, start + 82 * HOUR_MS])
+    assert fit.grace_ms == 2 * 34 * HOUR_MS + 40 * SECOND_MS
+
+
+def test_a_daily_job_that_becomes_weekly_is_not_overdue_every_day() -> None:
     old = cron("0 2 * * *", since="2025-01-10 00:00", count=60)
     new = cron("0 2 * * 3", since="2025-03-11 12:00", count=10)
-    limit = deadline(old + new)
-    assert limit is not None
-    assert 0 < limit - (new[-1] + 7 * DAY) < SOON
+    limit = overdue_at(old + new)
+    assert 0 < limit - (new[-1] + 7 * DAY_MS) < SOON_MS
 
 
-def test_a_scheduler_that_often_skips_is_given_the_time_it_usually_takes() -> None:
+def test_a_job_that_often_misses_slots_is_overdue_only_after_more_than_usual() -> None:
     times = [t for n, t in enumerate(cron("0 * * * *", count=240)) if n % 7 not in (2, 3) or n > 236]
-    limit = deadline(times)
-    assert limit is not None
-    assert 2 * HOUR < limit - times[-1] < 5 * HOUR
+    limit = overdue_at(times)
+    assert 2 * HOUR_MS < limit - times[-1] < 5 * HOUR_MS
 
 
-@pytest.mark.parametrize(("gap", "needed"), [(DAY, 3), (10 * MINUTE, 3), (60, 8), (15, 8)])
-def test_the_first_answer_comes_after_three_heartbeats_or_eight_of_a_frequent_job(gap: float, needed: int) -> None:
-    times = [at("2025-01-10 03:00") + n * gap for n in range(needed)]
-    assert deadline(times[:-1]) is None
-    assert deadline(times) is not None
+@pytest.mark.parametrize(
+    ("interval_ms", "needed"), [(DAY_MS, 3), (10 * MINUTE_MS, 3), (MINUTE_MS, 8), (15 * SECOND_MS, 8)]
+)
+def test_the_first_answer_takes_three_heartbeats_or_eight_of_a_frequent_job(interval_ms: int, needed: int) -> None:
+    times = [at("2025-01-10 03:00") + n * interval_ms for n in range(needed)]
+    assert learn(times[:-1]).overdue_at is None
+    assert learn(times).overdue_at is not None
 
 
 def test_only_the_last_256_heartbeats_count() -> None:
     times = cron("0 * * * *", count=400)
     assert learn(times).seen == 256
-    assert deadline(times) == deadline(times[-256:])
+    assert learn(times) == learn(times[-256:])
 
 
-def test_heartbeats_within_two_seconds_are_one() -> None:
+def test_heartbeats_within_two_seconds_count_as_one() -> None:
     times = cron("0 2 * * *", count=10)
-    echoed = sorted([*times, *(t + 1.5 for t in times)])
+    echoed = sorted([*times, *(time + 1500 for time in times)])
     assert learn(echoed) == learn(times)
+
+
+def test_the_deadline_is_in_seconds() -> None:
+    times = cron("0 2 * * *", count=40)
+    assert deadline([time / SECOND_MS for time in times]) == overdue_at(times) / SECOND_MS
+    assert deadline([time / SECOND_MS for time in times[:2]]) is None
+
+
+def test_the_deadline_after_each_heartbeat_is_that_of_the_updated_fit() -> None:
+    times = cron("30 7 * * 1-5", "Europe/Berlin", "2025-02-01 00:00", 60)
+    fit = None
+    for count in range(1, len(times) + 1):
+        fit = learn(times[:count], previous=fit)
+        expected = None if fit.overdue_at is None else fit.overdue_at / SECOND_MS
+        assert deadline([time / SECOND_MS for time in times[:count]]) == expected

@@ -1,4 +1,4 @@
-"""Day gates: which days they hold, in what order, and which are found for a history."""
+"""Gates: the days on which they are open, in what order, and which gates are candidates for a history."""
 
 from datetime import date
 
@@ -31,7 +31,7 @@ def day(text: str) -> int:
         (Gate("interval", (5, 2)), "1970-01-03", "1970-01-08"),
     ],
 )
-def test_the_day_that_follows(gate: Gate, after: str, following: str) -> None:
+def test_the_next_day_on_which_a_gate_is_open(gate: Gate, after: str, following: str) -> None:
     assert gate.following(day(after)) == day(following)
 
 
@@ -46,14 +46,14 @@ def test_the_day_that_follows(gate: Gate, after: str, following: str) -> None:
         Gate("interval", (9, 4)),
     ],
 )
-def test_days_that_follow_each_other_are_one_rank_apart_and_all_others_have_none(gate: Gate) -> None:
-    held = [gate.following(day("2023-12-20"))]
-    while len(held) < 40:
-        held.append(gate.following(held[-1]))
-    ranks = gate.ranks(held)
+def test_consecutive_days_of_a_gate_are_one_rank_apart_and_other_days_have_none(gate: Gate) -> None:
+    open_days = [gate.following(day("2023-12-20"))]
+    while len(open_days) < 40:
+        open_days.append(gate.following(open_days[-1]))
+    ranks = gate.ranks(open_days)
     assert ranks[0] is not None
     assert ranks == list(range(ranks[0], ranks[0] + 40))
-    others = sorted(set(range(held[0], held[-1])) - set(held))
+    others = sorted(set(range(open_days[0], open_days[-1])) - set(open_days))
     assert not others or set(gate.ranks(others)) == {None}
 
 
@@ -62,6 +62,7 @@ def test_days_that_follow_each_other_are_one_rank_apart_and_all_others_have_none
     [
         (["2025-01-21", "2025-02-18", "2025-03-18"], Gate("nth", (1, 3))),
         (["2025-01-31", "2025-02-28", "2025-03-31"], Gate("last")),
+        (["2025-01-29", "2025-01-31", "2025-02-01", "2025-02-03"], Gate("monthstep", (1, 2))),
         (["2025-01-10", "2025-04-10", "2025-07-10"], Gate("monthdays", (10,), (1, 4, 7, 10))),
         (["2025-01-10", "2025-01-19", "2025-02-06"], Gate("interval", (9, day("2025-01-10") % 9))),
         (
@@ -70,7 +71,7 @@ def test_days_that_follow_each_other_are_one_rank_apart_and_all_others_have_none
         ),
     ],
 )
-def test_a_gate_that_holds_every_day_seen_is_a_candidate(days: list[str], gate: Gate) -> None:
+def test_a_gate_that_is_open_on_every_day_seen_is_a_candidate(days: list[str], gate: Gate) -> None:
     seen = [day(text) for text in days]
     found = dict(candidates(seen, seen[-1] - seen[0]))
     assert gate in found

@@ -1,90 +1,181 @@
-"""What was learned is said as a person would say it, with the cron line it amounts to."""
+"""What was learned, in words and as a cron expression."""
 
 import re
 
 import pytest
 
 from obs.heartbeat.schedule import describe, learn
-from obs.heartbeat.schedule.words import span
-from tests.heartbeat.schedule.jobs import DAY, at, cron, delayed, every_days, keeping_a_gap
+from obs.heartbeat.schedule.bases import Lattice
+from obs.heartbeat.schedule.gates import WORKDAYS, Gate
+from obs.heartbeat.schedule.hypotheses import Hypothesis
+from obs.heartbeat.schedule.words import cron_expression, duration_words, schedule_words
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap
 
 
 @pytest.mark.parametrize(
-    ("line", "zone", "summary"),
+    ("expression", "zone", "summary"),
     [
         ("0 2 * * *", "UTC", "Every day at 02:00, UTC"),
         ("0 2 * * 1-5", "Europe/Berlin", "Weekdays at 02:00, Europe/Berlin"),
         ("30 9 * * 1", "UTC", "Mondays at 09:30, UTC"),
         ("0 6,18 * * 0,6", "UTC", "Weekends at 06:00 and 18:00, UTC"),
         ("0 3 * * 2,4", "UTC", "Tuesdays and Thursdays at 03:00, UTC"),
-        ("5 4 1,15 * *", "UTC", "Day 1 and 15 of the month at 04:05, UTC"),
-        ("5 4 10 1,4,7,10 *", "UTC", "Day 10 of Jan, Apr, Jul and Oct at 04:05, UTC"),
-        ("0 5 L * *", "UTC", "The last day of the month at 05:00, UTC"),
-        ("0 3 * * 2#3", "UTC", "The third Tuesday of the month at 03:00, UTC"),
-        ("0 22 * * 5L", "UTC", "The last Friday of the month at 22:00, UTC"),
-        ("0 4 1-31/3 * *", "UTC", "Every 3 days of the month from day 1 at 04:00, UTC"),
-        ("17 * * * *", "UTC", "Every hour at :17, UTC"),
+        ("20 */2 * * *", "UTC", "12 times a day, 00:20-22:20, UTC"),
+        ("0 8-18/2 * * 1-5", "UTC", "6 times a day, 08:00-18:00 on weekdays, UTC"),
+        ("0 1 1 * *", "UTC", "Monthly on the 1st at 01:00, UTC"),
+        ("5 4 1,15 * *", "UTC", "Monthly on the 1st and 15th at 04:05, UTC"),
+        ("5 4 10 1,4,7,10 *", "UTC", "On the 10th of Jan, Apr, Jul and Oct at 04:05, UTC"),
+        ("0 5 L * *", "UTC", "Monthly on the last day at 05:00, UTC"),
+        ("0 3 * * 2#3", "UTC", "Monthly on the third Tuesday at 03:00, UTC"),
+        ("0 22 * * 5L", "UTC", "Monthly on the last Friday at 22:00, UTC"),
+        ("0 4 1-31/3 * *", "UTC", "Every 3rd day of the month from the 1st at 04:00, UTC"),
+        ("17 * * * *", "UTC", "Hourly at :17, UTC"),
         ("*/10 * * * *", "UTC", "Every 10 min, UTC"),
         ("* * * * *", "UTC", "Every minute, UTC"),
-        ("5,25 * * * *", "UTC", "Every hour at :05 and :25, UTC"),
-        ("0,30 8-17 * * 1-5", "UTC", "Every 30 min from 08:00 to 17:59, weekdays, UTC"),
+        ("5,25 * * * *", "UTC", "Hourly at :05 and :25, UTC"),
+        ("5 7-17 * * 1-5", "UTC", "Hourly at :05, 07:00-17:59 on weekdays, UTC"),
+        ("0,30 8-17 * * 1-5", "UTC", "Every 30 min, 08:00-17:59 on weekdays, UTC"),
+        ("0 0-8,10-23 * * *", "UTC", "Hourly at :00 except 09:00-09:59, UTC"),
     ],
 )
-def test_a_cron_line_is_learned_back(line: str, zone: str, summary: str) -> None:
-    count = 24 if " 1,4,7,10 " in line else 200 if zone != "UTC" or "0,30" in line else 80
-    told = describe(learn(cron(line, zone, count=count)))
-    assert told.summary == summary
-    assert told.cron == line
-    assert told.zone == zone
-    assert told.state == "regular"
-    assert told.evidence == f"{count} of {count} runs fit"
-    assert told.confidence > 0.75
-
-
-def test_what_is_expected_is_said_with_the_reason() -> None:
-    fridays = cron("0 2 * * 1-5", since="2025-01-10 00:00", count=81)  # the last is Friday, 2 May
-    told = describe(learn(fridays))
-    assert re.fullmatch(
-        r"expected Mon 02:00, overdue at 02:01 because starts have been up to \d+ s late", told.expected
-    )
-
-
-def test_an_overdue_moment_of_another_day_is_said_with_its_day() -> None:
-    wednesday_to_friday = cron("0 9 * * 1-5", since="2025-01-14 12:00", count=3)
-    told = describe(learn(wednesday_to_friday))
-    assert re.fullmatch(r"expected Sat 09:00, overdue at Mon 09:0\d because it may be due only then", told.expected)
-
-
-def test_two_runs_of_three() -> None:
-    told = describe(learn(cron("0 2 * * *", count=2)))
-    assert (told.state, told.summary) == ("learning", "learning, 2 of 3 runs seen")
-    assert (told.cron, told.expected, told.confidence) == (None, "", 0.0)
-
-
-def test_nothing_yet() -> None:
-    assert describe(learn([])).summary == "learning, 0 of 3 runs seen"
-
-
-def test_a_gap_is_no_cron_line() -> None:
-    told = describe(learn(keeping_a_gap(2700, 60)))
-    assert re.fullmatch(r"45 min \d+ s after the run before", told.summary)
-    assert told.cron is None
-
-
-def test_every_five_days_is_no_cron_line() -> None:
-    told = describe(learn(every_days(5, 3, 40)))
-    assert told.summary == "Every 5 days at 03:00, UTC"
-    assert told.cron is None
-
-
-def test_no_regular_schedule() -> None:
-    told = describe(learn(delayed([at("2025-01-10 00:00")] * 60, typical=20 * DAY)))
-    assert (told.state, told.summary, told.cron) == ("irregular", "no regular schedule", None)
+def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: str) -> None:
+    count = 24 if " 1,4,7,10 " in expression else 200 if zone != "UTC" or "-" in expression else 80
+    described = describe(learn(cron(expression, zone, count=count)))
+    assert described.summary == summary
+    assert described.cron == expression
+    assert described.zone == zone
+    assert described.state == "regular"
+    assert described.evidence == f"Learned from {count} runs (all match)"
+    assert described.confidence > 0.75
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "0 s"), (59.6, "1 min"), (252, "4 min 12 s"), (10800, "3 h"), (190800, "2 d 5 h"), (86430, "1 d")],
+    ("lattice", "gate", "summary", "expression"),
+    [
+        (
+            Lattice(HOUR_MS, (5 * MINUTE_MS,), (0, 1, 2, 3, 4, 5, 22, 23), 0.0),
+            Gate(),
+            "Hourly at :05, 22:00-05:59",
+            "5 0-5,22,23 * * *",
+        ),
+        (
+            Lattice(DAY_MS, tuple(n * HOUR_MS for n in (1, 5, 9, 13)), (0,), 0.0),
+            Gate("monthdays", (1, 2, 3, 22)),
+            "4 times a day, 01:00-13:00, monthly on the 1st, 2nd, 3rd and 22nd",
+            "0 1-13/4 1,2,3,22 * *",
+        ),
+        (
+            Lattice(DAY_MS, (HOUR_MS,), (0,), 0.0),
+            Gate("monthdays", (11, 12, 13)),
+            "Monthly on the 11th, 12th and 13th at 01:00",
+            "0 1 11,12,13 * *",
+        ),
+        (
+            Lattice(DAY_MS, tuple(n * HOUR_MS for n in (1, 2, 9, 13)), (0,), 0.0),
+            Gate("weekdays", (0, 3)),
+            "Mondays and Thursdays at 01:00, 02:00, 09:00 and 13:00",
+            "0 1,2,9,13 * * 1,4",
+        ),
+        (
+            Lattice(HOUR_MS, (0, 20 * MINUTE_MS, 40 * MINUTE_MS), tuple(range(24)), 0.0),
+            Gate("weekdays", WORKDAYS),
+            "Every 20 min on weekdays",
+            "*/20 * * * 1-5",
+        ),
+    ],
+    ids=["past midnight", "monthly", "the 11th to the 13th", "uneven", "by the hour on weekdays"],
 )
-def test_spans(seconds: float, words: str) -> None:
-    assert span(seconds) == words
+def test_a_schedule_in_words(lattice: Lattice, gate: Gate, summary: str, expression: str) -> None:
+    hypothesis = Hypothesis("UTC", lattice, gate, 0, 0.0)
+    assert schedule_words(hypothesis, [0] * 20) == summary
+    assert cron_expression(hypothesis, [0] * 20) == expression
+
+
+def test_of_more_runs_than_are_looked_at_the_last_ones_count() -> None:
+    assert describe(learn(cron("17 * * * *", count=300))).evidence == "Learned from the last 256 runs (all match)"
+
+
+def test_runs_that_do_not_match_are_counted() -> None:
+    times = cron("0 2 * * *", count=40)
+    described = describe(learn(sorted([*times, times[10] + 5 * HOUR_MS])))
+    assert described.evidence == "Learned from 41 runs (40 match)"
+
+
+def test_the_expected_time_has_a_reason() -> None:
+    times = cron("0 2 * * 1-5", since="2025-01-10 00:00", count=81)  # the last is Friday, 2 May
+    described = describe(learn(times))
+    assert re.fullmatch(
+        r"expected Mon 02:00, overdue at 02:01 because starts have been up to \d+ s late", described.expected
+    )
+
+
+def test_an_overdue_time_on_another_day_is_shown_with_its_day() -> None:
+    wednesday_to_friday = cron("0 9 * * 1-5", since="2025-01-14 12:00", count=3)
+    described = describe(learn(wednesday_to_friday))
+    assert re.fullmatch(
+        r"expected Sat 09:00, overdue at Mon 09:0\d because other schedules are still possible", described.expected
+    )
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_learning(count: int) -> None:
+    described = describe(learn(cron("0 2 * * *", count=count)))
+    assert (described.state, described.summary) == ("learning", f"Learning: {count} of 3 runs so far")
+    assert (described.evidence, described.cron, described.expected, described.confidence) == ("", None, "", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("gap_ms", "summary"),
+    [
+        (45 * MINUTE_MS, r"Roughly every 45 min \d+ s"),
+        (MINUTE_MS - 20 * SECOND_MS, "Every minute"),
+        (HOUR_MS, "Roughly hourly"),
+        (DAY_MS + 5 * MINUTE_MS, "Roughly daily"),
+        (7 * DAY_MS + 31 * MINUTE_MS, "Roughly weekly"),
+    ],
+)
+def test_a_gap_has_no_cron_expression(gap_ms: int, summary: str) -> None:
+    described = describe(learn(keeping_a_gap(gap_ms, 60)))
+    assert re.fullmatch(summary, described.summary)
+    assert described.cron is None
+
+
+def test_every_five_days_has_no_cron_expression() -> None:
+    described = describe(learn(every_days(5, 3, 40)))
+    assert described.summary == "Every 5 days at 03:00, UTC"
+    assert described.cron is None
+
+
+def test_different_minutes_of_the_hour_have_no_cron_expression() -> None:
+    times = sorted(cron("10 4 * * *", count=40) + cron("50 15 * * *", count=40))
+    described = describe(learn(times))
+    assert described.summary == "Every day at 04:10 and 15:50, UTC"
+    assert described.cron is None
+
+
+def test_without_a_regular_schedule_the_best_guess_is_shown() -> None:
+    described = describe(learn(delayed([at("2025-01-10 00:00")] * 60, typical_ms=20 * DAY_MS)))
+    assert (described.state, described.summary, described.cron) == ("irregular", "No regular schedule found", None)
+    assert re.fullmatch(r"Best guess: .+ \(\d+ of 60 runs match\)", described.evidence)
+
+
+def test_a_clock_that_is_a_few_seconds_fast_does_not_change_the_minute() -> None:
+    times = [time - 6 * SECOND_MS for time in cron("0 2 * * *", count=40)]
+    assert min(time % DAY_MS for time in times) < 2 * HOUR_MS
+    assert describe(learn(times)).summary == "Every day at 02:00, UTC"
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "words"),
+    [
+        (200, "0 s"),
+        (59_600, "1 min"),
+        (252_000, "4 min 12 s"),
+        (10_800_000, "3 h"),
+        (190_800_000, "2 d 5 h"),
+        (86_430_000, "1 d"),
+    ],
+)
+def test_durations(length_ms: int, words: str) -> None:
+    assert duration_words(length_ms) == words

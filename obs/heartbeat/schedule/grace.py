@@ -1,0 +1,128 @@
+"""The grace period: how long after its slot a run may still start, predicted from the residuals seen so far.
+
+No single distribution fits all delays, so several are weighted by how well they explain the residuals (Bayesian model
+averaging). Delays that multiply are lognormal above some minimum delay. The further that minimum lies below the
+residuals, the more symmetric the distribution: three choices for it range from a long tail to almost normal. Delays
+that are drawn on purpose (a randomized timer, a poller's tick) are uniform. Each distribution may use up a share of the
+tail probability in proportion to its weight, so one that is nearly ruled out hardly counts.
+
+Run durations are bounded in the same way.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import NormalDist
+
+from obs.heartbeat.schedule.history import MIN_HEARTBEATS
+from obs.times import SECOND_MS
+
+SLACK_MS = 40 * SECOND_MS
+"""Added to each predicted bound, whatever the history."""
+
+RECENT = 80
+"""How many of the latest residuals or durations a bound is predicted from."""
+
+_TAIL = 0.0002  # the probability that the next residual exceeds the bound
+_PRIOR_COUNT = 10.0
+_PRIOR_SD = 0.58  # of the logarithm, above the nearest anchor
+_ANCHORS = (0.5, 2.0, 8.0)  # how far below the smallest residual, in distances from it to the median
+_UNIFORM = 0.3  # prior probability of the uniform distribution
+_UNIFORM_PENALTY_NATS = math.log(3.0)
+_CUT_SHARE = 0.5
+_NO_TAIL = 0.4  # a distribution of so little weight that it bounds nothing
+
+
+def upper_bound(residuals: Sequence[int], spacing_ms: int | None = None) -> int:
+    """The milliseconds that the next residual exceeds with probability 0.0002, without SLACK_MS.
+
+    Only the last 80 residuals count. `spacing_ms` is the time from one slot to the next, None if there is no next slot.
+    Residuals that fill more than half of it end where the next slot begins, which says nothing about the largest delay,
+    so they are not taken for uniform.
+
+    Lognormal: with x = ln(r - a), where a is below the smallest residual, the next x has a Student-t distribution; the
+    prior counts as 10 observations (normal with a flat mean and scaled inverse chi-squared variance; Gelman et al.,
+    Bayesian Data Analysis, section 3.2). Uniform with unknown ends: after n values with range R, the next value exceeds
+    the largest by d with probability (1 + d / R)^(1 - n) / (n + 1).
+    """
+    recent = tuple(residuals[-RECENT:])
+    cut = spacing_ms is not None and max(recent) - min(recent) > _CUT_SHARE * spacing_ms
+    return _upper_bound(recent, cut)
+
+
+def duration_bound(durations_ms: Sequence[int]) -> int | None:
+    """Milliseconds after which an open run takes longer than its history allows; None with fewer than 3 durations.
+
+    Only the last 80 durations count; they are in the order of the runs.
+    """
+    recent = [duration for duration in durations_ms[-RECENT:] if duration >= 0]
+    return upper_bound(recent) + SLACK_MS if len(recent) >= MIN_HEARTBEATS else None
+
+
+@lru_cache(maxsize=1024)
+def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
+    """`upper_bound` of these residuals; `cut` if they end where the next slot begins."""
+    recent = sorted(residuals)
+    count = len(recent)
+    low, width, half = recent[0], recent[-1] - recent[0], recent[count // 2] - recent[0]
+    df = _PRIOR_COUNT + count - 1
+    shapes = []  # each begins with the log of its evidence: the density of the residuals, unknowns averaged out
+    common = math.lgamma(df / 2) - math.lgamma(_PRIOR_COUNT / 2)
+    common -= 0.5 * (math.log(count) + (count - 1) * math.log(math.pi))
+    reach = math.expm1(_PRIOR_SD) * (1 + _ANCHORS[0])
+    for distance in _ANCHORS:
+        anchor = low - max(SECOND_MS, distance * half)
+        logs = [math.log(r - anchor) for r in recent]
+        total = sum(logs)
+        mean = total / count
+        prior = (
+            _PRIOR_COUNT * math.log1p(reach / (1 + distance)) ** 2
+        )  # the same prior in milliseconds for every anchor
+        squares = prior + sum((x - mean) ** 2 for x in logs)
+        evidence = common - total + mean + _PRIOR_COUNT / 2 * math.log(prior) - df / 2 * math.log(squares)
+        spread = math.sqrt(squares / df * (1 + 1 / count))
+        shapes.append((evidence + math.log((1 - _UNIFORM) / len(_ANCHORS)), anchor, mean, spread))
+    uniform = -math.inf
+    if count >= 3 and width > 0 and not cut:
+        uniform = (
+            math.log(_UNIFORM) - (count - 1) * math.log(width) - math.log(count * (count - 1)) - _UNIFORM_PENALTY_NATS
+        )
+    best = max(uniform, *(shape[0] for shape in shapes))
+    whole = math.exp(uniform - best) + sum(math.exp(shape[0] - best) for shape in shapes)
+    bound = float(low)
+    for evidence, anchor, mean, spread in shapes:
+        tail = _TAIL * whole * math.exp(min(best - evidence, 50.0))
+        if tail < _NO_TAIL:
+            bound = max(bound, anchor + math.exp(mean + _student_t_quantile(tail, df) * spread))
+    tail = _TAIL * whole * math.exp(min(best - uniform, 50.0))
+    if tail < _NO_TAIL:
+        beyond: float = max(0.0, ((count + 1) * tail) ** (-1 / (count - 1)) - 1)
+        bound = max(bound, recent[-1] + width * beyond)
+    return math.ceil(bound)
+
+
+def _student_t_quantile(upper_tail: float, df: float) -> float:
+    """The value that a Student-t variable with `df` degrees of freedom exceeds with this probability.
+
+    The approximation of G. W. Hill, Algorithm 396, Communications of the ACM 13 (1970).
+    """
+    two = 2 * upper_tail
+    a = 1 / (df - 0.5)
+    b = 48 / (a * a)
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * df
+    x = d * two
+    y: float = x ** (2 / df)
+    if y > 0.05 + a:
+        x = NormalDist().inv_cdf(two / 2)
+        y = x * x
+        if df < 5:
+            c += 0.3 * (df - 4.5) * (x + 0.6)
+        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = math.expm1(a * y * y)
+    else:
+        y = ((1 / (((df + 6) / (df * y) - 0.089 * d - 0.822) * (df + 2) * 3) + 0.5 / (df + 4)) * y - 1) * (df + 1) / (
+            df + 2
+        ) + 1 / y
+    return math.sqrt(df * y)

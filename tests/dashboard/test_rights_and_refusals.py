@@ -1,0 +1,71 @@
+"""Signing in as somebody else, keys that may do nothing, and what an error page carries beside its text."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from obs.services import services
+from obs.tenancy import service, store
+from tests.conftest import KeyClient
+from tests.dashboard.conftest import Visitor
+
+
+def _labels(app: Flask) -> list[str]:
+    with services(app).tenancy.control.read() as db:
+        return [key.label for key in store.keys_of(db, "acme")]
+
+
+def test_signing_in_with_a_key_leaves_nothing_of_the_session_before(
+    app: Flask, new_client: Callable[..., KeyClient]
+) -> None:
+    """A one-time link makes an admin of one organization; a key that reads, of another, follows in the same browser."""
+    reader = new_client("acme")
+    new_client("globex")
+    visitor = Visitor(app)
+    token = service.create_sign_in_link(services(app).tenancy, "globex")
+    visitor.post(f"/sign-in/{token}") if visitor.get(f"/sign-in/{token}").status_code == 200 else None
+    visitor.get("/settings")
+    token_before = visitor.token
+    assert visitor.post("/settings/keys", label="mine", scopes="query:read").status_code == 200
+    assert visitor.sign_in(str(reader.key)).status_code == 302
+
+    visitor.token = token_before
+    assert visitor.post("/settings/keys", label="old form", scopes="query:read").status_code == 400
+    visitor.get("/")
+    assert visitor.post("/settings/keys", label="own form", scopes="query:read").status_code == 403
+    assert not {"old form", "own form"} & set(_labels(app))
+
+
+@pytest.mark.parametrize("scopes", [[], ["everything"], ["query:read", "Admin"]])
+def test_a_key_needs_scopes_that_there_are(app: Flask, new_client: Callable[..., KeyClient], scopes: list[str]) -> None:
+    admin = new_client("acme", "admin")
+    before = _labels(app)
+    answer = admin.post("/api/v1/keys", json={"label": "x", "scopes": scopes})
+    assert (answer.status_code, answer.json["error"]) == (422, "invalid_field")
+    assert "scopes" in answer.json["errors"]["json"]
+    assert _labels(app) == before
+
+
+def test_the_form_makes_no_key_without_a_scope(app: Flask, admin: Visitor) -> None:
+    before = _labels(app)
+    answer = admin.post("/settings/keys", label="x")
+    assert answer.status_code == 422
+    assert "scope" in answer.text
+    assert _labels(app) == before
+
+
+def test_a_page_that_is_not_there_for_a_method_names_those_that_it_takes(admin: Visitor) -> None:
+    answer = admin.post("/alerts")
+    assert (answer.status_code, answer.mimetype) == (405, "text/html")
+    assert {"GET", "HEAD"} <= set(re.split(r", *", answer.headers["Allow"]))
+
+
+def test_a_page_that_cannot_be_shown_now_says_when_to_come_back(app: Flask, reader: Visitor) -> None:
+    databases = services(app).tenancy.databases
+    databases.forget("acme")
+    databases.path("acme").rename(databases.path("acme").with_suffix(".away"))
+    answer = reader.get("/")
+    assert (answer.status_code, answer.mimetype) == (503, "text/html")
+    assert int(answer.headers["Retry-After"]) > 0

@@ -1,0 +1,65 @@
+"""The cost of a history, in bits."""
+
+import pytest
+
+from obs.heartbeat.schedule.cost import OUTLIER_BITS, account, residual_bits
+from obs.times import DAY_MS, HOUR_MS, SECOND_MS
+
+ON_TIME = [SECOND_MS] * 10
+
+
+def test_residuals_below_a_second_cost_the_same_as_none() -> None:
+    assert residual_bits([0] * 5, 1) == [1.0] * 5
+    assert residual_bits([10, -10, 10, -10], 0) == pytest.approx([1.0] * 4, abs=0.02)
+
+
+def test_a_residual_costs_more_the_less_usual_it_is_and_at_most_sixteen_bits() -> None:
+    bits = residual_bits([*ON_TIME, 4 * SECOND_MS, 8 * SECOND_MS, DAY_MS], 0)
+    assert bits is not None
+    assert bits[0] < bits[10] < bits[11] < bits[12] == OUTLIER_BITS
+
+
+def test_a_hypothesis_with_as_many_positions_as_heartbeats_explains_nothing() -> None:
+    assert residual_bits([0, 0, 0], 3) is None
+
+
+def bits_of(ranks: list[int | None], residuals: list[int] | None = None) -> float:
+    """The cost of a history whose heartbeats cost one bit each."""
+    found = account(ranks, residuals or [0] * len(ranks), [1.0] * len(ranks))
+    assert found is not None
+    return found.bits
+
+
+@pytest.mark.parametrize(
+    ("ranks", "more"),
+    [
+        ([0, 1, 2, 3, 4], 0),
+        ([0, 1, 3, 4, 5], 10),
+        ([0, 1, 6, 7, 8], 12),  # four missed slots in a row
+        ([0, 1, None, 2, 3], OUTLIER_BITS - 1),
+        ([0, 1, 1, 2, 3], OUTLIER_BITS - 1),
+    ],
+    ids=["none missed", "one missed", "four missed", "a manual run", "two in a slot"],
+)
+def test_what_does_not_fit_the_slots_costs_more(ranks: list[int | None], more: float) -> None:
+    assert bits_of(ranks) == pytest.approx(5 + more)
+
+
+def test_missing_often_costs_less_than_each_miss_on_its_own() -> None:
+    every_other = list(range(0, 60, 2))
+    found = account(every_other, [0] * 30, [1.0] * 30)
+    assert found is not None
+    assert found.misses_often
+    assert found.bits < 30 + 29 * 10 / 2
+
+
+def test_of_two_heartbeats_in_a_slot_the_nearer_one_is_its_run() -> None:
+    found = account([0, 1, 1, 2], [0, 2 * HOUR_MS, 5, 0], [1.0, 9.0, 1.0, 1.0])
+    assert found is not None
+    assert found.residuals == (0, 5, 0)
+    assert found.bits == pytest.approx(3 + OUTLIER_BITS)
+
+
+def test_a_history_that_is_certain_to_cost_too_much_has_no_account() -> None:
+    assert account([0, 1, None, 2], [0] * 4, [1.0] * 4, allowance=10) is None
+    assert account([0, 100, 101], [0] * 3, [1.0] * 3, allowance=5) is None

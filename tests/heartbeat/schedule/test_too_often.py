@@ -1,0 +1,26 @@
+"""Jobs that run more often than expected."""
+
+import pytest
+
+from obs.heartbeat.schedule import learn, too_often
+from obs.times import MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import cron, keeping_a_gap
+
+
+@pytest.mark.parametrize(
+    "times", [cron("0 * * * *", count=60), keeping_a_gap(45 * MINUTE_MS, 60)], ids=["hourly", "gap"]
+)
+def test_two_runs_in_each_of_several_slots_are_too_often(times: list[int]) -> None:
+    fit = learn(times[:50])
+    doubled = sorted([*times, *(time + 40 * SECOND_MS for time in times[-4:])])
+    assert not too_often(times, fit)
+    assert too_often(doubled, fit)
+
+
+def test_one_manual_run_is_not_too_often() -> None:
+    times = cron("0 2 * * *", count=40)
+    assert not too_often([*times, times[-1] + 10 * MINUTE_MS], learn(times))
+
+
+def test_while_learning_nothing_is_too_often() -> None:
+    assert not too_often([1000, 5000], learn([1000, 5000]))

@@ -1,0 +1,160 @@
+"""A pinned schedule: when it is due, clock changes included, what it may be, and its JSON."""
+
+import re
+from typing import Any
+
+import pytest
+
+from obs.heartbeat import pins
+from obs.heartbeat.schedule import (
+    MAX_CRON_LENGTH,
+    MAX_GRACE_SECONDS,
+    MAX_INTERVAL_SECONDS,
+    MAX_ZONE_LENGTH,
+    Cron,
+    Interval,
+    Never,
+    Pin,
+    check,
+)
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import at
+
+GRACE_MS = 5 * MINUTE_MS
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "last", "due"),
+    [
+        ("0 2 * * 1-5", "UTC", "2025-01-10 02:00:04", "2025-01-13 02:00"),
+        ("0 2 * * *", "Europe/Berlin", "2025-03-28 02:00:04", "2025-03-29 02:00"),
+        ("30 2 * * *", "Europe/Berlin", "2025-03-29 02:30:04", "2025-03-30 03:00"),  # 02:30 is skipped
+        ("30 3 * * *", "America/New_York", "2025-03-08 03:30:04", "2025-03-09 03:30"),
+        ("0 6 * * *", "America/New_York", "2025-11-01 06:00:04", "2025-11-02 06:00"),
+        ("30 2 * * *", "Europe/Berlin", "2025-10-25 02:30:04", "2025-10-26 02:30"),  # the first of two
+        ("0 0 29 2 *", "UTC", "2025-01-10 00:00", "2028-02-29 00:00"),
+        ("0 3 * * 2#3", "UTC", "2025-01-21 03:00:01", "2025-02-18 03:00"),
+        ("0 5 L * *", "UTC", "2025-01-31 05:00:01", "2025-02-28 05:00"),
+    ],
+)
+def test_a_cron_expression_is_due_at_its_next_time_after_the_last_heartbeat(
+    expression: str, zone: str, last: str, due: str
+) -> None:
+    due_ms = at(due, zone)
+    assert pins.due(Cron(expression, zone, GRACE_MS), at(last, zone)) == (due_ms, due_ms + GRACE_MS)
+
+
+def test_a_daily_job_runs_once_when_its_time_occurs_twice() -> None:
+    first = at("2025-10-26 02:30", "Europe/Berlin")
+    tomorrow = at("2025-10-27 02:30", "Europe/Berlin")
+    assert pins.due(Cron("30 2 * * *", "Europe/Berlin", 0), first) == (tomorrow, tomorrow)
+
+
+def test_an_hourly_job_runs_in_both_of_the_hours_that_occur_twice() -> None:
+    first = at("2025-10-26 02:00", "Europe/Berlin")
+    assert pins.due(Cron("0 * * * *", "Europe/Berlin", 0), first) == (first + HOUR_MS, first + HOUR_MS)
+
+
+def test_an_interval_counts_from_the_last_heartbeat() -> None:
+    assert pins.due(Interval(HOUR_MS, 2 * MINUTE_MS), 1_000_123) == (4_600_123, 4_720_123)
+
+
+def test_never() -> None:
+    assert pins.due(Never(), 1_000_000) is None
+
+
+@pytest.mark.parametrize(
+    ("pin", "message"),
+    [
+        (Cron("61 * * * *"), 'Invalid minute "61" in the cron expression: use 0-59.'),
+        (Cron("0 25 * * *"), 'Invalid hour "25" in the cron expression: use 0-23.'),
+        (
+            Cron("0 0 30 2 *"),
+            'Invalid day of the month "30" in the cron expression: use 1-31, and a day that the month has.',
+        ),
+        (Cron("0 0 1 13 *"), 'Invalid month "13" in the cron expression: use 1-12.'),
+        (Cron("0 0 * * 8"), 'Invalid day of the week "8" in the cron expression: use 0-7, where 0 and 7 are Sunday.'),
+        (Cron("every day"), '"every day" is not a cron expression. Use five fields: minute, hour, day of'),
+        (Cron(" " * MAX_CRON_LENGTH + "0 2 * * *"), "The cron expression must be at most 200 characters long."),
+        (Cron("0 2 * * *", "Europe/Bonn"), '"Europe/Bonn" is not a known time zone.'),
+        (Cron("0 2 * * *", "../etc/passwd"), '"../etc/passwd" is not a known time zone.'),
+        (Cron("0 2 * * *", "x" * (MAX_ZONE_LENGTH + 1)), "The time zone must be at most 64 characters long."),
+        (Cron("0 2 * * *", grace_ms=-1), "The grace period must be 0 seconds to 366 days."),
+        (Interval(0), "The interval must be 1 second to 366 days."),
+        (Interval((MAX_INTERVAL_SECONDS + 1) * SECOND_MS), "The interval must be 1 second to 366 days."),
+        (Interval(MINUTE_MS, (MAX_GRACE_SECONDS + 1) * SECOND_MS), "The grace period must be 0 seconds to 366 days."),
+    ],
+)
+def test_a_pin_that_is_not_valid_is_refused_with_the_reason(pin: Pin, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check(pin)
+
+
+@pytest.mark.parametrize(
+    "pin",
+    [
+        Cron("0 2 * * *".ljust(MAX_CRON_LENGTH), grace_ms=MAX_GRACE_SECONDS * SECOND_MS),
+        Interval(SECOND_MS, 0),
+        Interval(366 * DAY_MS, 366 * DAY_MS),
+        Never(),
+    ],
+)
+def test_a_pin_may_be_at_its_bounds(pin: Pin) -> None:
+    check(pin)
+
+
+@pytest.mark.parametrize("pin", [Cron("0 2 * * 1-5", "Europe/Berlin", GRACE_MS), Interval(HOUR_MS, GRACE_MS), Never()])
+def test_a_pin_survives_its_json(pin: Pin) -> None:
+    assert pins.from_json(pins.to_json(pin)) == pin
+    assert pins.from_dict(pins.to_dict(pin)) == pin
+
+
+def test_no_pin_is_no_json() -> None:
+    assert pins.to_json(None) is None
+    assert pins.from_json(None) is None
+
+
+@pytest.mark.parametrize(
+    ("pin", "fields"),
+    [
+        (
+            Cron("0 2 * * 1-5", "Europe/Berlin", GRACE_MS),
+            {"cron": "0 2 * * 1-5", "timezone": "Europe/Berlin", "grace_seconds": 300},
+        ),
+        (Interval(HOUR_MS, 0), {"interval_seconds": 3600, "grace_seconds": 0}),
+        (Never(), {"never": True}),
+    ],
+)
+def test_the_fields_of_a_pin_are_in_seconds(pin: Pin, fields: dict[str, Any]) -> None:
+    assert pins.to_dict(pin) == fields
+
+
+def test_the_zone_and_the_grace_period_have_defaults() -> None:
+    assert pins.from_dict({"cron": "0 2 * * *"}) == Cron("0 2 * * *", "UTC", MINUTE_MS)
+    assert pins.from_dict({"interval_seconds": 3600}) == Interval(HOUR_MS, MINUTE_MS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "Send cron"),
+        ({"grace_seconds": 60}, "Send cron"),
+        ({"timezone": "UTC"}, "Send cron"),
+        ({"cron": "0 2 * * *", "interval_seconds": 60}, "Send cron"),
+        ({"never": False}, "Send cron"),
+        ({"never": True, "grace_seconds": 60}, "Send cron"),
+        ({"cron": 5}, "cron must be text"),
+        ({"interval_seconds": "60"}, "interval_seconds must be a whole number of seconds"),
+        ({"interval_seconds": 60, "grace_seconds": 1.5}, "grace_seconds must be a whole number of seconds"),
+        ({"interval_seconds": 60, "grace_seconds": True}, "grace_seconds must be a whole number of seconds"),
+        ({"interval_seconds": MAX_INTERVAL_SECONDS + 1}, "The interval must be"),
+    ],
+)
+def test_fields_that_are_no_pin_are_refused_with_the_reason(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pins.from_dict(fields)
+
+
+def test_a_stored_pin_beyond_a_bound_can_still_be_read() -> None:
+    stored = '{"interval_seconds": 600000000, "grace_seconds": 60}'
+    assert pins.from_json(stored) == Interval(600_000_000 * SECOND_MS, MINUTE_MS)

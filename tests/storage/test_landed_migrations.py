@@ -1,0 +1,56 @@
+"""A migration step that has landed is never edited: files out there have already run it.
+
+Each step's code is recorded as a hash, without its docstring and comments. A new step gets a new line here; to get its
+hash, run the test. Where an old hash no longer matches, put the change into a new step.
+"""
+
+import ast
+import hashlib
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent.parent / "migrations"
+LANDED = {
+    "control.py": {
+        "organizations_and_keys": "a8802638713e7ca9",
+        "credentials_version": "7ee78615d00d2803",
+        "query_limits": "3fdbfd708bb7e837",
+    },
+    "tenant.py": {
+        "annotations": "61a84e2e47dcd60e",
+        "heartbeats": "5f6a29efc648404c",
+        "schedules_and_incidents": "86c299437c1accb3",
+        "event_messages": "60d7b9ee27ac1501",
+        "rolled_up_runs": "a696a8892c4af13d",
+        "revisions_of_jobs": "f0c52c8cf1e1634a",
+        "messages_without_positions": "28f8ecb28dd7fbed",
+    },
+}
+
+
+def _steps(file: str) -> dict[str, str]:
+    """The hash of each step of a file, by name, in the order in which they run."""
+    steps = {}
+    text = (FOLDER / file).read_text()
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(one) == "migrations()" for one in node.decorator_list):
+            first = node.body[1] if ast.get_docstring(node) is not None else node.body[0]
+            code = [line for line in lines[first.lineno - 1 : node.end_lineno] if not line.lstrip().startswith("#")]
+            steps[node.name] = hashlib.sha256("\n".join(code).encode()).hexdigest()[:16]
+    return steps
+
+
+@pytest.mark.parametrize("file", LANDED)
+def test_no_landed_step_was_edited_removed_or_moved(file: str) -> None:
+    assert list(_steps(file).items())[: len(LANDED[file])] == list(LANDED[file].items())
+
+
+@pytest.mark.parametrize("file", LANDED)
+def test_every_step_is_recorded(file: str) -> None:
+    assert _steps(file).keys() == LANDED[file].keys()
+
+
+def test_every_file_of_migrations_is_recorded() -> None:
+    assert {path.name for path in FOLDER.glob("*.py")} - {"__init__.py"} == LANDED.keys()
