@@ -1,4 +1,4 @@
-"""The paths that tell how the service itself is doing."""
+"""/healthz, /readyz and /metrics."""
 
 from flask import Flask
 

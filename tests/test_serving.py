@@ -1,4 +1,4 @@
-"""``obs serve`` as its users meet it: a process on a port, stopped by signals, spoken to over sockets."""
+"""``obs serve`` as users run it: a process that listens on a port and is stopped by signals."""
 
 import contextlib
 import http.client
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class Server:
-    """A process of ``obs serve`` with what it has printed."""
+    """A process of ``obs serve``, and its output."""
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.port = port or free_port()
@@ -48,7 +48,7 @@ class Server:
                 if self.ask("GET", "/readyz").status == 200:
                     return self
             assert self.process.poll() is None, self.printed()
-            select_nothing()
+            wait_a_moment()
         raise AssertionError(f"not ready: {self.printed()}")
 
     def printed(self) -> str:
@@ -71,14 +71,14 @@ class Server:
             return Answer(answer.status, dict(answer.getheaders()), answer.read())
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """The exit code, and how many seconds stopping took."""
+        """Stop the server; returns the exit code and the seconds that it took."""
         begun = time.monotonic()
         self.process.send_signal(number)
         return self.process.wait(PATIENCE_SECONDS), time.monotonic() - begun
 
 
-def select_nothing() -> None:
-    """Give the other process the processor for a moment."""
+def wait_a_moment() -> None:
+    """Wait between two attempts; the caller limits the number of attempts."""
     time.sleep(0.05)
 
 
@@ -96,7 +96,7 @@ def is_taken(port: int) -> bool:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Starts servers on one instance."""
+    """Start servers on one instance; all are killed after the test."""
     started: list[Server] = []
 
     def start(port: int | None = None) -> Server:
@@ -111,14 +111,14 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for all tests that only send requests."""
+    """A server for all tests that only send requests."""
     server = Server(tmp_path_factory.mktemp("served") / "instance").wait_until_ready()
     yield server
     server.stop()
 
 
 @pytest.mark.curl
-def test_the_first_start_prints_a_key_a_link_and_a_curl_line_that_work(serve: Callable[..., Server]) -> None:
+def test_the_first_start_prints_a_working_key_link_and_curl_command(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     printed = server.printed()
     address = f"http://127.0.0.1:{server.port}"
@@ -142,7 +142,7 @@ def test_the_first_start_prints_a_key_a_link_and_a_curl_line_that_work(serve: Ca
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_and_what_was_accepted_is_answered(
+def test_a_signal_stops_the_server_after_accepted_requests(
     serve: Callable[..., Server], number: signal.Signals
 ) -> None:
     server = serve().wait_until_ready()
@@ -153,9 +153,9 @@ def test_a_signal_stops_it_and_what_was_accepted_is_answered(
             + key.encode()
             + b"\r\nContent-Length: 10\r\n\r\nhello"
         )
-        assert server.ask("GET", "/healthz").status == 200  # by now the half request has been taken
+        assert server.ask("GET", "/healthz").status == 200  # the incomplete request was accepted before this one
         server.process.send_signal(number)
-        select_nothing()
+        wait_a_moment()
         half.sendall(b"world")
         assert half.recv(1_000).startswith(b"HTTP/1.1 200")
     begun = time.monotonic()
@@ -165,7 +165,7 @@ def test_a_signal_stops_it_and_what_was_accepted_is_answered(
     assert not is_taken(server.port)
 
 
-def test_stopping_is_quick_while_clients_keep_their_connections(serve: Callable[..., Server]) -> None:
+def test_open_connections_do_not_delay_stopping(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     with contextlib.closing(server.connect()) as idle:
         idle.request("GET", "/healthz")
@@ -175,7 +175,7 @@ def test_stopping_is_quick_while_clients_keep_their_connections(serve: Callable[
     assert seconds < 5
 
 
-def test_stopping_writes_down_when_keys_were_last_used(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_stopping_stores_when_keys_were_last_used(serve: Callable[..., Server], tmp_path: Path) -> None:
     server = serve().wait_until_ready()
     server.ask("POST", "/api/v1/heartbeat/backup/ping", headers={"X-API-Key": server.key()})
     server.stop()
@@ -188,17 +188,17 @@ def test_stopping_writes_down_when_keys_were_last_used(serve: Callable[..., Serv
     assert "never used" not in listed.stdout
 
 
-def test_the_worker_does_not_outlive_its_parent(serve: Callable[..., Server]) -> None:
+def test_the_worker_stops_with_its_parent(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     server.process.kill()
     server.process.wait()
     deadline = time.monotonic() + 10
     while is_taken(server.port):
         assert time.monotonic() < deadline, "the address is still taken"
-        select_nothing()
+        wait_a_moment()
 
 
-def test_a_worker_that_dies_is_replaced(serve: Callable[..., Server]) -> None:
+def test_a_dead_worker_is_replaced(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     for child in children:
@@ -208,7 +208,7 @@ def test_a_worker_that_dies_is_replaced(serve: Callable[..., Server]) -> None:
     assert server.ask("POST", "/api/v1/heartbeat/a/ping", headers={"X-API-Key": server.key()}).status == 200
 
 
-def test_the_host_may_be_a_name(tmp_path: Path, serve: Callable[..., Server]) -> None:
+def test_the_host_can_be_a_name(tmp_path: Path, serve: Callable[..., Server]) -> None:
     (tmp_path / "instance").mkdir()
     (tmp_path / "instance" / "config.toml").write_text("host = 'localhost'")
     server = serve().wait_until_ready()
@@ -230,7 +230,7 @@ def test_an_address_in_use_is_a_clear_error(server: Server, serve: Callable[...,
     ("variable", "value", "problem"),
     [("OBS_PORT", "x", "OBS_PORT"), ("OBS_PORT", "70000", "OBS_PORT"), ("OBS_HOST", "no such host", "no such host")],
 )
-def test_a_setting_that_cannot_be_is_a_clear_error(tmp_path: Path, variable: str, value: str, problem: str) -> None:
+def test_an_invalid_setting_is_a_clear_error(tmp_path: Path, variable: str, value: str, problem: str) -> None:
     answer = subprocess.run(
         [*OBS, "--instance", str(tmp_path / "instance"), "serve"],
         env={**os.environ, variable: value},
@@ -261,14 +261,14 @@ def test_names_in_the_path(server: Server, path: str, job: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["a%FFb", "%C3", "a%00b", "a%0Ab", "%20a"])
-def test_names_in_the_path_that_cannot_be(server: Server, path: str) -> None:
+def test_invalid_names_in_the_path(server: Server, path: str) -> None:
     answer = server.ask("POST", f"/api/v1/heartbeat/{path}/ping", headers={"X-API-Key": server.key()})
     assert answer.status == 422, answer.body
     assert answer.json()["error"] == "invalid_field"
 
 
 @pytest.mark.parametrize("key", [b"\xff\xfe", "schlüssel".encode(), b"x" * 10_000])
-def test_a_key_that_cannot_be_is_unauthorized(server: Server, key: bytes) -> None:
+def test_an_impossible_key_is_unauthorized(server: Server, key: bytes) -> None:
     assert server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": key}).status == 401
 
 
@@ -288,7 +288,7 @@ def test_a_log_in_chunks(server: Server, size: int, status: int) -> None:
         assert "10240" in answer.json()["message"] or str(1 << 20) in answer.json()["message"]
 
 
-def test_a_log_in_chunks_is_kept_whole(server: Server) -> None:
+def test_a_log_in_chunks_is_stored_whole(server: Server) -> None:
     headers = {"X-API-Key": server.key()}
     number = server.ask("POST", "/api/v1/heartbeat/chunked/start", headers=headers).json()["run_id"]
     server.ask(
@@ -327,15 +327,15 @@ def test_methods(server: Server, method: str, path: str, status: int) -> None:
     assert server.ask(method, path, headers={"X-API-Key": server.key()}).status == status
 
 
-def test_a_key_made_while_it_runs_works_within_a_second(server: Server) -> None:
+def test_a_new_key_works_within_a_second(server: Server) -> None:
     folder = server.output.with_name("instance")
-    made = subprocess.run(
+    created = subprocess.run(
         [*OBS, "--instance", str(folder), "key", "create", "default", "--label", "x"],
         capture_output=True,
         check=True,
         text=True,
     )
     deadline = time.monotonic() + 1
-    while server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": made.stdout.strip()}).status != 200:
+    while server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": created.stdout.strip()}).status != 200:
         assert time.monotonic() < deadline
-        select_nothing()
+        wait_a_moment()

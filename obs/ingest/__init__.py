@@ -1,1 +1,1 @@
-"""Heartbeats on their way in: the one endpoint, and the protocols that it speaks."""
+"""The heartbeat endpoint: one entry for all heartbeats, and one file for each protocol that clients use."""

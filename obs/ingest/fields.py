@@ -5,9 +5,10 @@ a field is also the name of its attribute in `Heartbeat`.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from obs import times
 from obs.api import is_storable
@@ -36,25 +37,27 @@ class InvalidValueError(ValueError):
         self.hint = hint
 
 
-class ValueType(Protocol):
-    """How the values of a field are read and described.
+class ValueType(ABC):
+    """How the values of a field are read and described. Both readers accept and reject the same values."""
 
-    Both readers raise InvalidValueError, or ServiceError where the status is not 422. They accept and reject the same
-    values.
-    """
-
+    @abstractmethod
     def schema(self) -> dict[str, Any]:
         """The JSON schema of a value."""
 
-    def from_text(self, text: str, limits: TimeLimits) -> Any:
-        """The value of a query parameter."""
-
+    @abstractmethod
     def from_json(self, value: Any, limits: TimeLimits) -> Any:
-        """The value of a JSON field; `value` is not None."""
+        """Read the value of a JSON field, which is not null.
+
+        Raises InvalidValueError, or ServiceError for an error with a status other than 422.
+        """
+
+    def from_text(self, text: str, limits: TimeLimits) -> Any:
+        """Read a query parameter. Raises what `from_json` raises."""
+        return self.from_json(text, limits)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(ValueType):
     """Text of `shortest` to `longest` characters."""
 
     shortest: int
@@ -62,9 +65,6 @@ class Text:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": self.shortest, "maxLength": self.longest}
-
-    def from_text(self, text: str, limits: TimeLimits) -> str:
-        return self.from_json(text, limits)
 
     def from_json(self, value: Any, limits: TimeLimits) -> str:
         if not isinstance(value, str):
@@ -77,16 +77,13 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageText:
+class MessageText(ValueType):
     """Text of at most `most_bytes` bytes of UTF-8. What is not valid Unicode is replaced, not rejected."""
 
     most_bytes: int
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "maxLength": self.most_bytes}
-
-    def from_text(self, text: str, limits: TimeLimits) -> str:
-        return self.from_json(text, limits)
 
     def from_json(self, value: Any, limits: TimeLimits) -> str:
         if not isinstance(value, str):
@@ -112,7 +109,7 @@ class MessageText:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeNumber:
+class WholeNumber(ValueType):
     """A whole number from 0 to `most`. JSON has one type of number: 5.0 is the same as 5."""
 
     most: int
@@ -131,7 +128,7 @@ class WholeNumber:
         return value
 
 
-class Outcome:
+class Outcome(ValueType):
     """How a run ended; several words have the same meaning."""
 
     words: Mapping[str, Status] = {
@@ -145,9 +142,6 @@ class Outcome:
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.words)}
 
-    def from_text(self, text: str, limits: TimeLimits) -> Status:
-        return self.from_json(text, limits)
-
     def from_json(self, value: Any, limits: TimeLimits) -> Status:
         status = self.words.get(value) if isinstance(value, str) else None
         if status is None:
@@ -156,16 +150,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class Time(ValueType):
     """An ISO 8601 time, not before the retention period and at most `future_ms` ahead (clocks of hosts differ)."""
 
     future_ms: int
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "date-time"}
-
-    def from_text(self, text: str, limits: TimeLimits) -> int:
-        return self.from_json(text, limits)
 
     def from_json(self, value: Any, limits: TimeLimits) -> int:
         if not isinstance(value, str):

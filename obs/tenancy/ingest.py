@@ -9,18 +9,19 @@ from obs.config import ConfigError
 from obs.server.middleware import Wsgi
 
 ENVIRON_ORG = "obs.ingest_org"
-"""Where the WSGI environment holds the organization whose ingest address was called."""
+"""The key in the WSGI environment for the organization whose ingest address a request used."""
+
 _ORG = r"(?P<org>[^/.]+)"
 
 
 class IngestAddress:
-    """Makes the addresses and recognizes them. `base_url` has no trailing slash."""
+    """Builds the ingest addresses of organizations, and recognizes them in requests."""
 
     def __init__(self, template: str, base_url: str) -> None:
-        """Raises ConfigError for a template that does not hold ``{org}`` exactly once."""
+        """`base_url` has no trailing slash. Raises ConfigError for a template that does not contain ``{org}`` once."""
         url = urlsplit(template.replace("{base_url}", base_url))
         if template.count("{org}") != 1 or "{org}" not in url.netloc + url.path or not url.scheme:
-            raise ConfigError(f"INGEST_URL_TEMPLATE must be an address with {{org}} once, and is {template!r}")
+            raise ConfigError(f"INGEST_URL_TEMPLATE must be a URL that contains {{org}} once, not {template!r}")
         self._template = template
         self._base_url = base_url
         self._host = self._path = None
@@ -32,11 +33,11 @@ class IngestAddress:
             self._path = re.compile(re.escape(path.rstrip("/")).replace(re.escape("{org}"), _ORG) + r"(?=/)")
 
     def url(self, org: str) -> str:
-        """The ingest address of `org`; the paths of the API are appended to it."""
+        """The ingest address of `org`. Clients append the paths of the API to it."""
         return self._template.replace("{base_url}", self._base_url).replace("{org}", org).rstrip("/")
 
     def recognize(self, app: Wsgi) -> Wsgi:
-        """A WSGI application that notes whose address was called and hands on the path behind it."""
+        """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
 
         def by_path(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             assert self._path is not None

@@ -1,8 +1,9 @@
-"""What heartbeats a second are held against: the same view without the write, the same write without HTTP, bare SQLite.
+"""Baselines for heartbeats per second: a view of Flask without a write, the write without HTTP, and plain SQLite.
 
     python -m tests.benchmarks.baselines PORT INSTANCE
 
-serves an instance whose heartbeats are answered at once by Flask's own view, with the key checked and nothing recorded.
+serves an instance with a view of Flask in place of the heartbeat endpoint. The view checks the key, responds at once,
+and records nothing.
 """
 
 import random
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flask import Flask
+from flask import Flask, Response
 from granian import Granian
 from granian.constants import HTTPModes, Interfaces
 
@@ -27,30 +28,36 @@ from obs.heartbeat.store.attributions import NOWHERE
 from obs.heartbeat.store.record import record
 from obs.services import services
 from obs.storage.databases import Databases
+from obs.tenancy.auth import requires
 from tests.benchmarks.load import Measured
 
 _ANSWER = b'{"job": "job-1", "event": "ping", "run_id": 1, "run_status": "success", "time": "2026-06-21T10:00:00.000Z"}'
 _THREADS = 64
 
 
-def answer_at_once(instance: Path) -> Callable[..., Any]:
-    """The application as it is, but for the lane in front of Flask and for the write behind the view."""
+def respond_at_once(instance: Path) -> Callable[..., Any]:
+    """The application without its middleware, with a view of Flask that responds to pings and records nothing."""
     app = create_app({"INSTANCE": instance})
-    app.extensions["obs.heartbeat"].take = lambda *_: _ANSWER
+
+    @requires("heartbeat:write")
+    def ping(job_name: str) -> Response:
+        return Response(_ANSWER, content_type="application/json")
+
+    app.add_url_rule("/api/v1/heartbeat/<job_name:job_name>/ping", view_func=ping, methods=["POST"])
     services(app).background.start()
     return partial(Flask.wsgi_app, app)
 
 
 def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measured:
-    """Pings recorded by so many threads in this process: the write path without HTTP."""
+    """Record pings in `threads` threads of this process: the write path without HTTP."""
     databases = Databases(folder, tenant.migrations, busy_seconds=5, most_waiting=1_000, most_files=4)
     databases.create("bare")
     end = time.perf_counter() + seconds
-    taken: list[float] = []
+    durations_ms: list[float] = []
 
     def ping() -> None:
         own = []
-        while (begun := time.perf_counter()) < end:
+        while (started := time.perf_counter()) < end:
             now_ms = time.time_ns() // 1_000_000
             heartbeat = Heartbeat(Kind.PING, now_ms)
             databases.write(
@@ -64,8 +71,8 @@ def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measu
                     now_ms=now_ms,
                 ),
             )
-            own.append((time.perf_counter() - begun) * 1000)
-        taken.extend(own)
+            own.append((time.perf_counter() - started) * 1000)
+        durations_ms.extend(own)
 
     senders = [threading.Thread(target=ping) for _ in range(threads)]
     for sender in senders:
@@ -73,27 +80,27 @@ def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measu
     for sender in senders:
         sender.join()
     databases.close()
-    return _measured(taken, seconds)
+    return _measured(durations_ms, seconds)
 
 
-def bare_sqlite(folder: Path, seconds: float) -> Measured:
-    """One row, one commit, one thread, ``synchronous = FULL``: what the disk gives without group commit."""
-    connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
+def plain_sqlite(folder: Path, seconds: float) -> Measured:
+    """One row per commit in one thread, with ``synchronous = FULL``: what the disk allows without group commit."""
+    connection = sqlite3.connect(folder / "plain.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE IF NOT EXISTS heartbeats (id INTEGER PRIMARY KEY, job TEXT, at INTEGER)")
-    taken = []
+    durations_ms = []
     end = time.perf_counter() + seconds
-    while (begun := time.perf_counter()) < end:
+    while (started := time.perf_counter()) < end:
         connection.execute("INSERT INTO heartbeats (job, at) VALUES ('job-1', ?)", (time.time_ns(),))
-        taken.append((time.perf_counter() - begun) * 1000)
+        durations_ms.append((time.perf_counter() - started) * 1000)
     connection.close()
-    return _measured(taken, seconds)
+    return _measured(durations_ms, seconds)
 
 
-def _measured(taken: list[float], seconds: float) -> Measured:
-    thousandths = statistics.quantiles(taken, n=1000)
-    return Measured(len(taken) / seconds, thousandths[499], thousandths[989], thousandths[998], 0)
+def _measured(durations_ms: list[float], seconds: float) -> Measured:
+    thousandths = statistics.quantiles(durations_ms, n=1000)
+    return Measured(len(durations_ms) / seconds, thousandths[499], thousandths[989], thousandths[998], 0)
 
 
 def main() -> None:
@@ -111,7 +118,7 @@ def main() -> None:
 
 
 def _load(instance: Path) -> Callable[..., Any]:
-    return answer_at_once(instance)
+    return respond_at_once(instance)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Durable heartbeats a second over HTTP, as ratios to what was measured in the same run.
+"""Durable heartbeats per second over HTTP, compared with baselines that are measured in the same run.
 
     python -m tests.benchmarks.heartbeats [--seconds 5] [--rounds 3] [--cases all] [--runs 5000000]
 
-Needs wrk (Debian: apt-get install wrk) and its two cores for itself. The service is started as users start it, with
-``synchronous = FULL``. Each figure is the median of the rounds, which take the cases in turn. Held against: Flask's
-view of a ping that checks the key and answers at once (``x view``), the same pings recorded by as many threads without
-HTTP (``x write``), and bare SQLite, a thread that inserts a row and commits. ``--cases all`` crosses every kind of
-heartbeat with 1, 100 and 10,000 jobs, 1 and 100 tenants, 16 and 64 connections, kept and new. ``--runs`` puts so many
-runs of the last 90 days into the file before. The last lines are pings while one query over 90 days after the other is
-asked, and what is left of the pings without.
+Needs wrk (Debian: apt-get install wrk) and an otherwise idle machine with two cores. The service is started as users
+start it, with ``synchronous = FULL``. Each figure is the median of the rounds; each round runs every case once. The
+baselines are a view of Flask that checks the key and responds at once (``x view``), the same pings recorded by threads
+without HTTP (``x write``), and plain SQLite, one thread that inserts a row and commits. ``--cases all`` combines every
+kind of heartbeat with 1, 100 and 10,000 jobs, 1 and 100 tenants, 16 and 64 connections, kept alive or not. ``--runs``
+first adds that many runs of the last 90 days to the file. The last lines show pings while queries over 90 days run one
+after another, as a share of the pings without queries.
 """
 
 import argparse
@@ -61,13 +61,13 @@ TENANTS = 100
 QUERIES = {
     "counts by hour": "SELECT count(*) FROM runs EVERY 1h LAST 90d",
     "reads every run": "SELECT count(*), avg(duration_ms) FROM runs WHERE duration_ms >= 0 EVERY 1h LAST 90d",
-    "answers 9,000 rows": "SELECT time, job, status, duration_ms FROM runs LIMIT 9000 LAST 90d",
+    "returns 9,000 rows": "SELECT time, job, status, duration_ms FROM runs LIMIT 9000 LAST 90d",
 }
-VIEW, WRITE, BARE = "Flask view that answers at once", "group commit without HTTP", "bare SQLite, 1 thread"
+VIEW, WRITE, PLAIN = "Flask view that responds at once", "group commit without HTTP", "plain SQLite, 1 thread"
 
 
 def make_tenants(folder: Path) -> list[str]:
-    """The keys of TENANTS new organizations."""
+    """Create TENANTS organizations; returns their keys."""
     tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
     keys = []
     for number in range(TENANTS):
@@ -84,7 +84,7 @@ def make_tenants(folder: Path) -> list[str]:
 
 
 def add_runs(service: Service, runs: int) -> None:
-    """Put so many runs of 100 jobs into the file of the organization ``crash``, spread over the last 90 days."""
+    """Add `runs` runs of 100 jobs to the file of the organization ``crash``, spread over the last 90 days."""
     now_ms, step = time.time_ns() // 1_000_000, 90 * 86_400_000 // runs
     with sqlite3.connect(service.instance / "tenants" / "crash.db") as db:
         db.executemany(
@@ -101,38 +101,38 @@ def add_runs(service: Service, runs: int) -> None:
 
 @contextmanager
 def querying(service: Service, query: str) -> Iterator[list[float]]:
-    """The query again and again meanwhile; what is given holds the seconds that each took."""
-    taken: list[float] = []
+    """Run `query` repeatedly in the background; the yielded list contains the duration of each in seconds."""
+    durations: list[float] = []
     done = threading.Event()
 
-    def ask() -> None:
+    def query_repeatedly() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=120)
         while not done.is_set():
-            begun = time.perf_counter()
+            started = time.perf_counter()
             connection.request(
                 "POST",
                 "/api/v1/dsl",
                 json.dumps({"query": query}),
                 {"X-API-Key": service.key, "Content-Type": "application/json"},
             )
-            answer = connection.getresponse()
-            body = answer.read()
-            assert answer.status == 200, body
-            taken.append(time.perf_counter() - begun)
+            response = connection.getresponse()
+            body = response.read()
+            assert response.status == 200, body
+            durations.append(time.perf_counter() - started)
         connection.close()
 
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(ask)
+        running = pool.submit(query_repeatedly)
         try:
-            yield taken
+            yield durations
         finally:
             done.set()
-        asking.result()
+        running.result()
 
 
 @contextmanager
-def view_alone(prepared: Service) -> Iterator[None]:
-    """A service on the instance of `prepared` that answers heartbeats at once."""
+def flask_view(prepared: Service) -> Iterator[None]:
+    """Run the baseline with the view of Flask on the instance of `prepared`."""
     command = [sys.executable, "-m", baselines.__name__, str(prepared.port), str(prepared.instance)]
     with prepared.log.open("ab") as log:
         prepared.process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -167,7 +167,7 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=0)
     options = arguments.parse_args()
     measured: dict[str, list[Measured]] = {}
-    taken: dict[str, list[float]] = {}
+    durations: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         folder = Path(name)
         (folder / "view").mkdir()
@@ -178,13 +178,16 @@ def main() -> None:
             add_runs(service, options.runs)
         service.start()
         try:
-            for case in (Case(jobs=10_000), Case(jobs=10_000, tenants=TENANTS)):  # makes the jobs, warms the caches
+            for case in (
+                Case(jobs=10_000),
+                Case(jobs=10_000, tenants=TENANTS),
+            ):  # creates the jobs, and warms the caches
                 run(case, service.port, keys, 5, folder)
             for number in range(options.rounds):
                 print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-                measured.setdefault(BARE, []).append(baselines.bare_sqlite(folder, options.seconds))
+                measured.setdefault(PLAIN, []).append(baselines.plain_sqlite(folder, options.seconds))
                 measured.setdefault(WRITE, []).append(baselines.group_commit(folder, 100, 16, options.seconds))
-                with view_alone(view):
+                with flask_view(view):
                     measured.setdefault(VIEW, []).append(run(PING, view.port, [view.key], options.seconds, folder))
                 for case in CASES if options.cases == "usual" else ALL_CASES:
                     measured.setdefault(str(case), []).append(run(case, service.port, keys, options.seconds, folder))
@@ -192,15 +195,15 @@ def main() -> None:
                     with querying(service, query) as seconds:
                         beside = run(PING, service.port, keys, options.seconds, folder)
                     measured.setdefault(f"ping, while a query {name}", []).append(beside)
-                    taken.setdefault(name, []).extend(seconds)
+                    durations.setdefault(name, []).extend(seconds)
         finally:
             service.kill()
     show(measured)
     alone = statistics.median(one.per_second for one in measured[str(PING)])
-    for name, seconds in taken.items():
-        left = statistics.median(one.per_second for one in measured[f"ping, while a query {name}"]) / alone
+    for name, seconds in durations.items():
+        share = statistics.median(one.per_second for one in measured[f"ping, while a query {name}"]) / alone
         print(
-            f"{left:.2f} of the pings while a query {name}, {len(seconds)} in {statistics.median(seconds):.3f} s each"
+            f"{share:.2f} of the pings while a query {name}, {len(seconds)} in {statistics.median(seconds):.3f} s each"
         )
 
 

@@ -1,4 +1,4 @@
-"""Load on the service with wrk (Debian: apt-get install wrk), and what came of it."""
+"""Generate load with wrk (Debian: apt-get install wrk), and read its results."""
 
 import re
 import subprocess
@@ -42,7 +42,7 @@ end
 
 
 class Case(NamedTuple):
-    """What is sent, by how many connections."""
+    """The requests to send, and the number of connections."""
 
     kind: str = "ping"
     """``ping``, ``pair`` (start, then end) or ``log``."""
@@ -54,13 +54,13 @@ class Case(NamedTuple):
 
     def __str__(self) -> str:
         size = f" of {self.body_bytes // 1024} KB" if self.body_bytes else ""
-        alive = "" if self.keep_alive else ", a connection each"
+        alive = "" if self.keep_alive else ", one connection per request"
         tenants = f" of {self.tenants} tenants" if self.tenants > 1 else ""
         return f"{self.kind}{size}, {self.jobs} jobs{tenants}, {self.connections} at once{alive}"
 
 
 class Measured(NamedTuple):
-    """Requests (or commits) a second; latencies in milliseconds; answers other than 2xx."""
+    """Requests (or commits) per second, latencies in milliseconds, and the number of failed requests."""
 
     per_second: float
     p50_ms: float
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
 
 
 def run(case: Case, port: int, keys: Sequence[str], seconds: float, folder: Path) -> Measured:
-    """Send `case` for so many seconds, as the tenants of `keys`."""
+    """Send the requests of `case` for `seconds`, with the keys of `case.tenants` organizations."""
     script = folder / "load.lua"
     script.write_text(
         _SCRIPT.format(

@@ -1,9 +1,9 @@
-"""The memory of the service over many heartbeats: it has to stay flat.
+"""The memory of the service during many heartbeats, which must not grow.
 
     python -m tests.benchmarks.memory [--heartbeats 10000000] [--jobs 100]
 
-Needs wrk. Prints the resident memory of the process that takes heartbeats and that of the others (the one that watches
-it, those that run queries), with the size of the file, each time another fiftieth is done.
+Needs wrk. After each fiftieth of the heartbeats, prints the resident memory of the worker process and of the other
+processes (the supervisor, those that run queries), and the size of the organization's file.
 """
 
 import argparse
@@ -18,13 +18,13 @@ SECONDS = 10
 
 
 def resident_mb(pid: int) -> float:
-    """Megabytes of memory that a process holds."""
+    """Resident memory of a process in megabytes."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def processes(service: Service) -> list[int]:
-    """The processes of the service, each after the one that started it."""
+    """The process ids of the service, each after its parent."""
     assert service.process is not None
     found, waiting = [], deque([service.process.pid])
     while waiting:

@@ -79,8 +79,8 @@ def test_a_whole_number_in_json_may_have_a_fraction_of_zero(by_body: Sender, row
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_null_in_json_is_the_same_as_not_sent(by_body: Sender, field: Field) -> None:
-    unset: dict[str, Any] = {field.name: None}
-    assert by_body("end", **unset).status_code == 200
+    sent: dict[str, Any] = {field.name: None}
+    assert by_body("end", **sent).status_code == 200
 
 
 def test_every_field_has_a_value_at_and_beyond_its_bounds() -> None:

@@ -1,4 +1,4 @@
-"""What a job may be called, and that both path forms reach the same job."""
+"""Names of jobs: which are valid, and that both forms reach the same job."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def test_a_job_is_found_under_its_name(by_body: Sender, client: KeyClient, name:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_name_is_refused(send: Sender, rows: Rows, name: str) -> None:
+def test_an_invalid_name_is_rejected(send: Sender, rows: Rows, name: str) -> None:
     answer = send("start", name)
     assert (answer.status_code, answer.json["error"]) == (422, "invalid_field")
     place, field = ("path", "job_name") if send.form == "path" else ("json", "name")
@@ -68,24 +68,24 @@ def test_what_is_no_name_is_refused(send: Sender, rows: Rows, name: str) -> None
 
 
 @pytest.mark.parametrize("name", [None, 7, True, ["a"], {}, "\ud800"])
-def test_a_name_in_the_body_is_text(by_body: Sender, name: Any) -> None:
+def test_a_name_in_the_body_must_be_text(by_body: Sender, name: Any) -> None:
     assert by_body("start", name).status_code == 422
 
 
-def test_the_body_form_needs_a_name(client: KeyClient) -> None:
+def test_the_body_form_requires_a_name(client: KeyClient) -> None:
     answer = client.post(f"{BASE}/start", json={})
     assert answer.status_code == 422
     assert answer.json is not None
     assert answer.json["errors"] == {"json": {"name": ["Missing data for required field."]}}
 
 
-def test_a_slash_may_be_sent_encoded(client: KeyClient, rows: Rows) -> None:
+def test_an_encoded_slash_is_a_slash(client: KeyClient, rows: Rows) -> None:
     client.post(f"{BASE}/db%2Fbackup/ping")
     client.post(f"{BASE}/db/backup/ping")
     assert rows("SELECT name, run_count FROM jobs") == [{"name": "db/backup", "run_count": 2}]
 
 
-def test_a_name_in_the_path_that_is_not_utf8_is_refused(client: KeyClient, rows: Rows) -> None:
+def test_a_name_in_the_path_that_is_not_utf8_is_rejected(client: KeyClient, rows: Rows) -> None:
     answer = client.post("/", environ_overrides={"PATH_INFO": f"{BASE}/a\xffb/ping"})
     assert answer.status_code == 422
     assert answer.json is not None
@@ -93,7 +93,7 @@ def test_a_name_in_the_path_that_is_not_utf8_is_refused(client: KeyClient, rows:
     assert rows("SELECT * FROM jobs") == []
 
 
-def test_the_replacement_character_itself_is_a_character(by_path: Sender, by_body: Sender) -> None:
+def test_the_replacement_character_is_allowed(by_path: Sender, by_body: Sender) -> None:
     assert by_path("ping", "a\ufffdb").json["job"] == by_body("ping", "a\ufffdb").json["job"] == "a\ufffdb"
 
 

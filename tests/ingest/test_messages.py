@@ -1,4 +1,4 @@
-"""Log messages: at most 10,240 bytes, as text, back as they went in."""
+"""Log messages: at most 10,240 bytes of text, stored unchanged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def test_10240_bytes_are_accepted(client: KeyClient, by_body: Sender, rows: Rows
 
 
 @pytest.mark.parametrize("text", ["a" * (MOST + 1), "ü" * (MOST // 2) + "a", "😀" * (MOST // 4) + "a"])
-def test_10241_bytes_are_refused(client: KeyClient, by_body: Sender, rows: Rows, text: str) -> None:
+def test_10241_bytes_are_rejected(client: KeyClient, by_body: Sender, rows: Rows, text: str) -> None:
     for answer in (client.post(LOG, data=text.encode()), by_body("log", message=text)):
         assert answer.status_code == 413
         assert answer.json is not None
@@ -36,13 +36,13 @@ def test_10241_bytes_are_refused(client: KeyClient, by_body: Sender, rows: Rows,
 
 
 @pytest.mark.parametrize("kind", ["end", "ping"])
-def test_the_limit_holds_for_the_messages_of_end_and_ping(client: KeyClient, rows: Rows, kind: str) -> None:
+def test_end_and_ping_have_the_same_limit(client: KeyClient, rows: Rows, kind: str) -> None:
     client.post(f"{BASE}/backup/start")
     assert client.post(f"{BASE}/backup/{kind}", data=b"a" * (MOST + 1)).status_code == 413
     assert rows("SELECT status FROM runs") == [{"status": 0}]
 
 
-def test_a_body_of_more_than_1_mb_is_refused(client: KeyClient, rows: Rows) -> None:
+def test_a_body_of_more_than_1_mb_is_rejected(client: KeyClient, rows: Rows) -> None:
     answer = client.post(f"{BASE}/log", data=b'{"name": "' + b"a" * (1 << 20) + b'"}', content_type="application/json")
     assert answer.status_code == 413
     assert answer.json is not None
@@ -63,13 +63,13 @@ def test_a_body_of_more_than_1_mb_is_refused(client: KeyClient, rows: Rows) -> N
         "",
     ],
 )
-def test_the_body_is_text_whatever_type_it_claims(client: KeyClient, rows: Rows, content_type: str | None) -> None:
+def test_the_body_is_text_whatever_its_content_type(client: KeyClient, rows: Rows, content_type: str | None) -> None:
     assert client.post(LOG, data=b'{"a": 1}&b=%20', content_type=content_type).status_code == 200
     assert _stored(rows) == ['{"a": 1}&b=%20']
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\r\n\t\x1b[1m", "\ufeffbom", "  spaces  ", "\u2028\U0010ffff"])
-def test_every_character_comes_back_as_it_went_in(client: KeyClient, send: Sender, rows: Rows, text: str) -> None:
+def test_every_character_is_stored_unchanged(client: KeyClient, send: Sender, rows: Rows, text: str) -> None:
     started = send("start").json["run_id"]
     if send.form == "path":
         client.post(LOG, data=text.encode())
@@ -85,23 +85,23 @@ def test_bytes_that_are_not_utf8_are_replaced(client: KeyClient, rows: Rows) -> 
     assert _stored(rows) == ["before \ufffd\ufffd after \ufffd"]
 
 
-def test_the_limit_counts_the_bytes_sent_not_those_stored(client: KeyClient, rows: Rows) -> None:
+def test_the_limit_applies_to_the_bytes_sent(client: KeyClient, rows: Rows) -> None:
     assert client.post(LOG, data=b"\xff" * MOST).status_code == 200
     assert _stored(rows) == ["\ufffd" * MOST]
 
 
-def test_half_a_surrogate_pair_in_json_does_not_break_the_file(by_body: Sender, rows: Rows) -> None:
+def test_half_a_surrogate_pair_in_json_is_replaced(by_body: Sender, rows: Rows) -> None:
     assert by_body("log", message="a\ud800b").status_code == 200
     assert len(_stored(rows)) == 1
 
 
-def test_a_log_in_the_path_form_may_be_empty(client: KeyClient, rows: Rows) -> None:
+def test_the_path_form_accepts_an_empty_log(client: KeyClient, rows: Rows) -> None:
     assert client.post(LOG).status_code == 200
     assert _stored(rows) == [""]
 
 
 @pytest.mark.parametrize("fields", [{}, {"message": None}])
-def test_a_log_in_the_body_form_needs_its_message(by_body: Sender, rows: Rows, fields: dict[str, Any]) -> None:
+def test_the_body_form_requires_the_message_of_a_log(by_body: Sender, rows: Rows, fields: dict[str, Any]) -> None:
     answer = by_body("log", **fields)
     assert answer.status_code == 422
     assert answer.json["errors"] == {"json": {"message": ["Missing data for required field."]}}
@@ -109,15 +109,15 @@ def test_a_log_in_the_body_form_needs_its_message(by_body: Sender, rows: Rows, f
 
 
 @pytest.mark.parametrize("message", [1, True, ["a"], {"a": 1}])
-def test_a_message_in_json_is_text(by_body: Sender, message: Any) -> None:
+def test_a_message_in_json_must_be_text(by_body: Sender, message: Any) -> None:
     assert by_body("log", message=message).status_code == 422
 
 
-def test_a_message_in_the_query_string_and_in_the_body_is_refused(client: KeyClient) -> None:
+def test_a_message_in_both_the_query_string_and_the_body_is_rejected(client: KeyClient) -> None:
     assert client.post(f"{LOG}?message=a", data=b"b").status_code == 422
 
 
 @pytest.mark.parametrize("kind", ["end", "ping"])
-def test_end_and_ping_take_a_body_as_their_message(client: KeyClient, rows: Rows, kind: str) -> None:
+def test_the_body_of_end_and_ping_is_their_message(client: KeyClient, rows: Rows, kind: str) -> None:
     client.post(f"{BASE}/backup/{kind}", data=b"copied 412 files")
     assert _stored(rows) == ["copied 412 files"]

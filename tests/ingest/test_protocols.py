@@ -12,7 +12,6 @@ from werkzeug.test import Client, TestResponse
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded, record
-from obs.ingest import endpoint
 from obs.ingest.endpoint import HeartbeatEndpoint
 from obs.ingest.protocol import JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
@@ -93,7 +92,7 @@ def test_all_heartbeats_of_a_request_are_recorded_or_none(
             raise ServiceError("storage_full")
         return record(db, job, heartbeat, *rest)
 
-    monkeypatch.setattr(endpoint, "record", broken)
+    monkeypatch.setattr("obs.ingest.endpoint.record", broken)
     assert send_lines(b"one\ntwo").status_code == 503
     assert rows("SELECT * FROM events") == []
 

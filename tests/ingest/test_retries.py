@@ -1,4 +1,4 @@
-"""A call repeated with the same Idempotency-Key within 24 hours is one event and gets the first answer."""
+"""A request repeated with the same Idempotency-Key within 24 hours is one event and gets the first response."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ KEY = {"Idempotency-Key": "7f3e"}
 
 
 @pytest.mark.parametrize("kind", ["start", "log", "end", "ping"])
-def test_repeated_with_its_key_a_call_is_one_event(send: Sender, rows: Rows, clock: Clock, kind: str) -> None:
+def test_a_request_repeated_with_its_key_is_one_event(send: Sender, rows: Rows, clock: Clock, kind: str) -> None:
     first = send(kind, headers=KEY, message="once")
     clock.advance(hours=23)
     again = send(kind, headers=KEY, message="once")
@@ -22,13 +22,13 @@ def test_repeated_with_its_key_a_call_is_one_event(send: Sender, rows: Rows, clo
     assert rows("SELECT run_count FROM jobs") == [{"run_count": 0 if kind == "log" else 1}]
 
 
-def test_the_first_answer_comes_again_though_the_run_has_moved_on(send: Sender) -> None:
+def test_the_first_response_is_repeated_after_the_run_ended(send: Sender) -> None:
     first = send("start", headers=KEY)
     send("end")
     assert send("start", headers=KEY).json == first.json
 
 
-def test_after_24_hours_it_counts_again(send: Sender, rows: Rows, clock: Clock) -> None:
+def test_a_key_expires_after_24_hours(send: Sender, rows: Rows, clock: Clock) -> None:
     first = send("ping", headers=KEY)
     clock.advance(hours=24, ms=-1)
     assert send("ping", headers=KEY).json["run_id"] == first.json["run_id"]
@@ -59,13 +59,13 @@ def test_both_forms_share_their_keys(by_path: Sender, by_body: Sender, rows: Row
     assert len(rows("SELECT id FROM events")) == 1
 
 
-def test_an_empty_key_is_none(send: Sender, rows: Rows) -> None:
+def test_an_empty_key_is_ignored(send: Sender, rows: Rows) -> None:
     for _ in range(2):
         send("ping", headers={"Idempotency-Key": ""})
     assert len(rows("SELECT id FROM events")) == 2
 
 
-def test_a_key_of_more_than_200_characters_is_refused(send: Sender, rows: Rows) -> None:
+def test_a_key_of_more_than_200_characters_is_rejected(send: Sender, rows: Rows) -> None:
     assert send("ping", headers={"Idempotency-Key": "k" * 200}).status_code == 200
     answer = send("ping", headers={"Idempotency-Key": "k" * 201})
     assert answer.status_code == 422
@@ -73,6 +73,6 @@ def test_a_key_of_more_than_200_characters_is_refused(send: Sender, rows: Rows) 
     assert len(rows("SELECT id FROM events")) == 1
 
 
-def test_a_refused_call_does_not_use_its_key_up(send: Sender) -> None:
+def test_a_rejected_request_does_not_use_up_its_key(send: Sender) -> None:
     assert send("end", headers=KEY, exit_code=256).status_code == 422
     assert send("end", headers=KEY, exit_code=0).status_code == 200

@@ -1,4 +1,4 @@
-"""A table of numbers in a file of its own, without anything of the service around it."""
+"""Fixtures: organizations' files with a table of numbers, independent of the rest of the service."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ MakeDatabases = Callable[..., Databases]
 
 
 def numbers() -> Migrations:
-    """A schema of two steps."""
+    """A schema in two steps."""
     migrations = Migrations("numbers")
 
     @migrations()
@@ -28,22 +28,22 @@ def numbers() -> Migrations:
 
 @pytest.fixture
 def make_databases(tmp_path: Path) -> Iterator[MakeDatabases]:
-    made: list[Databases] = []
+    created: list[Databases] = []
 
     def make(*, busy_seconds: float = 5, most_waiting: int = 100, most_files: int = 10) -> Databases:
-        made.append(
+        created.append(
             Databases(tmp_path, numbers(), busy_seconds=busy_seconds, most_waiting=most_waiting, most_files=most_files)
         )
-        return made[-1]
+        return created[-1]
 
     yield make
-    for databases in made:
+    for databases in created:
         databases.close()
 
 
 @pytest.fixture
 def databases(make_databases: MakeDatabases) -> Databases:
-    """Files of which ``acme`` exists."""
-    made = make_databases()
-    made.create("acme")
-    return made
+    """Databases with a file for ``acme``."""
+    created = make_databases()
+    created.create("acme")
+    return created

@@ -1,4 +1,4 @@
-"""Work in batches: as small as the time that they take asks for, with pauses where nobody waits for it."""
+"""Work in batches: their size follows the time that they take, and background work pauses between them."""
 
 import sqlite3
 import time
@@ -16,7 +16,7 @@ from obs.tenancy import auth
 
 
 class WindingDown:
-    """Notes how long is paused instead of pausing, and is set from the pause `set_at` on."""
+    """Records pauses instead of waiting; it is set during pause number `set_at`."""
 
     def __init__(self, set_at: int | None = None) -> None:
         self.pauses: list[float] = []
@@ -29,7 +29,7 @@ class WindingDown:
 
 @pytest.fixture
 def databases(app: Flask, client: Any) -> Databases:
-    """Those of an organization with 5,000 annotations."""
+    """Databases in which ``acme`` has 5,000 annotations."""
     tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write(
         "acme",
@@ -45,7 +45,7 @@ def _delete(db: sqlite3.Connection, limit: int) -> int:
     return db.execute("DELETE FROM annotations WHERE id IN (SELECT id FROM annotations LIMIT ?)", (limit,)).rowcount
 
 
-def test_a_share_is_kept_to_by_pauses(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_limit_the_share_of_the_writers_time(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     winding_down = WindingDown()
     monkeypatch.setattr(databases, "winding_down", winding_down)
     ticks = count()
@@ -56,17 +56,17 @@ def test_a_share_is_kept_to_by_pauses(databases: Databases, monkeypatch: pytest.
     assert winding_down.pauses == [pytest.approx(0.04)] * len(winding_down.pauses)
 
 
-def test_work_that_somebody_waits_for_does_not_pause(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_without_a_share_does_not_pause(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     winding_down = WindingDown(set_at=1)
     monkeypatch.setattr(databases, "winding_down", winding_down)
     assert in_batches(databases, "acme", _delete) == 5_000
     assert winding_down.pauses == []
 
 
-def test_an_instance_that_closes_ends_the_work(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_the_instance_stops_the_work(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(databases, "winding_down", WindingDown(set_at=2))
     assert 0 < in_batches(databases, "acme", _delete, share=0.5) < 100
 
 
-def test_the_work_ends_when_its_time_is_up(databases: Databases) -> None:
+def test_the_work_stops_after_its_time(databases: Databases) -> None:
     assert in_batches(databases, "acme", _delete, seconds=0) == 10

@@ -1,4 +1,4 @@
-"""Many organizations' files: few are open at once, and trouble with one is no other's."""
+"""The files of many organizations: only some are open at once, and a problem with one affects no other."""
 
 import resource
 import subprocess
@@ -49,8 +49,8 @@ def test_a_file_in_use_is_not_closed(make_databases: MakeDatabases) -> None:
         assert databases.open_files() == 2
 
 
-def test_no_more_files_are_opened_than_fit(make_databases: MakeDatabases) -> None:
-    """Another one waits for room, and is refused when none comes."""
+def test_the_number_of_open_files_is_limited(make_databases: MakeDatabases) -> None:
+    """A request for one more file waits, and is rejected when none is closed in time."""
     databases = make_databases(most_files=1, busy_seconds=30)
     for org in "ab":
         databases.create(org)
@@ -62,13 +62,13 @@ def test_no_more_files_are_opened_than_fit(make_databases: MakeDatabases) -> Non
         waiting.result(30)
     impatient = make_databases(most_files=1, busy_seconds=0)
     with impatient.read("a"):
-        with pytest.raises(ServiceError) as refused:
+        with pytest.raises(ServiceError) as rejected:
             _add(impatient, "b", 2)
-        assert (refused.value.status, refused.value.error) == (503, "storage_busy")
+        assert (rejected.value.status, rejected.value.error) == (503, "storage_busy")
     assert _count(databases, "b") == 1
 
 
-def test_many_threads_on_more_files_than_may_be_open(make_databases: MakeDatabases) -> None:
+def test_many_threads_use_more_files_than_may_be_open(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_files=3)
     orgs = [f"org-{number}" for number in range(12)]
     for org in orgs:
@@ -80,12 +80,12 @@ def test_many_threads_on_more_files_than_may_be_open(make_databases: MakeDatabas
 
 
 @pytest.mark.parametrize(("descriptors", "files"), [(64, 4), (256, 18), (1_024, 73), (65_536, 256)])
-def test_half_the_descriptors_are_left_to_clients(descriptors: int, files: int) -> None:
+def test_half_of_the_descriptors_are_for_clients(descriptors: int, files: int) -> None:
     assert files_that_fit(descriptors) == files
     assert files == 4 or files * DESCRIPTORS_PER_FILE <= descriptors // 2
 
 
-def test_the_limit_of_descriptors_is_raised_as_far_as_it_may() -> None:
+def test_the_limit_of_descriptors_is_raised_as_far_as_allowed() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     allowed = allow_many_descriptors()
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -94,7 +94,7 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_it_may() -> None:
 
 
 def test_a_thousand_organizations_with_1024_descriptors(tmp_path: Path) -> None:
-    """In a process of its own, whose limit cannot be raised; every file is opened, and again from the first."""
+    """Open every file once and some again, in a process whose limit cannot be raised."""
     program = """
 import resource, shutil, sys
 from pathlib import Path
@@ -121,7 +121,7 @@ databases.close()
 
 
 @pytest.mark.parametrize("damage", ["garbage", "missing", "a folder"])
-def test_a_damaged_file_is_its_organizations_trouble_alone(make_databases: MakeDatabases, damage: str) -> None:
+def test_a_damaged_file_affects_only_its_organization(make_databases: MakeDatabases, damage: str) -> None:
     databases = make_databases()
     for org in ("acme", "globex"):
         databases.create(org)
@@ -132,29 +132,29 @@ def test_a_damaged_file_is_its_organizations_trouble_alone(make_databases: MakeD
     elif damage == "a folder":
         path.mkdir()
     for attempt in (lambda: _add(databases, "acme", 1), lambda: _count(databases, "acme")):
-        with pytest.raises(ServiceError) as refused:
+        with pytest.raises(ServiceError) as rejected:
             attempt()
-        assert (refused.value.status, refused.value.error) == (503, "storage_unavailable")
-        assert refused.value.headers["Retry-After"]
+        assert (rejected.value.status, rejected.value.error) == (503, "storage_unavailable")
+        assert rejected.value.headers["Retry-After"]
     _add(databases, "globex", 1)
     assert _count(databases, "globex") == 1
 
 
-def test_a_file_damaged_in_the_middle_is_told_of(make_databases: MakeDatabases) -> None:
+def test_a_file_damaged_in_the_middle_is_reported(make_databases: MakeDatabases) -> None:
     databases = make_databases()
     databases.create("acme")
     databases.write("acme", lambda db: db.executemany("INSERT INTO texts VALUES (?)", [("x" * 900,)] * 200))
     databases.forget("acme")
     path = databases.path("acme")
-    held = bytearray(path.read_bytes())
-    held[3 * 4096 :] = b"\xff" * (len(held) - 3 * 4096)
-    path.write_bytes(held)
-    with pytest.raises(ServiceError) as refused, databases.read("acme") as db:
+    contents = bytearray(path.read_bytes())
+    contents[3 * 4096 :] = b"\xff" * (len(contents) - 3 * 4096)
+    path.write_bytes(contents)
+    with pytest.raises(ServiceError) as rejected, databases.read("acme") as db:
         db.execute("SELECT sum(length(text)) FROM texts").fetchall()
-    assert refused.value.error == "storage_unavailable"
+    assert rejected.value.error == "storage_unavailable"
 
 
-def test_a_file_that_is_mended_is_used_again(make_databases: MakeDatabases) -> None:
+def test_a_repaired_file_is_used_again(make_databases: MakeDatabases) -> None:
     databases = make_databases()
     databases.create("acme")
     good = databases.path("acme").read_bytes()
@@ -165,17 +165,17 @@ def test_a_file_that_is_mended_is_used_again(make_databases: MakeDatabases) -> N
     assert _count(databases, "acme") == 0
 
 
-def test_closing_waits_for_nobody_and_refuses_new_work(databases: Databases) -> None:
+def test_closing_does_not_wait_and_rejects_new_work(databases: Databases) -> None:
     with databases.read("acme") as db:
         databases.close()
         assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
-        with pytest.raises(ServiceError) as refused:
+        with pytest.raises(ServiceError) as rejected:
             _count(databases, "acme")
-        assert (refused.value.status, refused.value.error) == (503, "shutting_down")
+        assert (rejected.value.status, rejected.value.error) == (503, "shutting_down")
     assert databases.open_files() == 0
 
 
-def test_readers_of_one_file_do_not_wait_for_its_writer(databases: Databases) -> None:
+def test_readers_do_not_wait_for_the_writer(databases: Databases) -> None:
     _add(databases, "acme", 1)
     inside, leave = threading.Event(), threading.Event()
 

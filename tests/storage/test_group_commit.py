@@ -1,4 +1,4 @@
-"""The write path: what is answered is on disk, a unit that fails spoils no other, and troubles are told as 503."""
+"""The group commit: results are durable, a failing unit affects no other, and problems with the file are a 503."""
 
 import sqlite3
 import threading
@@ -22,7 +22,7 @@ def _insert(number: int) -> Callable[[sqlite3.Connection], int]:
 
 
 def _stored(path: Path) -> list[int]:
-    """What another connection, and so another process, sees."""
+    """The numbers that another connection, and so another process, reads."""
     connection = sqlite3.connect(path)
     try:
         return [row[0] for row in connection.execute("SELECT number FROM numbers ORDER BY number")]
@@ -31,7 +31,7 @@ def _stored(path: Path) -> list[int]:
 
 
 class Gate:
-    """A unit of work that holds the writer until it is opened, so that others gather behind it."""
+    """A unit of work that blocks the writer until it is opened, so that other units queue up."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -42,8 +42,8 @@ class Gate:
         assert self.opened.wait(30)
 
 
-def _gathered(databases: Databases, pool: ThreadPoolExecutor, units: list[Callable[..., int]]) -> list[Future[int]]:
-    """The units, all of them in one batch behind a gate that is open by now."""
+def _in_one_batch(databases: Databases, pool: ThreadPoolExecutor, units: list[Callable[..., int]]) -> list[Future[int]]:
+    """Submit `units` so that all of them are in one batch."""
     gate = Gate()
     first = pool.submit(databases.write, "acme", gate)
     assert gate.reached.wait(30)
@@ -68,25 +68,24 @@ def test_a_write_is_on_disk_when_it_returns(databases: Databases) -> None:
     assert _stored(databases.path("acme")) == [1]
 
 
-def test_what_gathers_is_committed_at_once(databases: Databases) -> None:
-    """One flush for all: that is what makes durable writes quick."""
+def test_queued_units_share_one_commit(databases: Databases) -> None:
     commits: list[str] = []
     databases.write("acme", lambda db: db.set_trace_callback(commits.append))
     with ThreadPoolExecutor(12) as pool:
-        for future in _gathered(databases, pool, [_insert(number) for number in range(10)]):
+        for future in _in_one_batch(databases, pool, [_insert(number) for number in range(10)]):
             future.result(30)
     databases.write("acme", lambda db: db.set_trace_callback(None))
-    assert commits.count("COMMIT") == 2 + 1  # of the unit that set the callback, of the gate, of the ten
+    assert commits.count("COMMIT") == 2 + 1  # of the unit that set the callback, of the gate, and of the ten units
 
 
-def test_a_unit_that_fails_spoils_no_other(databases: Databases) -> None:
+def test_a_failing_unit_affects_no_other(databases: Databases) -> None:
     def fails(db: sqlite3.Connection) -> int:
         db.execute("INSERT INTO numbers VALUES (1000)")
         raise KeyError("mine")
 
     units = [_insert(1), fails, _insert(2), _insert(1), _insert(3)]
     with ThreadPoolExecutor(8) as pool:
-        futures = _gathered(databases, pool, units)
+        futures = _in_one_batch(databases, pool, units)
         assert [futures[place].result(30) for place in (0, 2, 4)] == [1, 2, 3]
         with pytest.raises(KeyError, match="mine"):
             futures[1].result(30)
@@ -95,7 +94,7 @@ def test_a_unit_that_fails_spoils_no_other(databases: Databases) -> None:
     assert _stored(databases.path("acme")) == [1, 2, 3]
 
 
-def test_more_than_may_wait_is_refused(make_databases: MakeDatabases) -> None:
+def test_a_full_queue_rejects_writes(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_waiting=3)
     databases.create("acme")
     gate = Gate()
@@ -107,16 +106,16 @@ def test_more_than_may_wait_is_refused(make_databases: MakeDatabases) -> None:
         assert writer is not None
         while len(writer._queue) < 3:
             assert not first.done()
-        with pytest.raises(ServiceError) as refused:
+        with pytest.raises(ServiceError) as rejected:
             databases.write("acme", _insert(9))
-        assert (refused.value.status, refused.value.error) == (503, "storage_busy")
-        assert refused.value.headers["Retry-After"]
+        assert (rejected.value.status, rejected.value.error) == (503, "storage_busy")
+        assert rejected.value.headers["Retry-After"]
         gate.opened.set()
         assert [future.result(30) for future in waiting] == [0, 1, 2]
     assert _stored(databases.path("acme")) == [0, 1, 2]
 
 
-def test_a_full_disk_is_told_and_leaves_nothing_half_written(databases: Databases) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_partial_write(databases: Databases) -> None:
     databases.write("acme", _insert(1))
     databases.write("acme", lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
 
@@ -124,47 +123,47 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(databases: Database
         db.execute("INSERT INTO numbers VALUES (2)")
         db.executemany("INSERT INTO texts VALUES (?)", [("x" * 4_000,)] * 100)
 
-    with pytest.raises(ServiceError) as refused:
+    with pytest.raises(ServiceError) as rejected:
         databases.write("acme", fills)
-    assert (refused.value.status, refused.value.error) == (503, "storage_full")
-    assert refused.value.headers["Retry-After"]
+    assert (rejected.value.status, rejected.value.error) == (503, "storage_full")
+    assert rejected.value.headers["Retry-After"]
     assert _stored(databases.path("acme")) == [1]
     databases.write("acme", lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchall())
     databases.write("acme", fills)
     assert _stored(databases.path("acme")) == [1, 2]
 
 
-def test_a_full_disk_in_a_batch_is_told_to_all_whose_rows_are_gone(databases: Databases) -> None:
+def test_a_full_disk_is_reported_to_every_unit_that_was_undone(databases: Databases) -> None:
     databases.write("acme", lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
 
     def fills(db: sqlite3.Connection) -> int:
         return db.executemany("INSERT INTO texts VALUES (?)", [("x" * 4_000,)] * 100).rowcount
 
     with ThreadPoolExecutor(8) as pool:
-        futures = _gathered(databases, pool, [_insert(1), fills, _insert(2)])
-        told = {number for number, place in ((1, 0), (2, 2)) if futures[place].exception(30) is None}
+        futures = _in_one_batch(databases, pool, [_insert(1), fills, _insert(2)])
+        stored = {number for number, place in ((1, 0), (2, 2)) if futures[place].exception(30) is None}
         assert isinstance(futures[1].exception(30), ServiceError)
-    assert set(_stored(databases.path("acme"))) == told
+    assert set(_stored(databases.path("acme"))) == stored
 
 
-def test_a_locked_file_is_told_and_works_again_later(make_databases: MakeDatabases) -> None:
+def test_a_locked_file_is_reported_and_works_again_later(make_databases: MakeDatabases) -> None:
     databases = make_databases(busy_seconds=0)
     databases.create("acme")
     databases.write("acme", _insert(1))
-    holder = sqlite3.connect(databases.path("acme"), isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ServiceError) as refused:
+    other = sqlite3.connect(databases.path("acme"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ServiceError) as rejected:
         databases.write("acme", _insert(2))
-    assert (refused.value.status, refused.value.error) == (503, "storage_busy")
-    assert refused.value.headers["Retry-After"]
-    holder.execute("ROLLBACK")
-    holder.close()
+    assert (rejected.value.status, rejected.value.error) == (503, "storage_busy")
+    assert rejected.value.headers["Retry-After"]
+    other.execute("ROLLBACK")
+    other.close()
     databases.write("acme", _insert(3))
     assert _stored(databases.path("acme")) == [1, 3]
 
 
 def test_two_writers_of_one_file_wait_for_each_other(make_databases: MakeDatabases) -> None:
-    """As two processes do: each has connections of its own."""
+    """Each has its own connections, as two processes would."""
     both = [make_databases(busy_seconds=30) for _ in range(2)]
     both[0].create("acme")
     with ThreadPoolExecutor(8) as pool:
@@ -179,7 +178,7 @@ def test_a_reader_cannot_write(databases: Databases) -> None:
         assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
 
 
-def test_foreign_keys_and_durability_are_on(databases: Databases) -> None:
+def test_foreign_keys_and_durability_are_enabled(databases: Databases) -> None:
     def pragmas(db: sqlite3.Connection) -> list[object]:
         return [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")]
 

@@ -1,4 +1,4 @@
-"""Bringing a file up to date: killed in the middle, by two processes at once, and a file from a newer version."""
+"""Migrating a file: after a kill, by several processes at once, and a file of a newer version."""
 
 import signal
 import sqlite3
@@ -31,7 +31,7 @@ def _tables(path: Path) -> set[str]:
 
 
 def _add_step(databases: Databases, org: str, name: str) -> None:
-    """Note a step in a file, as a newer version of the service would."""
+    """Record a step as applied, as a newer version of the service would."""
     databases.write(
         org,
         lambda db: db.execute(
@@ -42,12 +42,12 @@ def _add_step(databases: Databases, org: str, name: str) -> None:
     )
 
 
-def test_a_missing_file_is_made(tmp_path: Path) -> None:
+def test_a_missing_file_is_created(tmp_path: Path) -> None:
     migrate(tmp_path / "a.db", numbers(), 5)
     assert {"numbers", "texts"} <= _tables(tmp_path / "a.db")
 
 
-def test_a_file_that_is_current_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_current_file_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     migrate(path, numbers(), 5)
     before = path.read_bytes()
@@ -55,7 +55,7 @@ def test_a_file_that_is_current_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_opened_gets_the_steps_it_lacks(make_databases: MakeDatabases) -> None:
+def test_opening_a_file_applies_the_missing_steps(make_databases: MakeDatabases) -> None:
     databases = make_databases()
     older = Migrations("numbers")
 
@@ -71,7 +71,7 @@ def test_a_file_opened_gets_the_steps_it_lacks(make_databases: MakeDatabases) ->
     assert "texts" in _tables(databases.path("acme"))
 
 
-def test_a_step_that_fails_leaves_nothing_of_itself(tmp_path: Path) -> None:
+def test_a_failing_step_is_rolled_back(tmp_path: Path) -> None:
     failing = numbers()
 
     @failing()
@@ -104,7 +104,7 @@ migrate(Path(sys.argv[1]), steps, 5)
 """
 
 
-def test_killed_in_the_middle_of_a_step(tmp_path: Path) -> None:
+def test_a_kill_in_the_middle_of_a_step_rolls_it_back(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -129,7 +129,7 @@ for number in range(20):
 """
 
 
-def test_processes_that_start_at_once(tmp_path: Path) -> None:
+def test_several_processes_migrate_at_once(tmp_path: Path) -> None:
     started = [
         subprocess.Popen(
             [sys.executable, "-c", TWICE, str(tmp_path)],
@@ -154,29 +154,29 @@ def test_processes_that_start_at_once(tmp_path: Path) -> None:
         assert {"annotations", "jobs", "runs", "events"} <= _tables(tmp_path / f"{number}.db")
 
 
-def test_a_file_of_a_newer_version_is_refused_and_left_alone(databases: Databases) -> None:
+def test_a_file_of_a_newer_version_is_rejected_and_not_changed(databases: Databases) -> None:
     databases.write("acme", lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
     _add_step(databases, "acme", "from_the_future")
     databases.forget("acme")
     before = databases.path("acme").read_bytes()
-    with pytest.raises(NewerFileError, match="from_the_future") as refused:
+    with pytest.raises(NewerFileError, match="from_the_future") as rejected:
         databases.write("acme", lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
-    assert (refused.value.status, refused.value.error) == (503, "storage_unavailable")
+    assert (rejected.value.status, rejected.value.error) == (503, "storage_unavailable")
     with pytest.raises(ServiceError), databases.read("acme"):
         pass
     assert databases.path("acme").read_bytes() == before
 
 
-@pytest.mark.parametrize("trouble", ["newer", "damaged"])
+@pytest.mark.parametrize("problem", ["newer", "damaged"])
 def test_over_http_only_that_organization_is_affected(
-    app: Flask, client: KeyClient, other_client: KeyClient, trouble: str
+    app: Flask, client: KeyClient, other_client: KeyClient, problem: str
 ) -> None:
     databases: Databases = services(app).tenancy.databases
     assert client.post(PING).status_code == 200
-    if trouble == "newer":
+    if problem == "newer":
         _add_step(databases, "acme", "from_the_future")
     databases.forget("acme")
-    if trouble == "damaged":
+    if problem == "damaged":
         databases.path("acme").write_bytes(b"not a database at all" * 1_000)
     answer = client.post(PING)
     assert answer.status_code == 503
@@ -187,7 +187,7 @@ def test_over_http_only_that_organization_is_affected(
     assert other_client.get("/api/v1/jobs").status_code == 200
 
 
-def test_a_control_file_of_a_newer_version_ends_the_start(make_app: Callable[..., Flask]) -> None:
+def test_a_control_file_of_a_newer_version_prevents_startup(make_app: Callable[..., Flask]) -> None:
     app = make_app()
     control = services(app).tenancy.control
     control.write(
@@ -200,9 +200,8 @@ def test_a_control_file_of_a_newer_version_ends_the_start(make_app: Callable[...
         make_app()
 
 
-def test_a_lock_that_cannot_be_had_is_told_as_503(tmp_path: Path) -> None:
-    """The folder's lock file is something else, say: the operator's trouble, told to clients as such."""
+def test_an_unusable_lock_file_is_a_503(tmp_path: Path) -> None:
     (tmp_path / ".migrate.lock").mkdir()
-    with pytest.raises(ServiceError) as refused:
+    with pytest.raises(ServiceError) as rejected:
         migrate(tmp_path / "a.db", numbers(), 5)
-    assert (refused.value.status, refused.value.error) == (503, "storage_unavailable")
+    assert (rejected.value.status, rejected.value.error) == (503, "storage_unavailable")

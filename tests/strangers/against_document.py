@@ -1,4 +1,4 @@
-"""Send what schemathesis makes of the OpenAPI document to a service, and hold the answers against the document.
+"""Send requests that schemathesis generates from the OpenAPI document, and check the responses against it.
 
 python -m tests.strangers.against_document --examples 100000
 """
@@ -15,19 +15,19 @@ from pathlib import Path
 from tests.test_serving import Server
 
 ROOT = Path(__file__).parent.parent.parent
-_QUERY_RATE = 1_000_000  # so that queries are answered, not refused for coming fast
+_QUERY_RATE = 1_000_000  # so that no query is rejected for its rate
 
 
 def serve(folder: Path) -> Server:
-    """A service on a new instance that refuses no query for coming too fast."""
+    """Start a service on a new instance with a very high query rate limit."""
     folder.mkdir()
     (folder / "config.toml").write_text(f"query_rate_per_minute = {_QUERY_RATE}\n")
     return Server(folder).wait_until_ready()
 
 
 def run(server: Server, folder: Path, *options: str) -> tuple[int, str, int]:
-    """Run schemathesis on what `server` says of itself: exit code, report, and how many requests were sent."""
-    made = server.ask(
+    """Run schemathesis against `server`; returns the exit code, the report, and the number of requests."""
+    created = server.ask(
         "POST",
         "/api/v1/keys",
         json.dumps({"label": "own", "scopes": ["admin"]}),
@@ -39,12 +39,12 @@ def run(server: Server, folder: Path, *options: str) -> tuple[int, str, int]:
             *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),
             *("--config-file", str(Path(__file__).with_name("schemathesis.toml"))),
             *("run", f"http://127.0.0.1:{server.port}/api/openapi.json", "--no-color"),
-            *("--header", f"X-API-Key: {made['key']}", "--generation-database", "none", *options),
+            *("--header", f"X-API-Key: {created['key']}", "--generation-database", "none", *options),
         ],
         cwd=ROOT,
         env={
             **os.environ,
-            "OBS_TEST_KEY_ID": str(made["id"]),
+            "OBS_TEST_KEY_ID": str(created["id"]),
             "OBS_TEST_COUNT": str(counted),
             "PYTHONPATH": str(ROOT),
         },
@@ -56,8 +56,8 @@ def run(server: Server, folder: Path, *options: str) -> tuple[int, str, int]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--examples", type=int, default=100_000, help="requests to send at least")
-    arguments.add_argument("--per-operation", type=int, default=200, help="how many a round makes of each operation")
+    arguments.add_argument("--examples", type=int, default=100_000, help="the minimum number of requests")
+    arguments.add_argument("--per-operation", type=int, default=200, help="examples per operation in each round")
     arguments.add_argument("--first-seed", type=int, default=1)
     options = arguments.parse_args()
     sent = 0

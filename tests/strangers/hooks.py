@@ -1,7 +1,7 @@
-"""What schemathesis cannot read off the document: rules between fields, times relative to now, the language of queries.
+"""Rules that the OpenAPI document cannot express: between fields, for times relative to now, and for statements.
 
-Requests that are to be accepted get values here that keep these rules, so that an answer other than 2xx is a fault.
-Requests that are to be refused go out as they were made.
+A request that should succeed gets values that follow these rules, so that any response other than 2xx is a bug. A
+request that should be rejected is sent unchanged.
 """
 
 import os
@@ -27,32 +27,32 @@ PINS: tuple[dict[str, Any], ...] = (
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
-    """Keep the rules, and keep the key that this run itself uses from being revoked."""
+    """Apply the rules, and do not let a request revoke the key of this run."""
     if case.path_parameters and str(case.path_parameters.get("key_id")) == OWN_KEY:
         case.path_parameters["key_id"] = int(OWN_KEY) + 1
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if isinstance(case.headers, dict) or case.headers:
-        case.headers.pop("If-Match", None)  # an ETag that no annotation has
+        case.headers.pop("If-Match", None)  # no annotation has a generated ETag
     for place in (case.query, case.body):
         if isinstance(place, dict):
-            _keep_rules(place)
+            _apply_rules(place)
 
 
 @schemathesis.hook
 def after_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], response: Response) -> None:
-    """Count what was sent, for who runs this for long."""
+    """Count the request, for long runs."""
     path = os.environ.get("OBS_TEST_COUNT")
     if path:
         with open(path, "ab") as counted:
             counted.write(b".")
 
 
-def _keep_rules(fields: dict[str, Any]) -> None:
+def _apply_rules(fields: dict[str, Any]) -> None:
     now = datetime.now(UTC)
     later = (now + timedelta(hours=1)).isoformat()
     if fields.get("cursor") is not None:
-        del fields["cursor"]  # opaque: only those that an answer gave
+        del fields["cursor"]  # only values from a response are valid
     if fields.get("query") is not None:
         fields["query"] = STATEMENTS[len(fields["query"]) % len(STATEMENTS)]
     if isinstance(fields.get("pin"), dict):

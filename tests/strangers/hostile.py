@@ -1,4 +1,4 @@
-"""Clients that are slow, huge, broken or hostile, against a real ``obs serve``, and what others get meanwhile.
+"""Slow, huge, broken and hostile clients of a real ``obs serve``, and how well it serves others meanwhile.
 
 python -m tests.strangers.hostile --connections 10000 --bytes 1073741824
 """
@@ -24,7 +24,7 @@ _PIECE = b"x" * 65_536
 
 @contextmanager
 def serving(folder: Path, **settings: int) -> Iterator[Server]:
-    """A service on a new instance in `folder` with these settings."""
+    """Run a service on a new instance in `folder` with `settings`."""
     folder.mkdir()
     (folder / "config.toml").write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
     server = Server(folder)
@@ -40,19 +40,19 @@ def connect(server: Server) -> socket.socket:
 
 
 def head(server: Server, *lines: str, path: str = LOG) -> bytes:
-    """The head of a POST with a valid key."""
+    """The request line and headers of a POST with a valid key."""
     return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"X-API-Key: {server.key()}", *lines, "", ""]).encode()
 
 
 def answer(connection: socket.socket) -> tuple[int, bytes]:
-    """Status and body of the next answer on a connection. Raises HTTPException or OSError when there is none."""
+    """The status and body of the next response. Raises HTTPException or OSError when there is none."""
     response = http.client.HTTPResponse(connection)
     response.begin()
     return response.status, response.read()
 
 
 def statuses(connection: socket.socket) -> list[int]:
-    """The statuses of all answers until the service closes the connection."""
+    """The status of every response until the service closes the connection."""
     found, reader = [], connection.makefile("rb")
     with contextlib.suppress(ConnectionError), reader:
         while line := reader.readline():
@@ -62,12 +62,12 @@ def statuses(connection: socket.socket) -> list[int]:
 
 
 def ping(server: Server) -> int:
-    """What another client gets for a heartbeat."""
+    """The status of the response to a ping of another client."""
     return server.ask("POST", "/api/v1/heartbeat/usual/ping", headers={"X-API-Key": server.key()}).status
 
 
 def messages(server: Server, job: str) -> int:
-    """How many log messages of a job were recorded."""
+    """The number of recorded log messages of a job."""
     query = json.dumps({"query": f"SELECT count(*) FROM logs WHERE job = '{job}' LAST 1d"}).encode()
     headers = {"X-API-Key": server.key(), "Content-Type": "application/json"}
     rows = server.ask("POST", "/api/v1/dsl", query, headers).json()["rows"]
@@ -75,7 +75,7 @@ def messages(server: Server, job: str) -> int:
 
 
 def slow_bodies(server: Server, count: int) -> list[socket.socket]:
-    """`count` each of: a body half sent, one in chunks, one that waits for 100 Continue, a sign-in form half sent."""
+    """Open `count` connections of each kind: half a body, half a chunk, no body after 100 Continue, half a form."""
     form = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
     kinds = (
         head(server, "Content-Length: 5000") + b"half",
@@ -91,7 +91,7 @@ def slow_bodies(server: Server, count: int) -> list[socket.socket]:
 
 
 def allow_connections(count: int) -> int:
-    """Let this process open so many connections, or as many as it may."""
+    """Raise the limit of open files for `count` connections; returns how many are possible."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 500 if hard == resource.RLIM_INFINITY else min(count + 500, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -99,7 +99,7 @@ def allow_connections(count: int) -> int:
 
 
 def pour(connection: socket.socket, size: int, *, chunked: bool) -> int:
-    """Send a body of `size` bytes for as long as the service takes it; how many bytes went out."""
+    """Send a body of `size` bytes until the service stops reading; returns the number of bytes sent."""
     sent = 0
     piece = b"%x\r\n%s\r\n" % (len(_PIECE), _PIECE) if chunked else _PIECE
     with contextlib.suppress(ConnectionError):
@@ -110,7 +110,7 @@ def pour(connection: socket.socket, size: int, *, chunked: bool) -> int:
 
 
 def resident_kib(server: Server) -> int:
-    """Memory of the service with its worker."""
+    """Resident memory of the service and its worker, in KiB."""
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     total = 0
     for process in (server.process.pid, *children):
@@ -131,7 +131,7 @@ def main() -> None:
                 framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {options.bytes}"
                 connection.sendall(head(server, framing))
                 sent = pour(connection, options.bytes, chunked=chunked)
-            _report(server, f"{sent:,} of {options.bytes:,} bytes went out ({framing})")
+            _report(server, f"{sent:,} of {options.bytes:,} bytes were sent ({framing})")
         with contextlib.ExitStack() as open_connections:
             count = allow_connections(options.connections)
             for _ in range(count):
@@ -145,11 +145,11 @@ def main() -> None:
             for _ in range(1_000):
                 connection = open_connections.enter_context(connect(server))
                 connection.sendall(head(server)[:-2] + b"X-Slow: " + b"x" * 100_000)
-            _report(server, "1,000 heads of 100 KB without an end")
+            _report(server, "1,000 incomplete requests with headers of 100 KB")
         print(server.printed()[-500:] if "Traceback" in server.printed() else "no traceback in the log")
 
 
-def _report(server: Server, what: str) -> None:
+def _report(server: Server, situation: str) -> None:
     seconds, answers = [], Counter[int]()
     for _ in range(200):
         begun = time.perf_counter()
@@ -157,7 +157,7 @@ def _report(server: Server, what: str) -> None:
         seconds.append(time.perf_counter() - begun)
     seconds.sort()
     print(
-        f"{what}: 200 pings of others {dict(answers)}, p50 {seconds[100] * 1000:.1f} ms,"
+        f"{situation}: 200 pings of others {dict(answers)}, p50 {seconds[100] * 1000:.1f} ms,"
         f" p99 {seconds[198] * 1000:.1f} ms, memory {resident_kib(server) / 1024:.0f} MB",
         flush=True,
     )

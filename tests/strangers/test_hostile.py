@@ -1,4 +1,4 @@
-"""Slow, huge, broken and hostile clients get little, and others are answered; the long form is hostile.py."""
+"""Slow, huge, broken and hostile clients do not affect others; hostile.py runs longer."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ import pytest
 
 from tests.strangers import hostile
 from tests.strangers.hostile import answer, connect, head, messages, ping, statuses
-from tests.test_serving import PATIENCE_SECONDS, Server, select_nothing
+from tests.test_serving import PATIENCE_SECONDS, Server, wait_a_moment
 
 THREADS = 8
 IDLE = 2_500  # more than the kernel's backlog holds
@@ -21,7 +21,7 @@ PING = "/api/v1/heartbeat/hostile/ping"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A service with few threads that waits for bodies almost for ever; after all tests its log holds no fault."""
+    """A service with few threads and almost no time limit for bodies. After all tests its log contains no traceback."""
     with hostile.serving(tmp_path_factory.mktemp("x") / "instance", threads=THREADS, body_seconds=100_000) as server:
         yield server
         assert ping(server) == 200
@@ -30,16 +30,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A service that waits for bodies for a second."""
+    """A service that waits one second for a body."""
     with hostile.serving(tmp_path_factory.mktemp("y") / "instance", threads=THREADS, body_seconds=1) as server:
         yield server
         assert "Traceback" not in server.printed()
 
 
-def test_others_are_answered_while_bodies_do_not_come(server: Server) -> None:
-    with contextlib.ExitStack() as held:
+def test_slow_bodies_do_not_affect_others(server: Server) -> None:
+    with contextlib.ExitStack() as opened:
         for connection in hostile.slow_bodies(server, THREADS):
-            held.enter_context(connection)
+            opened.enter_context(connection)
         assert [ping(server) for _ in range(20)] == [200] * 20
         assert server.ask("GET", "/sign-in").status == 200
         refused = server.ask("POST", hostile.LOG, b"hello", {"X-API-Key": server.key()})
@@ -48,11 +48,11 @@ def test_others_are_answered_while_bodies_do_not_come(server: Server) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while server.ask("POST", hostile.LOG, b"hello", {"X-API-Key": server.key()}).status == 503:
         assert time.monotonic() < deadline, "the threads that waited for bodies were never freed"
-        select_nothing()
+        wait_a_moment()
     assert ping(server) == 200
 
 
-def test_a_body_that_breaks_off_is_not_recorded(server: Server) -> None:
+def test_an_incomplete_body_is_not_recorded(server: Server) -> None:
     with connect(server) as connection:
         connection.sendall(head(server, "Content-Length: 50", path="/api/v1/heartbeat/broken/log") + b"half")
         connection.shutdown(socket.SHUT_WR)
@@ -61,7 +61,7 @@ def test_a_body_that_breaks_off_is_not_recorded(server: Server) -> None:
     assert messages(server, "broken") == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a connection was last used")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a connection was last used")
 @pytest.mark.parametrize(
     ("lines", "sent"),
     [
@@ -71,7 +71,7 @@ def test_a_body_that_breaks_off_is_not_recorded(server: Server) -> None:
     ],
     ids=["length", "chunks", "continue"],
 )
-def test_a_body_that_does_not_come_is_ended(impatient: Server, lines: tuple[str, ...], sent: bytes) -> None:
+def test_a_body_that_does_not_arrive_is_ended(impatient: Server, lines: tuple[str, ...], sent: bytes) -> None:
     with connect(impatient) as connection:
         connection.sendall(head(impatient, *lines) + sent)
         status, body = answer(connection)
@@ -80,7 +80,7 @@ def test_a_body_that_does_not_come_is_ended(impatient: Server, lines: tuple[str,
     assert messages(impatient, "hostile") == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a connection was last used")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a connection was last used")
 def test_a_body_that_trickles_is_ended(impatient: Server) -> None:
     with connect(impatient) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(head(impatient, "Content-Length: 10000"))
@@ -93,15 +93,15 @@ def test_a_body_that_trickles_is_ended(impatient: Server) -> None:
     assert messages(impatient, "hostile") == 0
 
 
-def test_idle_connections_keep_nobody_out(server: Server) -> None:
-    with contextlib.ExitStack() as held:
+def test_idle_connections_do_not_affect_others(server: Server) -> None:
+    with contextlib.ExitStack() as opened:
         for _ in range(hostile.allow_connections(IDLE)):
-            held.enter_context(connect(server))
+            opened.enter_context(connect(server))
         assert ping(server) == 200
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_huge_body_is_refused_unread(server: Server, chunked: bool) -> None:
+def test_a_huge_body_is_rejected_unread(server: Server, chunked: bool) -> None:
     size = 64 << 20
     before = hostile.resident_kib(server)
     with connect(server) as connection:
@@ -113,10 +113,10 @@ def test_a_huge_body_is_refused_unread(server: Server, chunked: bool) -> None:
     assert ping(server) == 200
 
 
-def test_slow_and_endless_heads_hold_no_thread(server: Server) -> None:
-    with contextlib.ExitStack() as held:
+def test_slow_headers_occupy_no_thread(server: Server) -> None:
+    with contextlib.ExitStack() as opened:
         for _ in range(THREADS * 4):
-            connection = held.enter_context(connect(server))
+            connection = opened.enter_context(connect(server))
             connection.sendall(head(server)[:-2] + b"X-Slow: ")
         assert [ping(server) for _ in range(20)] == [200] * 20
 
@@ -126,7 +126,7 @@ def test_slow_and_endless_heads_hold_no_thread(server: Server) -> None:
     [["X-Big: " + "x" * 1_000_000], [f"X-{number}: x" for number in range(10_000)], ["X" * 300_000]],
     ids=["huge", "many", "no colon"],
 )
-def test_a_bomb_of_headers_is_refused(server: Server, lines: list[str]) -> None:
+def test_too_many_or_too_large_headers_are_rejected(server: Server, lines: list[str]) -> None:
     with connect(server) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(head(server, *lines, path=PING))
@@ -153,7 +153,7 @@ def test_a_bomb_of_headers_is_refused(server: Server, lines: list[str]) -> None:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_refused_and_the_connection_closed(server: Server, sent: bytes) -> None:
+def test_invalid_http_is_rejected_and_the_connection_closed(server: Server, sent: bytes) -> None:
     with connect(server) as connection:
         connection.sendall(sent)
         assert statuses(connection) in ([400], [])
@@ -170,7 +170,7 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(server: Server, se
         ["Transfer-Encoding: chunked, identity", "Content-Length: 4"],
     ],
 )
-def test_no_request_is_smuggled_in_a_body(server: Server, framing: list[str]) -> None:
+def test_no_request_can_be_smuggled_in_a_body(server: Server, framing: list[str]) -> None:
     smuggled = (
         b"GET /api/v1/heartbeat/smuggled/ping HTTP/1.1\r\nHost: x\r\nX-API-Key: " + server.key().encode() + b"\r\n\r\n"
     )
@@ -186,7 +186,7 @@ def test_no_request_is_smuggled_in_a_body(server: Server, framing: list[str]) ->
     "chunks",
     [b"zz\r\nhello\r\n0\r\n\r\n", b"-1\r\nhello\r\n", b"ffffffffffffffffff\r\nx", b"3\r\nhello\r\n0\r\n\r\n"],
 )
-def test_chunks_of_wrong_sizes_are_refused(server: Server, chunks: bytes) -> None:
+def test_invalid_chunks_are_rejected(server: Server, chunks: bytes) -> None:
     lines = ("Transfer-Encoding: chunked", "Content-Type: application/json")
     with connect(server) as connection:
         connection.sendall(head(server, *lines, path="/api/v1/dsl") + chunks)
@@ -194,7 +194,7 @@ def test_chunks_of_wrong_sizes_are_refused(server: Server, chunks: bytes) -> Non
     assert ping(server) == 200
 
 
-def test_requests_in_one_go_are_answered_in_their_order(server: Server) -> None:
+def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
     names = [f"piped-{number}" for number in range(20)]
     last = {names[-1]: ("Connection: close",)}
     with connect(server) as connection:
@@ -241,7 +241,7 @@ def test_http_1_0(server: Server, host: bytes) -> None:
         "http://evil.example/api/v1/jobs/none",
     ],
 )  # fmt: skip
-def test_nonsense_in_the_path_is_refused(server: Server, path: str) -> None:
+def test_nonsense_in_the_path_is_rejected(server: Server, path: str) -> None:
     with connect(server) as connection:
         lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close", f"X-API-Key: {server.key()}", "", ""]
         connection.sendall("\r\n".join(lines).encode())
@@ -250,7 +250,7 @@ def test_nonsense_in_the_path_is_refused(server: Server, path: str) -> None:
     assert found[0] in (302, 400, 403, 404, 405, 414, 422)
 
 
-def test_the_folder_is_its_owners_alone(server: Server) -> None:
+def test_only_the_owner_can_read_the_folder(server: Server) -> None:
     folder = server.output.with_name("instance")
     for path in (folder / "tenants", folder / "control.db", folder / "secret_key"):
         assert path.stat().st_mode & 0o077 == 0, path
