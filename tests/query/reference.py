@@ -12,7 +12,7 @@ from obs.errors import ERROR_CODES
 from obs.query.execution.window import AUTO_MS
 from obs.query.language.durations import UNITS_MS
 from obs.query.language.functions import FUNCTIONS, Family, Function
-from obs.query.language.grammar import RESERVED
+from obs.query.language.scan import RESERVED
 
 PAGE = Path(__file__).parents[2] / "docs" / "oql.md"
 _SHORT = {
