@@ -11,9 +11,9 @@ from obs.query import service, store
 from obs.query.execution.limits import Limits
 from obs.query.execution.run import explain_plan
 from obs.query.execution.session import Sessions
+from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
-from obs.query.language.statements import Language
 from obs.sources import Source
 from obs.tenancy.cli import instance_option, opened
 

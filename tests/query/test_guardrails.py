@@ -13,8 +13,8 @@ from obs.query.execution.limits import Limits
 from obs.query.execution.session import Sessions
 from obs.query.execution.watchdog import counts_bytes
 from obs.query.execution.window import resolve
+from obs.query.language import Language
 from obs.query.language.plan import Plan
-from obs.query.language.statements import Language
 from obs.query.sql.compile import compile_plan
 from obs.query.sql.compile_rows import Compiled
 from obs.query.sql.reading import Reading

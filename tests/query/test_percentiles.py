@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from obs.query.sql import percentiles
+from obs.query.language.functions import percentiles
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 10, 10**9])

@@ -10,9 +10,9 @@ from obs.query.execution.limits import Limits
 from obs.query.execution.run import Answer, run
 from obs.query.execution.session import Sessions
 from obs.query.execution.window import Range
+from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
-from obs.query.language.statements import Language
 from obs.sources import Source
 
 

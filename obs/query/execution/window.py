@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 from obs import times
 from obs.query.language.errors import OqlError
+from obs.query.language.expressions import time_of
 from obs.query.language.nodes import Moment, Window
-from obs.query.language.operators import time_of
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 AUTO_MS = (

@@ -129,7 +129,8 @@ def _symbol(symbol: str) -> pp.ParserElement:
 
 
 def _list_of(element: pp.ParserElement) -> pp.ParserElement:
-    return element + (_symbol(",") + element)[...]
+    elements: pp.ParserElement = element + (_symbol(",") + element)[...]
+    return elements
 
 
 def _clause(
