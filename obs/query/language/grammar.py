@@ -24,11 +24,14 @@ import pyparsing as pp
 from obs.query.language import actions
 from obs.query.language.durations import UNITS_MS
 from obs.query.language.errors import OqlError
-from obs.query.language.nodes import Around, Call, Expression, Operation, Select, Statement, Window
+from obs.query.language.nodes import Around, Call, Operation, Select, Statement, Window, children
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
 
 MOST_TREE_LEVELS = 250
-"""Levels of a syntax tree: functions that walk it recurse, within Python's default limit of 1,000 frames."""
+"""Levels of a syntax tree. Functions that walk it need two frames for each; Python's default limit is 1,000."""
+MOST_CALL_LEVELS = 12
+"""Levels of function calls, IN and CASE, each inside the one before. SQLite's parser has room for little more: 100
+symbols. A chain of if or CASE, each the ELSE of the one before, is one level, as `case_sql` writes it as one CASE."""
 
 
 def parse(text: str) -> Statement:
@@ -71,22 +74,26 @@ def _syntax_error(segment: Segment) -> OqlError:
 
 
 def _check_levels(statement: Statement) -> None:
-    """Raises OqlError (oql_too_long) where the tree is too deep for functions that recurse."""
+    """Raises OqlError (oql_too_long) where the tree has too many levels."""
     if not isinstance(statement, Select):
         return
     roots = [item.expression for item in statement.items]
     roots += [*statement.by, *(sorting.expression for sorting in statement.order)]
     roots += [condition for condition in (statement.where, statement.having) if condition is not None]
-    pending: list[tuple[Expression, int]] = [(root, 1) for root in roots]
+    pending = [(root, 1, 0, False) for root in roots]
     while pending:
-        node, level = pending.pop()
+        node, level, calls, is_else = pending.pop()
+        chooses = isinstance(node, Operation) and node.operator == "case"
+        chooses = chooses or (isinstance(node, Call) and node.name.name.lower() == "if")
+        if isinstance(node, Call) or (isinstance(node, Operation) and node.operator in ("case", "in", "not in")):
+            calls += not (chooses and is_else)
+        if calls > MOST_CALL_LEVELS:
+            message = f"Function calls, IN and CASE are nested more than {MOST_CALL_LEVELS} levels deep."
+            raise OqlError("oql_too_long", node.span, message)
         if level > MOST_TREE_LEVELS:
-            raise OqlError("oql_too_long", node.span, "The expression is nested too deeply.")
-        if isinstance(node, Operation):
-            pending += [(operand, level + 1) for operand in node.operands]
-        elif isinstance(node, Call):
-            pending += [(argument, level + 1) for argument in node.arguments]
-            pending += [(node.filter, level + 1)] if node.filter is not None else []
+            raise OqlError("oql_too_long", node.span, f"The expression has more than {MOST_TREE_LEVELS} levels.")
+        inner = children(node)
+        pending += [(child, level + 1, calls, chooses and child is inner[-1]) for child in inner]
 
 
 def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement:

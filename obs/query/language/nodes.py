@@ -71,6 +71,15 @@ class Operation:
 Expression = Name | Literal | Duration | Star | Call | Operation
 
 
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions that an expression consists of."""
+    if isinstance(expression, Operation):
+        return expression.operands
+    if isinstance(expression, Call):
+        return (*expression.arguments, expression.filter) if expression.filter is not None else expression.arguments
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A column of the answer; `text` is how the expression was written."""

@@ -1,8 +1,8 @@
 """The outline of a statement: quotes, comments and groups, found before the grammar runs.
 
 A group is what stands in parentheses, or between CASE and END. The grammar parses each group on its own, inner groups
-first, and sees a group within a group as an empty one. So it needs no recursion, and the limits on nesting are checked
-here, before anything is parsed.
+first, and sees a group within a group as an empty one. So it needs no recursion. The limit on nesting is checked here,
+before anything is parsed.
 """
 
 import re
@@ -14,8 +14,6 @@ from obs.query.language.nodes import Span
 
 MOST_LEVELS = 50
 """How deep groups may be nested."""
-MOST_CALL_LEVELS = 15
-"""How many of these levels may be function calls, IN lists or CASE. SQLite's parser cannot hold many more."""
 
 RESERVED = frozenset(
     re.findall(
@@ -52,9 +50,6 @@ class Kind(Enum):
     VALUES = auto()
     FILTER = auto()
     CASE = auto()
-
-
-_CALL_LIKE = (Kind.ARGUMENTS, Kind.VALUES, Kind.CASE)
 
 
 class Segment(str):
@@ -167,12 +162,6 @@ def _check_levels(groups: list[_Group], place: tuple[int, int]) -> None:
             Span(*place),
             f"The statement is nested more than {MOST_LEVELS} levels deep.",
             hint="Remove parentheses that AND and OR do not need.",
-        )
-    if sum(group.kind in _CALL_LIKE for group in groups) > MOST_CALL_LEVELS:
-        raise OqlError(
-            "oql_too_long",
-            Span(*place),
-            f"Function calls, IN lists and CASE are nested more than {MOST_CALL_LEVELS} levels deep.",
         )
 
 

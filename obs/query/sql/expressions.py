@@ -1,10 +1,11 @@
 """Expressions to SQL. Values become bound parameters; columns become what their source defines for them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from obs.query.language.functions import FUNCTIONS
+from obs.query.language.functions.scalars import case_sql
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
 from obs.query.sql.reading import Reading
 from obs.sources import Column, Type
@@ -69,15 +70,11 @@ class Writer:
             case Apply(name="now"):
                 return ":now"
             case Apply(name="case"):
-                return _case(self, expression)
+                return case_sql(*map(self.expression, expression.arguments))
             case Apply(name=name) if name in FUNCTIONS:
                 return self._call(expression)
             case Apply():
                 return f"({_OPERATORS[expression.name](self, expression)})"
-
-    def expressions(self, expressions: Sequence[Checked]) -> list[str]:
-        """Several expressions."""
-        return list(map(self.expression, expressions))
 
     def known_group(self, expression: Checked) -> str | None:
         """The SQL of a group whose value is known already."""
@@ -96,7 +93,7 @@ class Writer:
             fields["fraction"] = self.bind(aggregate.percent / 100)
         if aggregate.per_ms is not None:
             fields["rate"] = self.bind(aggregate.per_ms / self.reading.rate_ms)
-        return function.sql.format(*arguments, **fields) + filter_
+        return function.write(*arguments, **fields) + filter_
 
     def enumerated(self, expression: Apply) -> str | None:
         """``=``, ``!=`` or IN between a column of `values` and literals, as a comparison of the stored numbers."""
@@ -117,23 +114,15 @@ class Writer:
 
     def _call(self, expression: Apply) -> str:
         """A scalar function."""
-        template = FUNCTIONS[expression.name].sql
-        arguments = self.expressions(expression.arguments)
+        arguments = list(map(self.expression, expression.arguments))
         local = arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"
-        return template.format(*arguments, arguments=", ".join(arguments), local=local)
+        return FUNCTIONS[expression.name].write(*arguments, local=local)
 
 
 def _text_of(sql: str, column: Column) -> str:
     """The text that a stored number stands for. The texts come from the source, not from a client."""
     cases = " ".join(f"WHEN {number} THEN '{value}'" for number, value in enumerate(column.values))
     return f"CASE {sql} {cases} END"
-
-
-def _case(sql: Writer, expression: Apply) -> str:
-    *branches, otherwise = sql.expressions(expression.arguments)
-    pairs = zip(branches[::2], branches[1::2], strict=True)
-    cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
-    return f"CASE {cases} ELSE {otherwise} END"
 
 
 # Operators. The parser of SQLite has a stack of 100 symbols. An opening parenthesis takes one of them, and what is to
@@ -154,7 +143,7 @@ def _depth(sql: str) -> int:
 
 def _and_or(sql: Writer, expression: Apply) -> str:
     """AND or OR of any number of conditions, as a balanced tree: SQLite allows 1,000 levels."""
-    parts = sql.expressions(expression.arguments)
+    parts = list(map(sql.expression, expression.arguments))
     if max(map(_depth, parts)) > _SHALLOW:
         parts.sort(key=_depth, reverse=True)
     word = f" {expression.name.upper()} "
@@ -165,7 +154,7 @@ def _and_or(sql: Writer, expression: Apply) -> str:
 
 
 def _infix(sql: Writer, expression: Apply) -> str:
-    left, right = sql.expressions(expression.arguments)
+    left, right = map(sql.expression, expression.arguments)
     if expression.name in _MIRRORED and (depth := _depth(right)) > _SHALLOW and depth > _depth(left):
         return f"{right} {_MIRRORED[expression.name]} {left}"
     return f"{left} {expression.name} {right}"
@@ -178,12 +167,12 @@ def _compare(sql: Writer, expression: Apply) -> str:
 def _in(sql: Writer, expression: Apply) -> str:
     if (stored := sql.enumerated(expression)) is not None:
         return stored
-    value, *others = sql.expressions(expression.arguments)
+    value, *others = map(sql.expression, expression.arguments)
     return f"{value} {expression.name.upper()} ({', '.join(others)})"
 
 
 def _between(sql: Writer, expression: Apply) -> str:
-    value, low, high = sql.expressions(expression.arguments)
+    value, low, high = map(sql.expression, expression.arguments)
     return f"{value} {expression.name.upper()} {low} AND {high}"
 
 
@@ -192,19 +181,19 @@ def _is_null(sql: Writer, expression: Apply) -> str:
 
 
 def _divide(sql: Writer, expression: Apply) -> str:
-    left, right = sql.expressions(expression.arguments)
+    left, right = map(sql.expression, expression.arguments)
     return f"CAST({left} AS REAL) / {right}"
 
 
 def _remainder(sql: Writer, expression: Apply) -> str:
-    left, right = sql.expressions(expression.arguments)
+    left, right = map(sql.expression, expression.arguments)
     if Type.NUMBER in (argument.type for argument in expression.arguments):
         return f"obs_remainder({left}, {right})"
     return f"{left} % {right}"
 
 
 def _template(template: str) -> Callable[[Writer, Apply], str]:
-    return lambda sql, expression: template.format(*sql.expressions(expression.arguments))
+    return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
 
 
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {

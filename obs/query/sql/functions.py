@@ -80,7 +80,7 @@ PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
     + ["obs_bucket", "obs_local", *_MERGED]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
-    + [name for function in FUNCTIONS.values() for name in re.findall(r"\b([a-z_]\w*)\(", function.sql)]
+    + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
 """The functions that a query may call."""
 

@@ -81,7 +81,8 @@ class Function:
     - ``{time}``: the time of the row,
     - ``{rate}``: the duration that is its last argument, divided by the time that one row of the result covers.
 
-    FILTER follows the SQL of an aggregate. `sqlite` is what the template calls, if SQLite does not have it.
+    `sql` can also be a function that takes the SQL of the arguments. FILTER follows the SQL of an aggregate. `sqlite` is
+    the function that the SQL calls, if SQLite does not have it.
 
     The last `optional` arguments may be left out; with `repeats`, the last one may follow any number of times.
     `percent` is the percentage of a percentile that does not take it as an argument.
@@ -91,7 +92,7 @@ class Function:
     parameters: tuple[Family, ...]
     result: Type | Result
     description: str
-    sql: str
+    sql: str | Callable[..., str]
     sqlite: SqlFunction | None = None
     aggregate: bool = False
     optional: int = 0
@@ -103,3 +104,9 @@ class Function:
     stored: bool = False
     """An aggregate for which the stored number of a status does as well as its text."""
     percent: float | None = None
+
+    def write(self, *arguments: str, **fields: str) -> str:
+        """The SQL of a call: `arguments` and `fields` are the SQL that replaces ``{0}``, ``{local}`` and so on."""
+        if callable(self.sql):
+            return self.sql(*arguments)
+        return self.sql.format(*arguments, arguments=", ".join(arguments), **fields)

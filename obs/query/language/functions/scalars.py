@@ -39,6 +39,19 @@ def _of_text(function: Callable[[str], Any]) -> Callable[[str | None], Any]:
     return lambda text: None if text is None else function(text)
 
 
+def case_sql(*branches: str) -> str:
+    """CASE: condition, value, condition, value..., value of ELSE.
+
+    If the value of ELSE is a CASE too, both become one, because SQLite's parser limits nesting.
+    """
+    *pairs, otherwise = branches
+    conditions_and_values = zip(pairs[::2], pairs[1::2], strict=True)
+    cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in conditions_and_values)
+    if otherwise.startswith("CASE WHEN "):
+        return f"CASE {cases} {otherwise.removeprefix('CASE ')}"
+    return f"CASE {cases} ELSE {otherwise} END"
+
+
 SCALARS = (
     Function("abs", (Family.NUMBER,), Result.FIRST, "The value without its sign.", "abs({0})"),
     Function(
@@ -103,7 +116,7 @@ SCALARS = (
         (Family.CONDITION, Family.ANY, Family.ANY),
         Result.COMMON,
         "The second argument if the condition is true, else the third.",
-        "CASE WHEN {0} THEN {1} ELSE {2} END",
+        case_sql,
     ),
     Function(
         "hour",
