@@ -1,4 +1,4 @@
-"""The parts of docs/oql.md that are made from the tables that the checker uses.
+"""The parts of docs/oql.md that are generated from the code.
 
 python -m tests.query.reference        writes them into docs/oql.md
 """
@@ -39,7 +39,7 @@ def _call(function: Function) -> str:
 
 
 def _functions(*, aggregate: bool) -> str:
-    lines = ["| Function | Takes | Gives |", "|---|---|---|"]
+    lines = ["| Function | Arguments | Result |", "|---|---|---|"]
     for function in FUNCTIONS.values():
         if function.aggregate is aggregate:
             takes = ", ".join(dict.fromkeys(family.value for family in function.parameters))
@@ -61,18 +61,18 @@ def _sources() -> str:
 
 
 def _limits() -> str:
-    lines = ["| Setting | Default | What it bounds |", "|---|---|---|"]
+    lines = ["| Setting | Default | Limit |", "|---|---|---|"]
     lines += [f"| `{s.name}` | {s.default:,} | {s.help} |" for s in SETTINGS if s.name.startswith("QUERY_")]
     return "\n".join(lines)
 
 
 def _errors() -> str:
-    words = [(name, word) for name, word in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
+    codes = [(name, code) for name, code in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
     return "\n".join(
         [
-            "| Word | Status | Meaning |",
+            "| Code | Status | Meaning |",
             "|---|---|---|",
-            *(f"| `{name}` | {w.status} | {w.meaning} |" for name, w in words),
+            *(f"| `{name}` | {code.status} | {code.meaning} |" for name, code in codes),
         ]
     )
 
@@ -94,7 +94,7 @@ def _auto() -> str:
 
 
 def parts() -> dict[str, str]:
-    """The generated parts by the name that their marks in the page have."""
+    """The generated parts, by the names of their marks in the page."""
     return {
         "sources": _sources(),
         "aggregates": _functions(aggregate=True),
@@ -108,12 +108,12 @@ def parts() -> dict[str, str]:
 
 
 def mark(name: str) -> re.Pattern[str]:
-    """Where a part stands in the page."""
+    """The pattern of a part in the page."""
     return re.compile(rf"(?<=<!-- {name} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 
 
 def statements() -> list[str]:
-    """Every statement of the page: what stands in blocks marked as ``sql``, one in each."""
+    """Every statement of the page: the blocks marked as ``sql``, one statement in each."""
     return [block.strip() for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)]
 
 

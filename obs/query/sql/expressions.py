@@ -155,9 +155,40 @@ def _and_or(sql: Writer, expression: Apply) -> str:
 
 def _infix(sql: Writer, expression: Apply) -> str:
     left, right = map(sql.expression, expression.arguments)
-    if expression.name in _MIRRORED and (depth := _depth(right)) > _SHALLOW and depth > _depth(left):
-        return f"{right} {_MIRRORED[expression.name]} {left}"
-    return f"{left} {expression.name} {right}"
+    return _joined(left, expression.name, right)
+
+
+def _joined(left: str, operator: str, right: str) -> str:
+    if operator in _MIRRORED and (depth := _depth(right)) > _SHALLOW and depth > _depth(left):
+        return f"{right} {_MIRRORED[operator]} {left}"
+    return f"{left} {operator} {right}"
+
+
+def _chain(sql: Writer, expression: Apply, same: str) -> list[str]:
+    """The operands and operators of a sum or product: ``a - b + c`` needs no parentheses around ``a - b``.
+
+    `same` are the operators of the same precedence.
+    """
+    parts: list[str] = []
+    left: Checked = expression
+    while isinstance(left, Apply) and left.name in same and (left is expression or sql.known_group(left) is None):
+        parts += [sql.expression(left.arguments[1]), left.name]
+        left = left.arguments[0]
+    return [*parts, sql.expression(left)][::-1]
+
+
+def _sum(sql: Writer, expression: Apply) -> str:
+    parts = _chain(sql, expression, "+-")
+    return _joined(*parts) if len(parts) == 3 else " ".join(parts)
+
+
+def _product(sql: Writer, expression: Apply) -> str:
+    """``/`` never rounds: its left operand is a REAL."""
+    parts = _chain(sql, expression, "*/")
+    if "/" in parts:
+        place = parts.index("/")
+        parts[:place] = [f"CAST({' '.join(parts[:place])} AS REAL)"]
+    return _joined(*parts) if len(parts) == 3 else " ".join(parts)
 
 
 def _compare(sql: Writer, expression: Apply) -> str:
@@ -180,11 +211,6 @@ def _is_null(sql: Writer, expression: Apply) -> str:
     return f"{sql.raw(expression.arguments[0])} {expression.name.upper()}"
 
 
-def _divide(sql: Writer, expression: Apply) -> str:
-    left, right = map(sql.expression, expression.arguments)
-    return f"CAST({left} AS REAL) / {right}"
-
-
 def _remainder(sql: Writer, expression: Apply) -> str:
     left, right = map(sql.expression, expression.arguments)
     if Type.NUMBER in (argument.type for argument in expression.arguments):
@@ -202,8 +228,8 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("in", "not in"), _in),
     **dict.fromkeys(("between", "not between"), _between),
     **dict.fromkeys(("is null", "is not null"), _is_null),
-    **dict.fromkeys(("+", "-", "*"), _infix),
-    "/": _divide,
+    **dict.fromkeys(("+", "-"), _sum),
+    **dict.fromkeys(("*", "/"), _product),
     "%": _remainder,
     "not": _template("NOT {0}"),
     "negative": _template("- {0}"),

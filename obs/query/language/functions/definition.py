@@ -81,8 +81,8 @@ class Function:
     - ``{time}``: the time of the row,
     - ``{rate}``: the duration that is its last argument, divided by the time that one row of the result covers.
 
-    `sql` can also be a function that takes the SQL of the arguments. FILTER follows the SQL of an aggregate. `sqlite` is
-    the function that the SQL calls, if SQLite does not have it.
+    `sql` can also be a function that takes the SQL of the arguments. FILTER follows the SQL of an aggregate. `sqlite`
+    is the function that the SQL calls, if SQLite does not have it.
 
     The last `optional` arguments may be left out; with `repeats`, the last one may follow any number of times.
     `percent` is the percentage of a percentile that does not take it as an argument.
