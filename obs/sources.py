@@ -1,7 +1,7 @@
-"""What a queryable source is. Each area describes its own rows here; the query area imports no area.
+"""The description of a source that OQL can read. Each area describes its own sources; the query area imports no area.
 
-All SQL in a Source is written by us, never by a client. It may use one bound parameter, ``:now`` (milliseconds since
-1970).
+The SQL in a source is part of the program; no client can change it. It may use one bound parameter, ``:now``, the time
+of the request in milliseconds since the epoch.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,23 @@ class Type(StrEnum):
     NUMBER = "number"
     BOOLEAN = "boolean"  # stored as 0, 1 or NULL
     TIME = "time"  # stored as milliseconds since the epoch
-    DURATION = "duration"  # milliseconds; compares with duration literals and with numbers
+    DURATION = "duration"  # milliseconds; can be compared with durations and with numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a source.
 
-    ``sql`` is the expression that reads it. A column with ``values`` is stored as a small INTEGER, an index into
-    ``values``, and is text to whoever asks: the compiler turns a comparison with a text into one of numbers, so
-    that an index serves it. ``texts`` are the only texts that a column without ``values`` can have, where there are
-    few. ``join`` names the join of the source that ``sql`` needs. ``key`` makes the same groups as ``sql`` without
-    that join; ``lookup`` is the SELECT that gives the value for a key. Where there are many rows, ``driver`` stands
-    in place of the table and that join and brings the rows group by group, a group being what has one
-    ``driver_key``. ``search`` is a full-text index of the column (FTS5, trigrams), whose rowid is the ``id`` of the
-    source's table; ``unsearched`` is the SELECT of the ids that it may miss.
+    - ``sql`` is the expression that reads it, and ``join`` the name of the source's join that it needs.
+    - ``values`` are the texts of a column that is stored as a small INTEGER, an index into ``values``. In OQL it is
+      text: a comparison with a text becomes one of numbers, so that an index can be used.
+    - ``texts`` are all texts that a column without ``values`` can have, where they are few.
+    - ``key`` is an expression that makes the same groups as ``sql``, without the join. ``lookup`` is the SELECT of the
+      value for a key.
+    - ``driver`` replaces the table and the join in FROM where there are many rows: it reads them group by group. Rows
+      with the same ``driver_key`` are one group.
+    - ``search`` is a full-text index of the column (FTS5, trigrams), whose rowid is the ``id`` of the source's table.
+      ``unsearched`` is the SELECT of the ids that the index may lack.
     """
 
     name: str
@@ -50,31 +52,35 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """A table in which the rows of a source are counted together by a unit of time, numbered from 1970.
+    """A table that counts the rows of a source together by a unit of time, and by some columns.
 
-    ``known`` is the SELECT of the numbers, from ``:first`` up to, not including, ``:end``, for which it says the same
-    as the rows do at that moment. ``columns`` are the columns of the source that it tells apart. ``tables`` is a FROM
-    clause in which it has the name of the source's own table, and columns of the same names, the time being the start
-    of the unit, and the column ``number``; ``{}`` stands for what says which numbers are wanted. ``joins`` are those of
-    the source that stand in it already.
+    - ``unit_ms`` is the length of a unit. Units are numbered from 1970; ``number`` is the column of that number.
+    - ``complete`` is the SELECT of the numbers, from ``:first`` up to, but not including, ``:end``, of the units for
+      which the table agrees with the rows of the source at this moment.
+    - ``columns`` are the columns of the source that it keeps apart.
+    - ``from_sql`` is a FROM clause, in which ``{}`` is replaced by the numbers to read. In it the table has the name of
+      the source's own table, and columns of the same names; its time is the start of the unit.
+    - ``joins`` are the joins of the source that the FROM clause includes.
     """
 
     unit_ms: int
     number: str
-    known: str
+    complete: str
     columns: frozenset[str]
-    tables: str
+    from_sql: str
     joins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """Tables in which the rows of a source are counted together.
+    """The tables that count the rows of a source together.
 
-    ``grains`` come in the order in which they are tried, those of one set of columns from the longest unit to the
-    shortest, which is an hour or more. In each, ``rows`` counts the rows; of the values of the column ``measured``, an
-    INTEGER, ``counted`` counts those that are not null, ``total``, ``least`` and ``most`` are their sum and bounds
-    (null without any). The grain ``values`` holds all of them as ``packed``, sorted (obs.storage.packed).
+    - ``grains`` are in the order in which they are tried; those with the same columns from the longest unit to the
+      shortest. A unit is an hour or more.
+    - ``rows`` is the column of the number of rows.
+    - ``measured`` is the source's column whose values are summarized, an INTEGER. ``counted`` is the number of its
+      values that are not null; ``total``, ``least`` and ``most`` are their sum, minimum and maximum (null if none).
+    - ``values`` is the grain that has all values, sorted, in its column ``packed`` (see obs.storage.packed).
     """
 
     grains: tuple[Grain, ...]
@@ -92,9 +98,12 @@ class Rollup:
 class Source:
     """Something that OQL can read: one table, its time, its columns.
 
-    ``joins`` are added only where a column needs them, in this order; none of them changes the number of rows.
-    ``time_sql`` is the column that the window bounds. ``where`` holds for every row, whatever the statement says.
-    ``tables`` are all the tables that any of this reads: the authorizer permits these and no other.
+    - ``row`` and ``time`` say in words what a row is, and which of its times is the time of the row.
+    - ``time_sql`` is the column that the time window applies to.
+    - ``tables`` are all tables that the SQL of the source reads: a query on it can read no other table.
+    - ``joins`` are pairs of a name and SQL, added in this order where a column needs them. No join changes the number
+      of rows.
+    - ``where`` is a condition that holds for every row of the source.
     """
 
     name: str
@@ -109,7 +118,7 @@ class Source:
     rollup: Rollup | None = None
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, ``time`` included, or None."""
+        """The column `name`, which may be ``time``; None if there is none."""
         return self._by_name().get(name)
 
     def names(self) -> tuple[str, ...]:

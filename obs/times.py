@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -84,6 +85,13 @@ def format_many_ms(moments: Iterable[int]) -> list[str]:
 def _clock(milliseconds: int) -> str:
     """What `format_ms` says of the time of the day."""
     return format_ms(milliseconds)[len("1970-01-01T") :]
+
+
+def offset_ms(moment_ms: int, zone: ZoneInfo) -> int:
+    """How far the clocks of `zone` are ahead of UTC at a moment. Raises OverflowError outside the years 1 to 9999."""
+    offset = (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset // timedelta(milliseconds=1)
 
 
 def format_optional_ms(milliseconds: int | None) -> str | None:

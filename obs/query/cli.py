@@ -1,6 +1,7 @@
 """Queries on the command line: what a statement would do, and the limits of an organization."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -8,13 +9,13 @@ import click
 from obs import config
 from obs.errors import ServiceError
 from obs.query import service, store
-from obs.query.execution.limits import Limits
-from obs.query.execution.run import explain_plan
+from obs.query.execution.run import run
 from obs.query.execution.session import Sessions
 from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
 from obs.sources import Source
+from obs.tenancy import cli as tenancy_cli
 from obs.tenancy.cli import instance_option, opened
 
 
@@ -23,42 +24,42 @@ def query_group(sources: Sequence[Source]) -> click.Group:
 
     @click.group()
     def query() -> None:
-        """OQL."""
+        """Query data with OQL."""
 
     @query.command("explain")
     @click.argument("statement")
-    @click.option("--org", default="default", show_default=True, help="The organization whose file is read.")
+    @click.option("--org", default="default", show_default=True, help="The organization whose data would be read.")
     @instance_option
     def explain_command(statement: str, org: str, folder: Path) -> None:
-        """Show what STATEMENT means, the SQL that it becomes, SQLite's plan for it, and what it may read."""
-        language = Language(sources)
+        """Show what STATEMENT means, the SQL it becomes, SQLite's plan for it, and how much it may read."""
         with opened(folder) as tenancy:
             with tenancy.control.read() as db:
-                limits = Limits.of(config.load(folder), store.own_limits(db, org))
+                limits = service.limits_of(db, org, config.load(folder))
             try:
-                plan = language.plan(statement, limits.max_length)
+                plan = Language(sources).plan(statement, limits.max_length)
                 if isinstance(plan, Listing):
-                    raise click.ClickException("SHOW reads nothing; there is nothing to explain.")
+                    raise click.ClickException("SHOW reads no data: there is nothing to explain.")
                 with tenancy.databases.read(org):
-                    answer = explain_plan(plan, tenancy.databases.path(org), tenancy.clock(), limits, Sessions())
+                    path, now_ms = tenancy.databases.path(org), tenancy.clock()
+                    result = run(replace(plan, explain=True), path, now_ms, limits, Sessions())
             except OqlError as error:
-                raise click.ClickException(_told(error.error(statement))) from error
-        for what, text in answer.rows:
+                raise click.ClickException(_text_of(error.error(statement))) from error
+        for what, text in result.rows:
             click.echo(f"{what}: {text}")
 
     return query
 
 
-def _told(error: ServiceError) -> str:
+def _text_of(error: ServiceError) -> str:
     """An error of the language as lines of text."""
     assert error.errors is not None
     caret = error.errors["query"][0]["caret"]
     return "\n".join(filter(None, [error.message, caret, error.hint]))
 
 
-@click.command("set-limit")
+@tenancy_cli.org.command("set-limit")
 @click.argument("org")
-@click.argument("name", type=click.Choice([f"query_{name}" for name in store.NAMES], case_sensitive=False))
+@click.argument("name", type=click.Choice([f"query_{name}" for name in store.LIMITS], case_sensitive=False))
 @click.argument("value", type=click.IntRange(1, 2**62), required=False)
 @click.option("--default", "reset", is_flag=True, help="Remove the limit: the setting applies again.")
 @instance_option
@@ -71,13 +72,13 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
     click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
 
 
-@click.command("limits")
+@tenancy_cli.org.command("limits")
 @click.argument("org")
 @instance_option
 def show_limits(org: str, folder: Path) -> None:
     """Show the query limits of the organization ORG."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
         own = store.own_limits(db, org)
-    limits = Limits.of(config.load(folder), own)
-    for name in store.NAMES:
+        limits = service.limits_of(db, org, config.load(folder))
+    for name in store.LIMITS:
         click.echo(f"query_{name}\t{getattr(limits, name)}\t{'own' if name in own else 'default'}")

@@ -1,4 +1,4 @@
-"""What the query endpoint takes and gives."""
+"""The request and the response of the query endpoint."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from obs.api import Schema, is_storable
 
 
 class _Statement(ma.fields.String):
-    """An OQL statement; how long it may be is checked later, because that is an error of the language."""
+    """An OQL statement. Its length is checked later: a statement that is too long is an error of the language."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         text: str = super()._deserialize(value, attr, data, **kwargs)
@@ -26,15 +26,15 @@ class QuerySchema(Schema):
     )
 
 
-class AnswerSchema(Schema):
-    """The answer to a statement."""
+class QueryResultSchema(Schema):
+    """The result of a statement."""
 
     output_type = ma.fields.String(
-        metadata={"description": "The natural shape: timeseries, table, single_value or bar."},
+        metadata={"description": "The natural presentation: timeseries, table, single_value or bar."},
         validate=ma.validate.OneOf(["timeseries", "table", "single_value", "bar"]),
     )
     columns = ma.fields.List(ma.fields.String(), metadata={"description": "The names of the columns."})
     rows = ma.fields.List(
         ma.fields.List(ma.fields.Raw(allow_none=True)),
-        metadata={"description": "A list of cells for each row: text, number, boolean or null."},
+        metadata={"description": "One list of cells per row. A cell is a text, a number, a boolean or null."},
     )

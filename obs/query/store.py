@@ -2,8 +2,8 @@
 
 import sqlite3
 
-NAMES = ("max_rows", "max_bytes_scanned", "max_seconds", "max_length", "rate_per_minute")
-"""The limits that can be set; the setting of each is QUERY_ and its name in capitals."""
+LIMITS = ("max_rows", "max_bytes_scanned", "max_seconds", "max_length", "rate_per_minute")
+"""The limits that can be set. The setting of each is QUERY_ and its name in capitals."""
 
 
 def own_limits(db: sqlite3.Connection, org: str) -> dict[str, int]:
@@ -12,15 +12,15 @@ def own_limits(db: sqlite3.Connection, org: str) -> dict[str, int]:
         "SELECT name, value FROM query_limits JOIN organizations ON organizations.id = organization_id WHERE slug = ?",
         (org,),
     )
-    return {row[0]: row[1] for row in rows}
+    return {row["name"]: row["value"] for row in rows if row["name"] in LIMITS}
 
 
 def set_limit(db: sqlite3.Connection, org: str, name: str, value: int | None) -> bool:
-    """Set a limit of `org`, or take it away with None; False if there is no such organization."""
+    """Set a limit of `org`, or remove it with None. False if there is no such organization."""
     row = db.execute("SELECT id FROM organizations WHERE slug = ?", (org,)).fetchone()
     if row is None:
         return False
-    db.execute("DELETE FROM query_limits WHERE organization_id = ? AND name = ?", (row[0], name))
+    db.execute("DELETE FROM query_limits WHERE organization_id = ? AND name = ?", (row["id"], name))
     if value is not None:
-        db.execute("INSERT INTO query_limits VALUES (?, ?, ?)", (row[0], name, value))
+        db.execute("INSERT INTO query_limits (organization_id, name, value) VALUES (?, ?, ?)", (row["id"], name, value))
     return True

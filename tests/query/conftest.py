@@ -1,4 +1,4 @@
-"""A small organization whose numbers can be worked out by hand. The clock stands at 2026-06-21T10:00:00Z."""
+"""A small organization whose results can be worked out by hand. The time is always 2026-06-21T10:00:00Z."""
 
 import sqlite3
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def shop(write: Any) -> None:
 
 @pytest.fixture
 def ask(client: Any) -> Ask:
-    """Asks a statement and gives the JSON of the answer, after seeing to its status."""
+    """Runs a statement, checks the status of the response, and returns its JSON."""
 
     def asked(statement: str, status: int = 200) -> dict[str, Any]:
         response = client.post("/api/v1/dsl", json={"query": statement})

@@ -1,4 +1,4 @@
-"""The parts of docs/oql.md that are generated from the code.
+"""The parts of docs/oql.md that are generated from the tables that the code uses.
 
 python -m tests.query.reference        writes them into docs/oql.md
 """
@@ -94,7 +94,7 @@ def _auto() -> str:
 
 
 def parts() -> dict[str, str]:
-    """The generated parts, by the names of their marks in the page."""
+    """The generated parts, by the name of their marks in the page."""
     return {
         "sources": _sources(),
         "aggregates": _functions(aggregate=True),
@@ -108,17 +108,22 @@ def parts() -> dict[str, str]:
 
 
 def mark(name: str) -> re.Pattern[str]:
-    """The pattern of a part in the page."""
+    """Finds a part in the page."""
     return re.compile(rf"(?<=<!-- {name} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 
 
+def _escaped(text: str) -> str:
+    """`text` as a replacement in which no backslash has a meaning."""
+    return text.replace("\\", r"\\")
+
+
 def statements() -> list[str]:
-    """Every statement of the page: the blocks marked as ``sql``, one statement in each."""
+    """Every statement in the page: each code block marked ``sql`` has one."""
     return [block.strip() for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)]
 
 
 if __name__ == "__main__":
     page = PAGE.read_text()
     for part, text in parts().items():
-        page = mark(part).sub(lambda _, text=text: text, page, count=1)
+        page = mark(part).sub(_escaped(text), page, count=1)
     PAGE.write_text(page)

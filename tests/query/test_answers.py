@@ -1,4 +1,4 @@
-"""Statements and the answers that were worked out by hand from tests/query/conftest.py."""
+"""Statements and their results, worked out by hand from the rows in tests/query/conftest.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +121,7 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ("SELECT job FROM runs LAST 1d LIMIT 0", "table", ["job"], []),
     ("SELECT FALSE AS no FROM runs ORDER BY no LIMIT 1 LAST 1d", "table", ["no"], [[False]]),
     ("SELECT count(*) FROM runs BY FALSE, TRUE LAST 1d", "table", ["FALSE", "TRUE", "count"], [[False, True, 6]]),
-    # what SQLite makes a number of is no number of a column
+    # SQLite folds this to a number, which must not be taken for the number of a column
     (
         "SELECT job, duration_ms IS NULL AND FALSE AS never FROM runs WHERE status = 'failed' ORDER BY never LAST 1d",
         "table",
@@ -134,7 +134,7 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["duration_ms IS NULL AND FALSE", "count"],
         [[False, 6]],
     ),
-    # what was there only earlier is there too
+    # groups that only the earlier window has
     (
         "SELECT count(*), max(duration_ms) FROM runs BY job COMPARE WITH 12h AGO LAST 90m",
         "table",
@@ -198,11 +198,11 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
 @pytest.mark.parametrize(
     ("statement", "output_type", "columns", "rows"), ANSWERS, ids=[answer[0] for answer in ANSWERS]
 )
-def test_an_answer(ask: Ask, statement: str, output_type: str, columns: list[str], rows: list[list[Any]]) -> None:
+def test_a_result(ask: Ask, statement: str, output_type: str, columns: list[str], rows: list[list[Any]]) -> None:
     assert ask(statement) == {"output_type": output_type, "columns": columns, "rows": rows}
 
 
-def test_a_star_is_every_column_with_the_time_first(ask: Ask) -> None:
+def test_a_star_is_all_columns_with_the_time_first(ask: Ask) -> None:
     answer = ask("SELECT * FROM runs WHERE status = 'failed' LAST 1d")
     assert dict(zip(answer["columns"], answer["rows"][0], strict=True)) == {
         "time": t("08:00"),
@@ -225,7 +225,7 @@ def test_an_organization_sees_only_its_own_rows(ask: Ask, other_client: Any) -> 
     assert response.json["rows"] == [[0]]
 
 
-def test_what_a_query_cost_stands_in_headers(client: Any) -> None:
+def test_headers_report_the_cost_of_a_query(client: Any) -> None:
     response = client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs LAST 1h"})
     assert response.headers["X-Query-Window"] == "2026-06-21T09:00:00.000Z/2026-06-21T10:00:00.000Z"
     assert response.headers["X-Query-Rows-Scanned"] == "2"
@@ -234,7 +234,7 @@ def test_what_a_query_cost_stands_in_headers(client: Any) -> None:
     assert "run;dur=" in response.headers["Server-Timing"]
 
 
-def test_a_key_without_the_scope_may_not_ask(new_client: Any) -> None:
+def test_a_key_without_the_scope_cannot_query(new_client: Any) -> None:
     response = new_client("acme", "heartbeat:write").post("/api/v1/dsl", json={"query": "SHOW SOURCES"})
     assert (response.status_code, response.json["error"]) == (403, "missing_scope")
 
@@ -244,6 +244,6 @@ def test_a_key_without_the_scope_may_not_ask(new_client: Any) -> None:
     [("", [[t("08:00"), 1]]), ("COMPARE WITH 1h AGO", [[t("08:00"), 1, 0], [t("09:00"), 0, 1]])],
 )
 def test_there_may_be_more_buckets_than_fit_into_memory(ask: Ask, clause: str, rows: list[list[Any]]) -> None:
-    """250 million million, of which one has something."""
+    """250 million million buckets, of which one has rows."""
     statement = f"SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1ms FILL NONE {clause}"
     assert ask(f"{statement} SINCE '1970-01-02' UNTIL '9999-12-31'")["rows"] == rows

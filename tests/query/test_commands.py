@@ -9,22 +9,22 @@ from flask.testing import FlaskCliRunner
 
 @pytest.fixture
 def run(app: Flask, runner: FlaskCliRunner) -> Any:
-    """Runs a command on the instance of the application: its standard output, after seeing to its exit code."""
+    """Runs a command on the instance of the application, checks its exit code, and returns its output."""
 
-    def ran(*arguments: str, exit_code: int = 0) -> str:
+    def run_command(*arguments: str, exit_code: int = 0) -> str:
         result = runner.invoke(args=[*arguments, "--instance", app.instance_path])
         assert result.exit_code == exit_code, result.output
         return str(result.output)
 
-    return ran
+    return run_command
 
 
 def test_explain(run: Any, client: Any) -> None:
-    said = run("query", "explain", "SELECT count(*) FROM runs LAST 1h", "--org", "acme")
-    assert "source: runs: a run, by its start" in said
-    assert "plan: SEARCH runs USING COVERING INDEX runs_started" in said
-    said = run("query", "explain", "SELECT nam FROM jobs LAST 1h", "--org", "acme", exit_code=1)
-    assert "SELECT nam FROM jobs LAST 1h\n       ^^^" in said
+    output = run("query", "explain", "SELECT count(*) FROM runs LAST 1h", "--org", "acme")
+    assert "source: runs: a run, by its start" in output
+    assert "plan: SEARCH runs USING COVERING INDEX runs_started" in output
+    output = run("query", "explain", "SELECT nam FROM jobs LAST 1h", "--org", "acme", exit_code=1)
+    assert "SELECT nam FROM jobs LAST 1h\n       ^^^" in output
     run("query", "explain", "SHOW SOURCES", "--org", "acme", exit_code=1)
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - statements are easier to compare unbroken
-"""The same questions, put to DuckDB in SQL: another engine, the same answers."""
+"""The same queries, written in SQL for DuckDB: another engine must give the same results."""
 
 import random
 import sqlite3
@@ -19,8 +19,8 @@ STATES = ["open", "success", "failed", "lost"]
 WINDOW = "LAST 14d"
 HOURLY = f"(time // {HOUR}) * {HOUR}"
 
-# OQL without its window, and the SQL; times are milliseconds there
-QUESTIONS = [
+# OQL without its window, and SQL, in which times are milliseconds
+QUERIES = [
     (
         "SELECT count(*), count(duration_ms), sum(duration_ms), avg(duration_ms), min(duration_ms), max(duration_ms) FROM runs",
         "SELECT count(*), count(duration_ms), sum(duration_ms), avg(duration_ms), min(duration_ms), max(duration_ms) FROM runs",
@@ -108,8 +108,8 @@ def duck() -> duckdb.DuckDBPyConnection:
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["few rows", "as for many rows"])
-@pytest.mark.parametrize(("oql", "sql"), QUESTIONS, ids=[oql for oql, _ in QUESTIONS])
-def test_duckdb_says_the_same(
+@pytest.mark.parametrize(("oql", "sql"), QUERIES, ids=[oql for oql, _ in QUERIES])
+def test_duckdb_gives_the_same_result(
     ask: Ask, write: Any, duck: Any, monkeypatch: pytest.MonkeyPatch, oql: str, sql: str, many: bool
 ) -> None:
     if many:

@@ -1,4 +1,4 @@
-"""CONTAINS by the full-text index finds what a look at every message finds."""
+"""CONTAINS finds the same messages with the full-text index as without it."""
 
 import sqlite3
 from collections.abc import Callable
@@ -58,11 +58,11 @@ def index(app: Flask, client: Any) -> Callable[[], int]:
 
 
 @pytest.fixture
-def said(write: Any, shop: None) -> None:
-    write(lambda db: _say(db, TEXTS))
+def logged(write: Any, shop: None) -> None:
+    write(lambda db: _log(db, TEXTS))
 
 
-def _say(db: sqlite3.Connection, texts: list[str | None]) -> None:
+def _log(db: sqlite3.Connection, texts: list[str | None]) -> None:
     now = 1_782_035_000_000
     db.executemany(
         "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, ?, 0, ?)",
@@ -82,40 +82,40 @@ def _expected(part: str) -> list[str]:
     return [text for text in TEXTS if text is not None and part in text]
 
 
-@pytest.mark.usefixtures("said")
+@pytest.mark.usefixtures("logged")
 @pytest.mark.parametrize("part", PARTS)
-def test_what_is_found_before_and_after_indexing(ask: Ask, index: Callable[[], int], part: str) -> None:
+def test_the_same_is_found_before_and_after_indexing(ask: Ask, index: Callable[[], int], part: str) -> None:
     assert _found(ask, part) == _expected(part)
     assert index() > 0
     assert index() == 0
     assert _found(ask, part) == _expected(part)
 
 
-@pytest.mark.usefixtures("said")
-def test_what_is_deleted_is_not_found_and_its_number_may_come_again(
+@pytest.mark.usefixtures("logged")
+def test_deleted_messages_are_not_found_and_their_ids_can_be_reused(
     ask: Ask, write: Any, index: Callable[[], int]
 ) -> None:
     index()
-    write(lambda db: _say(db, ["said after the index was written"]))
+    write(lambda db: _log(db, ["said after the index was written"]))
     write(lambda db: db.execute("DELETE FROM events WHERE instr(message, 'disk') OR id > 10"))
     assert _found(ask, "disk") == []
-    write(lambda db: _say(db, ["a new disk"]))
+    write(lambda db: _log(db, ["a new disk"]))
     assert _found(ask, "disk") == ["a new disk"]
     assert index() > 0
     assert _found(ask, "disk") == ["a new disk"]
     write(lambda db: db.execute("INSERT INTO event_messages (event_messages) VALUES ('integrity-check')"))
 
 
-@pytest.mark.usefixtures("said")
-def test_a_rare_word_is_not_looked_for_in_every_message(ask: Ask, index: Callable[[], int]) -> None:
+@pytest.mark.usefixtures("logged")
+def test_a_rare_text_is_found_without_reading_every_message(ask: Ask, index: Callable[[], int]) -> None:
     index()
     answer = ask("EXPLAIN SELECT message FROM logs WHERE message CONTAINS 'needle' LAST 90d")
     assert any("event_messages VIRTUAL TABLE" in text for what, text in answer["rows"] if what == "plan")
 
 
-@pytest.mark.usefixtures("said")
-def test_an_index_with_positions_is_made_anew(app: Flask, ask: Ask, write: Any, index: Callable[[], int]) -> None:
-    """As files have it that were made before the index was written without."""
+@pytest.mark.usefixtures("logged")
+def test_an_index_with_positions_is_rebuilt(app: Flask, ask: Ask, write: Any, index: Callable[[], int]) -> None:
+    """Files that were created before the index was written without positions have such an index."""
 
     def go_back(db: sqlite3.Connection) -> None:
         db.execute("DROP TABLE event_messages")

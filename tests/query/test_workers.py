@@ -1,4 +1,4 @@
-"""Queries in processes of their own: the same answers and errors; one that ends takes only its query along."""
+"""Query processes: they give the same responses as one process, and the end of one fails only its query."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ from werkzeug.test import TestResponse
 
 from obs import SOURCES
 from obs.errors import ServiceError
-from obs.query.execution.engine import Question
 from obs.query.execution.limits import Limits
+from obs.query.execution.run import QueryRequest
 from obs.query.execution.workers import Workers
 from obs.services import services
 from obs.times import DAY_MS
@@ -27,7 +27,7 @@ def client(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient])
     """A client of an application that runs queries in two processes."""
     app = make_app(QUERY_WORKERS=2)
     yield new_client(app=app)
-    services(app).queries.workers.close()
+    services(app).queries.close()
 
 
 def ask(client: KeyClient, query: str) -> TestResponse:
@@ -35,14 +35,14 @@ def ask(client: KeyClient, query: str) -> TestResponse:
 
 
 def children() -> set[int]:
-    """The processes that this one has started and that have not ended."""
+    """The running child processes of this process."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         found.update(map(int, (task / "children").read_text().split()))
     return found
 
 
-def test_answers_and_errors_are_those_of_one_process(client: KeyClient, make_app: Callable[..., Flask]) -> None:
+def test_responses_are_those_of_one_process(client: KeyClient, make_app: Callable[..., Flask]) -> None:
     client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
     alone = make_app().test_client()
     assert isinstance(alone, KeyClient)
@@ -61,7 +61,7 @@ def test_answers_and_errors_are_those_of_one_process(client: KeyClient, make_app
         assert (there.status_code, there.json) == (here.status_code, here.json), query
 
 
-def test_a_connection_that_is_kept_sees_what_is_new_and_counts_all_that_it_reads(client: KeyClient) -> None:
+def test_a_kept_connection_sees_new_rows_and_counts_all_bytes(client: KeyClient) -> None:
     query = "SELECT count(*) FROM runs WHERE duration_ms >= 0 LAST 1h"
     for _ in range(300):
         client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
@@ -74,21 +74,23 @@ def test_a_connection_that_is_kept_sees_what_is_new_and_counts_all_that_it_reads
     assert ask(client, query).json["rows"] == [[301]]
 
 
-def test_a_process_that_ends_takes_only_its_query_along(client: KeyClient) -> None:
+def test_a_killed_process_fails_only_its_query(client: KeyClient) -> None:
     before = children()
     assert ask(client, "SHOW SOURCES").status_code == 200
     (worker,) = children() - before
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         lost = pool.submit(ask, client, "SHOW SOURCES")
-        while not services(client.application).queries.workers.running():
+        workers = services(client.application).queries.workers
+        assert workers is not None
+        while not workers.running():
             assert not lost.done()
         os.kill(worker, signal.SIGKILL)
         assert lost.result().json["error"] == "internal_error"
     assert ask(client, "SHOW SOURCES").status_code == 200
 
 
-def test_a_process_that_ended_while_it_was_idle_takes_no_query_along(client: KeyClient) -> None:
+def test_an_idle_process_that_was_killed_fails_no_query(client: KeyClient) -> None:
     before = children()
     assert ask(client, "SHOW SOURCES").status_code == 200
     (worker,) = children() - before
@@ -103,7 +105,7 @@ def test_processes_end_with_the_service(make_app: Callable[..., Flask], new_clie
     app = make_app(QUERY_WORKERS=2)
     assert ask(new_client(app=app), "SHOW SOURCES").status_code == 200
     assert children() - before
-    services(app).queries.workers.close()
+    services(app).queries.close()
     assert children() == before
 
 
@@ -111,23 +113,23 @@ LIMITS = Limits(max_rows=10, max_bytes_scanned=1 << 20, max_seconds=600, max_len
 
 
 @pytest.fixture
-def question(app: Flask, client: KeyClient) -> Question:
-    client.get("/api/v1/jobs")  # makes the file
-    return Question("SHOW SOURCES", services(app).tenancy.databases.path("acme"), 0, LIMITS)
+def query_request(app: Flask, client: KeyClient) -> QueryRequest:
+    client.get("/api/v1/jobs")  # creates the file
+    return QueryRequest("SHOW SOURCES", services(app).tenancy.databases.path("acme"), 0, LIMITS)
 
 
-def test_a_query_that_gets_no_turn_in_time_is_told_so(question: Question) -> None:
+def test_a_query_that_gets_no_turn_in_time_is_refused(query_request: QueryRequest) -> None:
     before = children()
     workers = Workers(SOURCES, 1)
-    workers.ask("acme", question)
+    workers.run("acme", query_request)
     (worker,) = children() - before
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(workers.ask, "acme", question)
+        first = pool.submit(workers.run, "acme", query_request)
         while not workers.running():
             assert not first.done()
         with pytest.raises(ServiceError) as refused:
-            workers.ask("globex", question._replace(limits=replace(LIMITS, max_seconds=1)))
+            workers.run("globex", query_request._replace(limits=replace(LIMITS, max_seconds=1)))
         os.kill(worker, signal.SIGCONT)
         assert b'"table"' in first.result().body
     workers.close()
@@ -135,49 +137,49 @@ def test_a_query_that_gets_no_turn_in_time_is_told_so(question: Question) -> Non
     assert refused.value.headers["Retry-After"] == "1"
 
 
-def test_a_process_that_does_not_answer_in_time_is_ended(question: Question) -> None:
+def test_a_process_that_does_not_respond_in_time_is_killed(query_request: QueryRequest) -> None:
     before = children()
     workers = Workers(SOURCES, 1)
     workers.prepare()
     (worker,) = children() - before
     os.kill(worker, signal.SIGSTOP)
     with pytest.raises(ServiceError) as refused:
-        workers.ask("acme", question._replace(limits=replace(LIMITS, max_seconds=1)))
+        workers.run("acme", query_request._replace(limits=replace(LIMITS, max_seconds=1)))
     assert refused.value.extra["limit"] == "max_seconds"
     assert children() == before
     workers.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not hold a process to its address space")
-def test_a_query_that_wants_too_much_memory_fails_alone(question: Question) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the limit on address space")
+def test_a_query_that_needs_too_much_memory_fails_alone(query_request: QueryRequest) -> None:
     workers = Workers(SOURCES, 1)
-    large = question._replace(
-        text="SELECT count(*) FROM runs EVERY 1ms FILL 0 LAST 1d",
+    large = query_request._replace(
+        statement="SELECT count(*) FROM runs EVERY 1ms FILL 0 LAST 1d",
         now_ms=90 * DAY_MS,
         limits=replace(LIMITS, max_rows=10**9, max_bytes_scanned=1 << 40),
     )
     with pytest.raises(ServiceError) as refused:
-        workers.ask("acme", large)
+        workers.run("acme", large)
     assert (refused.value.status, refused.value.extra["limit"]) == (422, "memory")
-    assert b"table" in workers.ask("acme", question).body
+    assert b"table" in workers.run("acme", query_request).body
     workers.close()
 
 
-def test_queries_that_wait_for_others_of_their_organization_keep_no_other_waiting(question: Question) -> None:
-    """Two processes, of which each organization may have one: the end of a query of globex is no turn for acme."""
+def test_the_queries_of_one_organization_do_not_block_another(query_request: QueryRequest) -> None:
+    """With two processes, each organization can use one: when a query of globex ends, acme still has no turn."""
     before = children()
     workers = Workers(SOURCES, 2)
     with ThreadPoolExecutor() as pool:
-        workers.ask("acme", question)
+        workers.run("acme", query_request)
         (first,) = children() - before
         os.kill(first, signal.SIGSTOP)
-        acme = [pool.submit(workers.ask, "acme", question) for _ in range(3)]
+        acme = [pool.submit(workers.run, "acme", query_request) for _ in range(3)]
         while workers.running() < 1:
             assert not any(one.done() for one in acme)
-        workers.ask("globex", question)
+        workers.run("globex", query_request)
         (second,) = children() - before - {first}
         os.kill(second, signal.SIGSTOP)
-        others = [pool.submit(workers.ask, org, question) for org in ("globex", "initech", "umbrella")]
+        others = [pool.submit(workers.run, org, query_request) for org in ("globex", "initech", "umbrella")]
         while workers.running() < 2:
             assert not any(one.done() for one in others)
         os.kill(second, signal.SIGCONT)

@@ -15,8 +15,7 @@ from obs.dashboard import charts, marks
 from obs.dashboard.viewer import Viewer, viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
-from obs.query.execution.engine import Reply
-from obs.query.execution.run import Answer
+from obs.query.execution.run import QueryResponse, QueryResult
 from obs.services import services
 
 blp = Blueprint("query", __name__, url_prefix="/query")
@@ -88,15 +87,15 @@ def _statement() -> str:
     return request.args.get("q", "").replace("\r\n", "\n")
 
 
-def _ask(looking: Viewer, text: str) -> Reply:
-    return services().queries.ask(looking.as_caller(), text)
+def _ask(looking: Viewer, text: str) -> QueryResponse:
+    return services().queries.run(looking.as_caller(), text)
 
 
-def _answer(reply: Reply) -> Answer:
-    return Answer(**json.loads(reply.body), window=reply.window)
+def _answer(reply: QueryResponse) -> QueryResult:
+    return QueryResult(**json.loads(reply.body), window=reply.window)
 
 
-def _specs(looking: Viewer, answer: Answer, over: str) -> list[charts.Spec]:
+def _specs(looking: Viewer, answer: QueryResult, over: str) -> list[charts.Spec]:
     """The drawings of an answer; none where a number or the table says it all."""
     if answer.rows and answer.output_type == "bar":
         return [charts.bar(answer.columns, answer.rows)]

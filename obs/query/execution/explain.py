@@ -1,77 +1,54 @@
-"""EXPLAIN: what a statement means, the SQL it becomes, how SQLite goes about it, what it may read."""
+"""EXPLAIN: what a statement means, the SQL it becomes, SQLite's plan for it, and how much it may read."""
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from obs import times
-from obs.query.execution.hints import slices
-from obs.query.execution.rollup import rolled
+from obs.query.execution.estimate import estimate_bytes
+from obs.query.execution.grid import find_cover
 from obs.query.execution.session import Session
 from obs.query.language.durations import write_duration
 from obs.query.language.plan import Plan
-from obs.query.sql.compile import compile_explanation, compile_plan
-from obs.query.sql.reading import Reading, Rolled
+from obs.query.sql.rollup import Cover, select_rollups
+from obs.query.sql.scan import Scan
+from obs.query.sql.select import query_plan, select
 
 COLUMNS = ("what", "text")
 
 
-def explain(plan: Plan, readings: Sequence[Reading], path: Path, session: Session) -> list[tuple[str, str]]:
-    """What there is to say, as rows of COLUMNS. Reads three slices of the window, each a 200th of it."""
-    reading = readings[0]
-    hours = rolled(plan, reading, session)
-    reading = replace(reading, rolled=hours)
-    compiled = compile_plan(plan, reading)
-    said = [
-        ("source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"),
-        ("window", str(reading.window)),
-    ]
-    if reading.interval_ms is not None:
-        first = times.format_ms(reading.starts[0])
-        said.append(
-            ("buckets", f"{len(reading.starts)} of {write_duration(reading.interval_ms)}, the first at {first}")
-        )
-    if len(readings) > 1:
-        said.append(("compared with", str(readings[1].window)))
-    if hours is not None:
-        said += [("rollup", text) for text in _told(hours)]
-    said += [("sql", compiled.sql), ("parameters", json.dumps(compiled.parameters, ensure_ascii=False))]
-    said += [("plan", row[3]) for row in session.fetch(compile_explanation(compiled))]
-    estimate = _estimated_bytes(plan, reading, path, session)
-    said.append(("estimated bytes", "unknown" if estimate is None else str(estimate)))
-    return said
+def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> Iterator[tuple[str, str]]:
+    """The rows of the result; COLUMNS names their columns. To estimate bytes, small parts of the window are read.
+
+    The SQL is that of the whole window. Where there are many rows, a grouped plan may be read by one statement per
+    bucket, or group by group, instead (see `obs.query.execution.grid`).
+    """
+    scan = scans[0]
+    yield "source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"
+    yield "window", str(scan.window)
+    if scan.interval_ms is not None:
+        first = times.format_ms(scan.bucket_starts[0])
+        yield "buckets", f"{len(scan.bucket_starts)} of {write_duration(scan.interval_ms)}, the first at {first}"
+    if len(scans) > 1:
+        yield "compared with", str(scans[1].window)
+    cover = find_cover(plan, scan, session)
+    if cover is not None:
+        yield from (("rollup", text) for text in _parts(cover))
+    statement = select(plan, scan) if cover is None else select_rollups(plan, scan, cover)
+    yield "sql", statement.sql
+    yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
+    for step in session.fetch(query_plan(statement)):
+        yield "plan", step[3]
+    estimate = estimate_bytes(plan, scan, cover, path, session)
+    yield "estimated bytes", "unknown" if estimate is None else str(estimate)
 
 
-def _told(hours: Rolled) -> Iterator[str]:
-    """What comes out of rollups, and what does not."""
-    for grain, spans in hours.spans:
+def _parts(cover: Cover) -> Iterator[str]:
+    """Which parts of the window are read from each rollup, and which from the rows."""
+    for grain, spans in cover.spans:
         count = sum(end - first for first, end in spans)
         first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
         unit = write_duration(grain.unit_ms)
         yield f"{count} x {unit} by {' and '.join(sorted(grain.columns))}, between {first} and {end}"
-    if hours.stretches:
-        yield f"the rows of {', '.join(map(str, hours.stretches))}"
-
-
-def _estimated_bytes(plan: Plan, reading: Reading, path: Path, session: Session) -> int | None:
-    """What slices at the start, in the middle and at the end of the window read, times their share of it.
-
-    With a rollup what is read, for it is little. At most the size of the file and its log; None where the system does
-    not tell what is read.
-    """
-    before = session.bytes_scanned()
-    if before is None:
-        return None
-    if reading.rolled is not None:
-        session.fetch(compile_plan(plan, reading))
-        return (session.bytes_scanned() or 0) - before
-    pieces = list(slices(reading.window))
-    for piece in pieces:
-        session.fetch(compile_plan(plan, replace(reading, window=piece)))
-    read = (session.bytes_scanned() or 0) - before
-    files = [path, path.with_name(path.name + "-wal")]
-    return min(
-        read * reading.window.length_ms // sum(piece.length_ms for piece in pieces),
-        sum(file.stat().st_size for file in files if file.exists()),
-    )
+    if cover.rest:
+        yield f"the rows of {', '.join(map(str, cover.rest))}"

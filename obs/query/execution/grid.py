@@ -1,58 +1,72 @@
-"""Grouped answers: a grid of buckets and groups, read, filled where nothing was, set beside the grid of before."""
+"""Reading the rows of a grouped plan by the access path that is cheapest, into a grid of buckets and groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from obs.query.execution.rollup import rolled
 from obs.query.execution.session import Session
-from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import Aggregate, Checked, Output, Plan, has_aggregate, walk
-from obs.query.sql.compile import (
-    compile_bucket,
-    compile_empty,
-    compile_explanation,
-    compile_plan,
-    compile_probe,
-)
-from obs.query.sql.compile_rows import driver_of
-from obs.query.sql.reading import Reading
+from obs.query.language.plan import Plan
+from obs.query.sql.rollup import Cover, Span, complete_units, select_rollups, usable_grains
+from obs.query.sql.scan import Range, Scan
+from obs.query.sql.select import count_rows, count_rows_in, driver_of, query_plan, select, select_bucket
+from obs.sources import Grain
 
 Group = tuple[Any, ...]
+"""The values of the groups of a row, as they are stored."""
 Key = tuple[int, Group]
-"""A row of a grouped answer: the number of its bucket, and its groups as they are stored."""
+"""Identifies a row of a grouped result: the number of its bucket, and its group."""
 
 _ROWS_A_BUCKET = 20
-"""From this many rows a bucket on, a statement for each bucket is quicker than one that sorts."""
+"""From this many rows per bucket, one statement per bucket is faster than one statement that sorts."""
 _MANY_ROWS = 50_000
-"""From this many rows on, reading group by group is quicker than sorting rows into groups."""
-_MOST_GROUPS = 1_000_000
-"""Groups that are read at most to be counted or compared; the limits on time and bytes come first."""
+"""From this many rows, reading group by group is faster than sorting rows into groups."""
+_MANY_UNCOVERED_ROWS = 100_000
+"""From this many rows that no rollup covers, it is faster to read no rollup at all."""
+_MAX_SPANS = 200
+"""How many parts of a window may be read separately; each is two parameters of the statement."""
+_MAX_GROUPS = 1_000_000
+"""How many groups are read at most to count or compare them; the limits on time and bytes are reached first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What was read. `rows` holds the values of the outputs that are no groups, in the order in which they came.
+    """The rows that were read. `rows` has the values of the outputs that are not groups, in the order of reading.
 
-    `seen` has every key that has rows of the source, the ones that HAVING drops too. `cells` counts the rows that
-    SQLite gave, `scanned` the rows of the source behind them.
+    `seen` has the key of every row that SQLite returned, those that HAVING drops included; `returned` is how many
+    there were, and `scanned` how many rows of the source, or of rollups, were read for them.
     """
 
     rows: dict[Key, list[Any]]
     seen: set[Key]
-    cells: int
+    returned: int
     scanned: int
 
 
-def read_grid(plan: Plan, reading: Reading, session: Session) -> Grid:
-    """Read a grouped plan: out of a rollup; else with one statement, or where there are many rows, one a bucket."""
-    if (hours := rolled(plan, reading, session)) is not None:
-        return _grid(plan, session.fetch(compile_plan(plan, replace(reading, rolled=hours))))
-    if _is_large(plan, reading, session):
-        return _read_buckets(plan, reading, session)
-    if driver_of(plan) and _has_rows(plan, reading, session, _MANY_ROWS):
-        reading = replace(reading, group_by_group=True)
-    return _grid(plan, session.fetch(compile_plan(plan, reading)))
+def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
+    """Read a grouped plan.
+
+    The access path is the first of these that fits: rollups; one statement per bucket, where there are many rows and
+    an index on the time; group by group, where there are many rows and one group with a driver; one statement.
+    """
+    if (cover := find_cover(plan, scan, session)) is not None:
+        return _grid(plan, session.fetch(select_rollups(plan, scan, cover)))
+    if _is_faster_by_bucket(plan, scan, session):
+        return _read_buckets(plan, scan, session)
+    if driver_of(plan) and _has_rows(plan, scan, session, _MANY_ROWS):
+        scan = replace(scan, by_driver=True)
+    return _grid(plan, session.fetch(select(plan, scan)))
+
+
+def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
+    """How many groups there are in the window."""
+    groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
+    return len(session.fetch(select(groups, replace(scan, interval_ms=None, timeline=None, max_rows=_MAX_GROUPS))))
+
+
+def read_earlier(plan: Plan, scan: Scan, session: Session) -> Grid:
+    """Read all groups of the window that COMPARE WITH names."""
+    whole = replace(plan, having=None, order=(), limit=None, top=None)
+    return read_grid(whole, replace(scan, max_rows=_MAX_GROUPS), session)
 
 
 def _grid(plan: Plan, found: Sequence[Sequence[Any]]) -> Grid:
@@ -60,162 +74,91 @@ def _grid(plan: Plan, found: Sequence[Sequence[Any]]) -> Grid:
     return Grid(
         rows={(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]},
         seen={(row[0], tuple(row[1:width])) for row in found},
-        cells=len(found),
+        returned=len(found),
         scanned=sum(row[-1] for row in found),
     )
 
 
-def _is_large(plan: Plan, reading: Reading, session: Session) -> bool:
-    """Whether a range of the index for each bucket costs less than sorting all rows into buckets."""
-    if reading.interval_ms is None or plan.top is not None:
+def _has_rows(plan: Plan, scan: Scan, session: Session, count: int) -> bool:
+    """Whether the source has at least `count` rows in the window."""
+    ((rows,),) = session.fetch(count_rows(plan, scan), {"most": count})
+    return bool(rows == count)
+
+
+# One statement per bucket
+
+
+def _is_faster_by_bucket(plan: Plan, scan: Scan, session: Session) -> bool:
+    """Whether one range of the index per bucket costs less than sorting all rows into buckets."""
+    if scan.interval_ms is None or plan.top is not None:
         return False
-    plans = session.fetch(compile_explanation(compile_bucket(plan, reading)))
+    steps = session.fetch(query_plan(select_bucket(plan, scan)))
     column = plan.source.time_sql.rpartition(".")[2]
-    if not any(f"{column}>?" in row[3] for row in plans):
+    if not any(f"{column}>?" in step[3] for step in steps):
         return False
-    return _has_rows(plan, reading, session, _ROWS_A_BUCKET * len(reading.starts))
+    return _has_rows(plan, scan, session, _ROWS_A_BUCKET * len(scan.bucket_starts))
 
 
-def _has_rows(plan: Plan, reading: Reading, session: Session, fewest: int) -> bool:
-    """Whether the source has that many rows in the window."""
-    ((rows,),) = session.fetch(compile_probe(plan, reading), {"most": fewest})
-    return bool(rows == fewest)
-
-
-def _read_buckets(plan: Plan, reading: Reading, session: Session) -> Grid:
-    compiled = compile_bucket(plan, reading)
-    window, starts = reading.window, reading.starts
+def _read_buckets(plan: Plan, scan: Scan, session: Session) -> Grid:
+    statement = select_bucket(plan, scan)
+    window, starts = scan.window, scan.bucket_starts
     found: list[Sequence[Any]] = []
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else window.end
-        rows = session.fetch(compiled, {"start": max(start, window.start), "end": min(end, window.end)})
+        rows = session.fetch(statement, {"start": max(start, window.start), "end": min(end, window.end)})
         found += [(number, *row[1:]) for row in rows if row[-1]]
-        if reading.most_rows is not None and len(found) >= reading.most_rows:
+        if scan.max_rows is not None and len(found) >= scan.max_rows:
             break
     return _grid(plan, found)
 
 
-def others(plan: Plan) -> list[Output]:
-    """The outputs that are no groups, whose values a Grid holds."""
-    return [output for output in plan.outputs if output.group is None]
+# Rollups
 
 
-def in_group_order(group: Group) -> list[tuple[bool, Any]]:
-    """A key to sort groups by: in their own order, nulls first."""
-    return [(value is not None, value) for value in group]
+def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
+    """What to read from the rollups of the plan's source; None where they cannot answer it, or not faster than rows."""
+    rest, spans = [scan.window], []
+    for grain in usable_grains(plan, scan):
+        covered, uncovered = _split(grain, rest, session)
+        if covered and len(covered) <= _MAX_SPANS and len(uncovered) <= _MAX_SPANS:
+            rest = uncovered
+            spans.append((grain, tuple(covered)))
+    if not spans:
+        return None
+    if 2 * sum(each.length_ms for each in rest) > scan.window.length_ms:
+        ((rows,),) = session.fetch(count_rows_in(plan, scan, rest), {"most": _MANY_UNCOVERED_ROWS})
+        if rows == _MANY_UNCOVERED_ROWS:
+            return None
+    return Cover(tuple(spans), tuple(rest))
 
 
-class EmptyRows:
-    """What the outputs are where there is no row: 0 for a count, null for the rest, unless FILL says otherwise."""
-
-    def __init__(self, plan: Plan, reading: Reading, session: Session) -> None:
-        self._plan = plan
-        self._compiled = compile_empty(plan, reading)
-        self._session = session
-        self._others = others(plan)
-        self._fill = plan.fill.with_ if plan.fill is not None and plan.fills else None
-        self._same = plan.having is None and not any(self._reads_groups(output.expression) for output in self._others)
-        self._known: tuple[list[Any], bool] | None = None
-
-    def of(self, group: Group) -> tuple[list[Any], bool]:
-        """The values of an empty bucket of `group`, and whether HAVING keeps it."""
-        if self._known is None or not self._same:
-            bound = {f"group{number}": value for number, value in enumerate(group)}
-            ((*values, kept, _),) = self._session.fetch(self._compiled, bound)
-            self._known = [self._filled(o, v) for o, v in zip(self._others, values, strict=True)], bool(kept)
-        return self._known
-
-    def _filled(self, output: Output, value: Any) -> Any:
-        if self._fill is None or not has_aggregate(output.expression):
-            return value
-        return self._fill if isinstance(self._fill, int | float) and output.expression.type in NUMERIC else None
-
-    def _reads_groups(self, expression: Checked) -> bool:
-        """Whether the expression, outside of its aggregates, has a group in it."""
-        inside = {id(part) for each in walk(expression) if isinstance(each, Aggregate) for part in walk(each)}
-        return any(part in self._plan.groups and id(part) not in inside for part in walk(expression))
+def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[list[Span], list[Range]]:
+    """The units within `ranges` for which a rollup is complete, as spans, and what is left of the ranges."""
+    covered: list[Span] = []
+    uncovered = []
+    unit_ms = grain.unit_ms
+    for each in ranges:
+        first, end = -(-each.start // unit_ms), each.end // unit_ms
+        complete = [row[0] for row in session.fetch(complete_units(grain, first, end))] if first < end else []
+        start = each.start
+        for span in _spans(complete):
+            covered.append(span)
+            if start < span[0] * unit_ms:
+                uncovered.append(Range(start, span[0] * unit_ms))
+            start = span[1] * unit_ms
+        if start < each.end:
+            uncovered.append(Range(start, each.end))
+    return covered, uncovered
 
 
-def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: EmptyRows) -> dict[Key, list[Any]]:
-    """The rows of the grid in order, where every one of `groups` has every one of `buckets`."""
-    rows = dict(grid.rows)
-    added: set[Key] = set()
-    for group in groups:
-        values, kept = empty.of(group)
-        if kept:
-            missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
-            rows.update((key, list(values)) for key in missing)
-            added.update(missing)
-    if plan.groups:
-        rows = dict(sorted(rows.items(), key=lambda row: (row[0][0], in_group_order(row[0][1]))))
-    else:
-        rows = {key: rows[key] for key in sorted(rows)}
-    if plan.fill is not None and plan.fill.with_ == "previous":
-        _carry_forward(rows, added, [has_aggregate(output.expression) for output in others(plan)])
-    return rows
-
-
-def _carry_forward(rows: dict[Key, list[Any]], added: set[Key], carried: Sequence[bool]) -> None:
-    """FILL PREVIOUS: the `added` rows have the values of the bucket before, of the same group."""
-    known: dict[Group, list[Any]] = {}
-    for key, values in rows.items():
-        before = known.get(key[1])
-        if key in added and before is not None:
-            values[:] = [old if carry else new for old, new, carry in zip(before, values, carried, strict=True)]
-        known[key[1]] = values
-
-
-def count_groups(plan: Plan, reading: Reading, session: Session) -> int:
-    """How many groups there are in the window."""
-    counted = replace(plan, interval_ms=None, having=None, order=(), limit=None)
-    one_bucket = replace(reading, interval_ms=None, by_clock=None, most_rows=_MOST_GROUPS)
-    return len(session.fetch(compile_plan(counted, one_bucket)))
-
-
-def read_earlier(plan: Plan, before: Reading, session: Session) -> Grid:
-    """COMPARE WITH: what was before, of all groups."""
-    whole = replace(plan, having=None, order=(), limit=None, top=None)
-    return read_grid(whole, replace(before, most_rows=_MOST_GROUPS), session)
-
-
-def with_gone(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> dict[Key, list[Any]]:
-    """The rows of the grid and of what was there only earlier, which HAVING may drop; TOP chooses among what is."""
-    rows = dict(grid.rows)
-    if plan.top is None:
-        for key in earlier.rows.keys() - grid.seen:
-            values, kept = empty.of(key[1])
-            if kept:
-                rows[key] = list(values)
-    return rows
-
-
-def beside(plan: Plan, rows: dict[Key, list[Any]], earlier: Grid, empty: EmptyRows) -> dict[Key, list[Any]]:
-    """The rows with the value of before after every aggregate."""
-    aggregates = [has_aggregate(output.expression) for output in others(plan)]
-    compared = {}
-    for key, values in rows.items():
-        previous = earlier.rows.get(key) or empty.of(key[1])[0]
-        pairs = zip(values, previous, aggregates, strict=True)
-        compared[key] = [cell for now, then, aggregate in pairs for cell in ((now, then) if aggregate else (now,))]
-    return compared
-
-
-def with_previous(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The outputs of COMPARE WITH: ``<name>_previous`` beside every aggregate."""
-    return tuple(
-        each
-        for output in outputs
-        for each in ((output, replace(output, name=f"{output.name}_previous")) if _compared(output) else (output,))
-    )
-
-
-def _compared(output: Output) -> bool:
-    return output.group is None and has_aggregate(output.expression)
-
-
-def arrange(outputs: Sequence[Output], key: Key, values: Sequence[Any]) -> list[Any]:
-    """The stored values of one row in the order of the outputs."""
-    if not key[1]:
-        return list(values)
-    rest = iter(values)
-    return [next(rest) if output.group is None else key[1][output.group] for output in outputs]
+def _spans(units: Sequence[int]) -> Iterator[Span]:
+    """Ascending numbers of units as spans."""
+    if not units:
+        return
+    first = last = units[0]
+    for unit in units[1:]:
+        if unit != last + 1:
+            yield first, last + 1
+            first = unit
+        last = unit
+    yield first, last + 1

@@ -1,19 +1,19 @@
-"""The guardrails of a query, and what a client is told who runs into one: numbers that work."""
+"""The limits of a query, and the errors for going over one. Their hints name numbers that work."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from obs.errors import ServiceError
-from obs.query.execution.window import Range, most_buckets
 from obs.query.language.durations import write_duration
+from obs.query.sql.scan import Range
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+_UNITS = (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one query of an organization may use."""
+    """What the queries of an organization may use: each query by itself, but for `rate_per_minute`."""
 
     max_rows: int
     max_bytes_scanned: int
@@ -21,71 +21,63 @@ class Limits:
     max_length: int
     rate_per_minute: int
 
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], own: Mapping[str, int]) -> "Limits":
-        """The service's limits (settings QUERY_...), with those that the organization has of its own."""
-        values = {name: int(settings[f"QUERY_{name.upper()}"]) for name in cls.__dataclass_fields__}
-        return cls(**{**values, **{name: value for name, value in own.items() if name in values}})
+
+def _exceeded(limit: str, maximum: int, actual: int | float, message: str, hint: str) -> ServiceError:
+    extra = {"limit": limit, "max": maximum, "actual": actual}
+    return ServiceError("query_limit_exceeded", message, hint=hint, extra=extra)
 
 
-def exceeded(limit: str, maximum: int, actual: int | float, message: str, hint: str) -> ServiceError:
-    """The 422 for a query over a guardrail."""
-    return ServiceError(
-        "query_limit_exceeded", message, hint=hint, extra={"limit": limit, "max": maximum, "actual": actual}
-    )
-
-
-def too_large(maximum: int) -> ServiceError:
-    """The 422 for a query that wants more memory than the process has that runs it."""
+def too_much_memory(maximum: int) -> ServiceError:
+    """The 422 for a query that needs more memory than its process may have; `maximum` is in bytes."""
     return ServiceError(
         "query_limit_exceeded",
-        f"The query wants more than {maximum >> 20} MB of memory.",
+        f"The query needs more than {maximum >> 20} MB of memory.",
         hint="Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values.",
         extra={"limit": "memory", "max": maximum},
     )
 
 
 def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, limits: Limits) -> ServiceError:
-    """The 422 for an answer of `count` buckets for each of `groups` groups."""
+    """The 422 for a result of `count` buckets for each of `groups` groups."""
     rows = count * groups
     what = f"{count} buckets" if groups == 1 else f"{count} buckets for each of {groups} groups"
     ways = []
     each = limits.max_rows // groups
     if each >= 2:
-        interval = _at_least((window.length_ms - 1) // (each - 1) + 1, interval_ms)
-        assert most_buckets(window, interval) <= each
+        interval = _shortest_interval((window.length_ms - 1) // (each - 1) + 1, interval_ms)
+        assert window.max_buckets(interval) <= each
         ways.append(f"raise EVERY from {write_duration(interval_ms)} to at least {write_duration(interval)}")
-        ways.append(f"narrow the window to {write_duration(at_most((each - 1) * interval_ms))}")
+        ways.append(f"narrow the window to {write_duration(longest_duration((each - 1) * interval_ms))}")
     if groups > 1 and limits.max_rows >= count:
         ways.append(f"keep the largest groups with TOP {limits.max_rows // count}")
     if not ways:
-        ways.append("leave BY out, or group by something with fewer values")
+        ways.append("remove BY, or group by something with fewer values")
     hint = ", or ".join(ways)
-    return exceeded(
+    return _exceeded(
         "max_rows",
         limits.max_rows,
         rows,
-        f"The answer would have {rows} rows ({what}); {limits.max_rows} are allowed.",
+        f"The result would have {rows} rows ({what}); {limits.max_rows} are allowed.",
         f"{hint[0].upper()}{hint[1:]}.",
     )
 
 
 def too_many_rows(limits: Limits, *, grouped: bool) -> ServiceError:
-    """The 422 for an answer of more rows than are allowed; how many more is not known."""
+    """The 422 for a result of more rows than allowed; it is not known how many more."""
     most = limits.max_rows
     way = f"add TOP {most} or LIMIT {most}" if grouped else f"add LIMIT {most}"
-    return exceeded(
+    return _exceeded(
         "max_rows",
         most,
         most + 1,
-        f"The answer has more than {most} rows.",
+        f"The result has more than {most} rows.",
         f"Narrow the window, choose fewer rows with WHERE, or {way}.",
     )
 
 
 def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
-    """The 422 for a query that has read more than it may."""
-    return exceeded(
+    """The 422 for a query that has read `scanned` bytes, more than allowed."""
+    return _exceeded(
         "max_bytes_scanned",
         limits.max_bytes_scanned,
         scanned,
@@ -95,8 +87,8 @@ def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
 
 
 def too_slow(limits: Limits, seconds: float) -> ServiceError:
-    """The 422 for a query that has taken longer than it may."""
-    return exceeded(
+    """The 422 for a query that has run for `seconds`, longer than allowed."""
+    return _exceeded(
         "max_seconds",
         limits.max_seconds,
         math.ceil(seconds * 1000) / 1000,
@@ -105,13 +97,13 @@ def too_slow(limits: Limits, seconds: float) -> ServiceError:
     )
 
 
-def _at_least(length_ms: int, written_ms: int) -> int:
-    """The shortest duration of at least `length_ms` in the unit that `written_ms` is best written in."""
-    unit = next((u for u in (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1) if written_ms % u == 0), 1)
+def _shortest_interval(length_ms: int, interval_ms: int) -> int:
+    """The shortest interval of at least `length_ms`, in the largest unit that `interval_ms` is a multiple of."""
+    unit = next(unit for unit in _UNITS if interval_ms % unit == 0)
     return -(-length_ms // unit) * unit
 
 
-def at_most(length_ms: int) -> int:
-    """The longest whole number of the largest unit that is no longer than `length_ms`."""
-    unit = next(u for u in (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1) if length_ms >= u)
+def longest_duration(length_ms: int) -> int:
+    """The longest duration of at most `length_ms` that is a multiple of the largest unit it can be written in."""
+    unit = next(unit for unit in _UNITS if length_ms >= unit)
     return length_ms // unit * unit

@@ -1,34 +1,58 @@
-"""Rows as SQLite gives them into rows as JSON shows them: times, booleans, texts, and buckets without rows."""
+"""From the rows that SQLite returned to the rows of the result: empty buckets, comparison, order, and JSON values."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 from obs import times
-from obs.query.language.plan import Output, Plan, Read
+from obs.query.execution.grid import Grid, Group, Key
+from obs.query.execution.session import Session
+from obs.query.language.functions import NUMERIC
+from obs.query.language.plan import Aggregate, Checked, Output, Plan, Read, has_aggregate, walk
+from obs.query.sql.scan import Scan
+from obs.query.sql.select import select_empty
 from obs.sources import Type
 
 Cell = str | int | float | bool | None
 Row = list[Cell]
+Rows = dict[Key, list[Any]]
+"""The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
+
+
+# JSON values
 
 
 def writers(outputs: Sequence[Output]) -> list[Callable[[Any], Cell]]:
-    """For each output, what turns a stored value into JSON."""
-    made: list[Callable[[Any], Cell]] = []
+    """For each output, the function that turns a stored value into a JSON value."""
+    functions: list[Callable[[Any], Cell]] = []
     for output in outputs:
         expression = output.expression
         if isinstance(expression, Read) and expression.column.values:
-            made.append(_text_of(expression.column.values))
+            functions.append(_text_of(expression.column.values))
         else:
-            made.append(_WRITERS.get(expression.type, _plain) if expression.type else _plain)
-    return made
+            functions.append(_WRITERS.get(expression.type, _plain) if expression.type else _plain)
+    return functions
 
 
-def write_row(row: Sequence[Any], writing: Sequence[Callable[[Any], Cell]]) -> Row:
-    """One row as JSON shows it."""
-    return [write(value) for write, value in zip(writing, row, strict=True)]
+def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) -> Row:
+    """One row as JSON values."""
+    return [write(value) for write, value in zip(functions, row, strict=True)]
+
+
+def write_rows(outputs: Sequence[Output], rows: Rows) -> list[tuple[int, Row]]:
+    """The rows of a grouped result as JSON values in the order of the outputs, each with the number of its bucket."""
+    functions = writers(outputs)
+    return [(key[0], write_row(_arrange(outputs, key, values), functions)) for key, values in rows.items()]
+
+
+def _arrange(outputs: Sequence[Output], key: Key, values: Sequence[Any]) -> list[Any]:
+    """The stored values of one row, groups included, in the order of the outputs."""
+    if not key[1]:
+        return list(values)
+    rest = iter(values)
+    return [next(rest) if output.group is None else key[1][output.group] for output in outputs]
 
 
 def _text_of(values: Sequence[str]) -> Callable[[Any], Cell]:
@@ -56,11 +80,14 @@ def _boolean(value: Any) -> Cell:
 _WRITERS: Mapping[Type, Callable[[Any], Cell]] = {Type.TIME: _time, Type.BOOLEAN: _boolean}
 
 
-def in_order(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
-    """The rows of a time series, each with the number of its bucket, as ORDER BY and LIMIT choose them; ascending.
+# Order
 
-    `places` says where in a row each output of the plan stands. ORDER BY decides which rows LIMIT keeps, and how the
-    rows of one bucket follow each other.
+
+def order_series(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
+    """The rows of a time series, each with the number of its bucket: those that LIMIT keeps, by ascending bucket.
+
+    `places` says where in a row each output of the plan is. ORDER BY decides which rows LIMIT keeps, and the order of
+    rows within a bucket.
     """
     for order in reversed(plan.order):
         assert order.output is not None
@@ -70,22 +97,131 @@ def in_order(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> 
     return sorted(kept, key=itemgetter(0))
 
 
-def grouped_in_order(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
-    """The rows of groups, some of which SQLite has not seen, as ORDER BY and LIMIT choose them; else by their groups.
+def order_groups(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
+    """The rows of groups, of which SQLite did not see all: in the order of ORDER BY, then of the groups; with LIMIT.
 
-    What ORDER BY names without being a column of the answer does not count for them.
+    An ORDER BY expression that is not a column of the result is ignored: added rows have no value for it.
     """
     groups = [place for place, output in zip(places, plan.outputs, strict=True) if output.group is not None]
     rows = sorted(rows, key=lambda row: [_rank(row[1][place]) for place in groups])
     for order in reversed(plan.order):
         if order.output is not None:
-            rows.sort(key=partial(_cell_rank, places[order.output]), reverse=order.descending)
+            place = places[order.output]
+            rows.sort(key=lambda row: _rank(row[1][place]), reverse=order.descending)
     return rows if plan.limit is None else rows[: plan.limit]
 
 
-def _cell_rank(place: int, row: tuple[int, Row]) -> tuple[bool, Any]:
-    return _rank(row[1][place])
-
-
 def _rank(cell: Cell) -> tuple[bool, Any]:
+    """A sort key: nulls first."""
     return cell is not None, cell
+
+
+def group_order(group: Group) -> list[tuple[bool, Any]]:
+    """A sort key for groups: their stored values, nulls first."""
+    return [_rank(value) for value in group]
+
+
+# Buckets and groups without rows
+
+
+class EmptyRows:
+    """The values of the outputs for a bucket without rows: 0 for a count, null for the rest, or what FILL says."""
+
+    def __init__(self, plan: Plan, scan: Scan, session: Session) -> None:
+        self._plan = plan
+        self._statement = select_empty(plan, scan)
+        self._session = session
+        self._outputs = value_outputs(plan)
+        self._fill = plan.fill.with_ if plan.fill is not None and plan.fills else None
+        self._depends_on_group = plan.having is not None or any(self._reads_group(o.expression) for o in self._outputs)
+        self._cached: tuple[list[Any], bool] | None = None
+
+    def values(self, group: Group) -> tuple[list[Any], bool]:
+        """The values for `group`, and whether HAVING keeps the row. The list must not be changed."""
+        if self._cached is None or self._depends_on_group:
+            parameters = {f"group{number}": value for number, value in enumerate(group)}
+            ((*values, kept, _),) = self._session.fetch(self._statement, parameters)
+            self._cached = [self._filled(o, v) for o, v in zip(self._outputs, values, strict=True)], bool(kept)
+        return self._cached
+
+    def _filled(self, output: Output, value: Any) -> Any:
+        if self._fill is None or not has_aggregate(output.expression):
+            return value
+        return self._fill if isinstance(self._fill, int | float) and output.expression.type in NUMERIC else None
+
+    def _reads_group(self, expression: Checked) -> bool:
+        """Whether the expression reads a group outside of its aggregates."""
+        inside = {id(part) for each in walk(expression) if isinstance(each, Aggregate) for part in walk(each)}
+        return any(part in self._plan.groups and id(part) not in inside for part in walk(expression))
+
+
+def value_outputs(plan: Plan) -> list[Output]:
+    """The outputs that are not groups."""
+    return [output for output in plan.outputs if output.group is None]
+
+
+def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: EmptyRows) -> Rows:
+    """The rows of the grid by bucket and group, with a row for each of `groups` in each of so many `buckets`."""
+    rows = dict(grid.rows)
+    added: set[Key] = set()
+    for group in groups:
+        values, kept = empty.values(group)
+        if kept:
+            missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
+            rows.update((key, list(values)) for key in missing)
+            added.update(missing)
+    if plan.groups:
+        rows = dict(sorted(rows.items(), key=lambda row: (row[0][0], group_order(row[0][1]))))
+    else:
+        rows = {key: rows[key] for key in sorted(rows)}
+    if plan.fill is not None and plan.fill.with_ == "previous":
+        _carry_forward(rows, added, [has_aggregate(output.expression) for output in value_outputs(plan)])
+    return rows
+
+
+def _carry_forward(rows: Rows, added: set[Key], is_carried: Sequence[bool]) -> None:
+    """FILL PREVIOUS: give each of the `added` rows the values of the previous bucket of the same group."""
+    last: dict[Group, list[Any]] = {}
+    for key, values in rows.items():
+        previous = last.get(key[1])
+        if key in added and previous is not None:
+            values[:] = [old if carry else new for old, new, carry in zip(previous, values, is_carried, strict=True)]
+        last[key[1]] = values
+
+
+# COMPARE WITH
+
+
+def add_vanished(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> Rows:
+    """The rows of the grid, and a row for each key that only the earlier window has, unless HAVING drops it.
+
+    With TOP no rows are added: it chooses among the groups of the window.
+    """
+    rows = dict(grid.rows)
+    if plan.top is None:
+        for key in earlier.rows.keys() - grid.seen:
+            values, kept = empty.values(key[1])
+            if kept:
+                rows[key] = list(values)
+    return rows
+
+
+def compare(plan: Plan, rows: Rows, earlier: Grid, empty: EmptyRows) -> Rows:
+    """The rows with the value of the earlier window after each aggregate."""
+    is_compared = [has_aggregate(output.expression) for output in value_outputs(plan)]
+    compared = {}
+    for key, values in rows.items():
+        previous = earlier.rows.get(key) or empty.values(key[1])[0]
+        pairs = zip(values, previous, is_compared, strict=True)
+        compared[key] = [cell for now, then, both in pairs for cell in ((now, then) if both else (now,))]
+    return compared
+
+
+def compared_outputs(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """The outputs of COMPARE WITH: each aggregate is followed by ``<name>_previous``."""
+    compared: list[Output] = []
+    for output in outputs:
+        compared.append(output)
+        if output.group is None and has_aggregate(output.expression):
+            compared.append(replace(output, name=f"{output.name}_previous"))
+    return tuple(compared)

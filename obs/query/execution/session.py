@@ -1,5 +1,6 @@
-"""A read-only connection for one statement: small, watched, and able to do nothing but read what it may."""
+"""A read-only connection for one query, within limits: it can only read its tables, and a watchdog stops it."""
 
+import os
 import sqlite3
 import threading
 import time
@@ -11,16 +12,14 @@ from zoneinfo import ZoneInfo
 
 from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_many_bytes, too_slow
-from obs.query.execution.watchdog import Watch, Watchdog
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
 from obs.query.sql import functions as sqlfunctions
-from obs.query.sql.compile import compile_touch
-from obs.query.sql.compile_rows import Compiled
+from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader
 
-_LIMITS = {
-    # Text of a row, and what a function may make of it: larger values could not be interrupted.
+_SQLITE_LIMITS = {
+    # The text of a row, and what a function may return: SQLite cannot be interrupted while it handles one value.
     sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,
     sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
@@ -29,76 +28,75 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
 }
-_TOO_MUCH = ("stack overflow", "tree is too large", "query string is too large", "too many")
-_FETCH = 256
+_TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many")
+"""Parts of SQLite's messages for a statement that is beyond its limits."""
+_FETCH_ROWS = 256
+_CHECK_SECONDS = 0.01
+"""How often the watchdog checks the running queries."""
 
 
 class Session:
-    """Runs statements on one connection, all of them together within the limits of one query."""
+    """Runs SQL statements on one connection; all of them together are within the limits of one query."""
 
-    def __init__(self, connection: sqlite3.Connection, watch: Watch, limits: Limits) -> None:
+    def __init__(self, connection: sqlite3.Connection, usage: "Usage", limits: Limits) -> None:
         self._connection = connection
-        self._watch = watch
+        self._usage = usage
         self._limits = limits
 
-    def fetch(self, compiled: Compiled, more: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
+    def fetch(self, statement: SqlStatement, more: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
         """All rows of a statement; `more` are parameters beside its own. Raises OqlError, ServiceError (422, 503)."""
         try:
-            cursor = self._connection.execute(compiled.sql, {**compiled.parameters, **(more or {})})
+            cursor = self._connection.execute(statement.sql, {**statement.parameters, **(more or {})})
             rows: list[Sequence[Any]] = []
-            while batch := cursor.fetchmany(_FETCH):
+            while batch := cursor.fetchmany(_FETCH_ROWS):
                 rows += batch
-                self._check()
+                if self._usage.is_over():  # the watchdog may not have noticed yet
+                    raise self._refusal()
         except sqlite3.Error as error:
-            self._explain(error)
+            if self._usage.exceeded is not None:
+                raise self._refusal() from error
+            if (explanation := _explanation(str(error))) is not None:
+                raise explanation from error
             raise
         return rows
 
     def elapsed_seconds(self) -> float:
         """Time since the session began."""
-        return time.monotonic() - self._watch.started
+        return time.monotonic() - self._usage.started
 
     def bytes_scanned(self) -> int | None:
-        """Bytes read so far; None where the system does not tell."""
-        return self._watch.bytes_scanned()
+        """Bytes read so far; None where the system does not count them."""
+        return self._usage.bytes_scanned()
 
-    def _check(self) -> None:
-        """The watchdog looks every 10 ms only; a statement that has just ended may be over a limit too."""
-        if self._watch.is_over():
-            raise self._breach()
-
-    def _breach(self) -> ServiceError:
-        if self._watch.breach == "max_bytes_scanned":
+    def _refusal(self) -> ServiceError:
+        if self._usage.exceeded == "max_bytes_scanned":
             return too_many_bytes(self._limits, self.bytes_scanned() or 0)
         return too_slow(self._limits, self.elapsed_seconds())
 
-    def _explain(self, error: sqlite3.Error) -> None:
-        """Raises what an error of SQLite means to a client, if it means anything."""
-        if self._watch.breach is not None:
-            raise self._breach() from error
-        message = str(error)
-        if "integer overflow" in message:
-            raise OqlError(
-                "oql_type_mismatch",
-                Span(0, 0),
-                "a sum, or a value without its sign, is larger than 64 bits hold.",
-                hint="Multiply by 1.0 first: sum(x * 1.0).",
-            ) from error
-        if any(sign in message for sign in _TOO_MUCH):
-            raise OqlError(
-                "oql_too_long", Span(0, 0), "the statement is nested too deeply, or names too much."
-            ) from error
+
+def _explanation(message: str) -> OqlError | None:
+    """The error of the statement that a message of SQLite means, if it means one."""
+    if "integer overflow" in message:
+        return OqlError(
+            "oql_type_mismatch",
+            Span(0, 0),
+            "a sum or an absolute value does not fit into 64 bits.",
+            hint="Multiply by 1.0 first: sum(x * 1.0).",
+        )
+    if any(part in message for part in _TOO_COMPLEX):
+        return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
+    return None
 
 
 class Sessions:
-    """Opens sessions, and keeps up to `most_kept` connections for the next. Safe to use from any thread.
+    """Opens sessions, and keeps up to `max_kept` connections for later sessions. Safe to use from any thread.
 
-    To open a connection and to read the schema takes longer than most statements.
+    Opening a connection and reading the schema takes longer than most statements.
     """
 
-    def __init__(self, most_kept: int = 0) -> None:
+    def __init__(self, max_kept: int = 0) -> None:
         self._watchdog = Watchdog()
-        self._most_kept = most_kept
+        self._max_kept = max_kept
         self._mutex = threading.Lock()
         self._kept: list[_Reader] = []
 
@@ -113,22 +111,23 @@ class Sessions:
         timelines: Sequence[Sequence[int]] = (),
         full_text: Sequence[str] = (),
     ) -> Iterator[Session]:
-        """A session on the file at `path` that may read `tables`, and sees the file as it is at its first statement.
+        """A session on the file at `path`. It may read `tables`, and sees the file as of its first statement.
 
-        `full_text` names those of the tables that are full-text indexes.
+        `zone` and `timelines` are for the SQL functions (`obs.query.sql.functions.register`). `full_text` are the
+        full-text indexes among the tables. Raises ServiceError (503) where the file cannot be read now.
         """
         with explained():
             reader = self._take(path) or _Reader(path)
             try:
                 connection = reader.connection
-                with self._watchdog.watching(connection, limits.max_seconds, limits.max_bytes_scanned) as watch:
-                    sqlfunctions.register(connection, zone, timelines, watch.is_over)
+                with self._watchdog.watching(connection, limits) as usage:
+                    sqlfunctions.register(connection, zone, timelines, usage.is_over)
                     connection.execute("BEGIN")
-                    for table in full_text:  # what FTS5 does when first used is more than the authorizer lets pass
-                        connection.execute(compile_touch(table))
+                    for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
+                        connection.execute(open_index(table))
                     connection.set_authorizer(_authorizer(frozenset(tables)))
-                    yield Session(connection, watch, limits)
-                reader.rest()
+                    yield Session(connection, usage, limits)
+                reader.reset()
             except BaseException:
                 reader.connection.close()
                 raise
@@ -150,46 +149,46 @@ class Sessions:
                     break
             else:
                 return None
-        if reader.file == _file(path):
+        if reader.file == _file_at(path):
             return reader
-        reader.connection.close()  # the organization is another one of the same name
+        reader.connection.close()  # the organization was deleted, and created again under the same name
         return None
 
     def _keep(self, reader: "_Reader") -> "list[_Reader]":
-        """Keep it, rather than the one that was used the longest ago; those that are not kept any more."""
+        """Keep a connection. Returns those that are no longer kept, which were used the longest ago."""
         with self._mutex:
             self._kept.append(reader)
-            excess = max(0, len(self._kept) - self._most_kept)
+            excess = max(0, len(self._kept) - self._max_kept)
             unused, self._kept = self._kept[:excess], self._kept[excess:]
         return unused
 
 
 class _Reader:
-    """A small read-only connection, and which file it is on."""
+    """A read-only connection with a small cache, and the file that it is on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.file = _file(path)
+        self.file = _file_at(path)
         self.connection = open_reader(path, busy_seconds=1)
         try:
             self.connection.row_factory = None
             self.connection.execute("PRAGMA mmap_size = 0")
             self.connection.execute("PRAGMA cache_size = -2000")
-            for limit, value in _LIMITS.items():
+            for limit, value in _SQLITE_LIMITS.items():
                 self.connection.setlimit(limit, value)
         except BaseException:
             self.connection.close()
             raise
 
-    def rest(self) -> None:
-        """Let go of what the session held: the snapshot, and the pages, so that the next one counts what it reads."""
+    def reset(self) -> None:
+        """Release the snapshot and the cached pages, so that the next session counts all bytes that it reads."""
         self.connection.set_authorizer(None)
         self.connection.execute("ROLLBACK")
         self.connection.execute("PRAGMA shrink_memory")
 
 
-def _file(path: Path) -> tuple[int, int] | None:
-    """Which file is at `path`. As long as it is open no other file has the same."""
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at `path`. No other file has the same ones while a connection has it open."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -198,17 +197,104 @@ def _file(path: Path) -> tuple[int, int] | None:
 
 
 def _authorizer(tables: frozenset[str]) -> Any:
-    """Permits SELECT, reads of `tables` and of what a statement derives from them, and the functions we compile to."""
+    """Permits SELECT, reads of `tables` and of subqueries over them, and the functions that are compiled to."""
 
     def authorize(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
         allowed = (
             action == sqlite3.SQLITE_SELECT
             or (action == sqlite3.SQLITE_READ and first in tables)
             or (action == sqlite3.SQLITE_FUNCTION and second in sqlfunctions.PERMITTED)
-            or (
-                action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None
-            )  # a full-text index asks
+            # FTS5 asks for the data_version
+            or (action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None)
         )
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     return authorize
+
+
+class Usage:
+    """The time and the bytes that a query has used, and the limit that it has exceeded, if any.
+
+    It is created on the thread that runs the query. Linux counts the bytes: ``rchar`` in ``/proc/self/task/ID/io`` is
+    what the thread has asked the kernel for. With a small cache and no memory map this is what SQLite reads, including
+    the log and what sorting writes to disk. Other systems do not count by thread, so there bytes are not limited.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
+        self._connection = connection
+        self._max_bytes = limits.max_bytes_scanned
+        self.started = time.monotonic()
+        self._deadline = self.started + limits.max_seconds
+        self.exceeded: str | None = None
+        self._io = _open_io()
+        self._bytes_before = self._bytes_read() or 0
+
+    def bytes_scanned(self) -> int | None:
+        """Bytes read so far; None where the system does not count them."""
+        read = self._bytes_read()
+        return None if read is None else max(0, read - self._bytes_before)
+
+    def is_over(self) -> bool:
+        """Whether a limit is exceeded; if so, the statement that is running is interrupted."""
+        if self.exceeded is None:
+            scanned = self.bytes_scanned()
+            if scanned is not None and scanned > self._max_bytes:
+                self.exceeded = "max_bytes_scanned"
+            elif time.monotonic() >= self._deadline:
+                self.exceeded = "max_seconds"
+        if self.exceeded is not None:
+            self._connection.interrupt()
+        return self.exceeded is not None
+
+    def close(self) -> None:
+        """Close the file of counters."""
+        if self._io is not None:
+            os.close(self._io)
+            self._io = None
+
+    def _bytes_read(self) -> int | None:
+        if self._io is None:
+            return None
+        return int(os.pread(self._io, 32, 0).split(None, 2)[1])
+
+
+def _open_io() -> int | None:
+    try:
+        return os.open(f"/proc/self/task/{threading.get_native_id()}/io", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+class Watchdog:
+    """Checks all running queries from one thread, which starts with the first query. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._running: set[Usage] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def watching(self, connection: sqlite3.Connection, limits: Limits) -> Iterator[Usage]:
+        """Interrupt what this thread runs on `connection` when it exceeds a limit; `Usage.exceeded` then names it."""
+        usage = Usage(connection, limits)
+        with self._changed:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="query-watchdog", daemon=True)
+                self._thread.start()
+            self._running.add(usage)
+            self._changed.notify()
+        try:
+            yield usage
+        finally:
+            with self._changed:  # from here on nothing interrupts the connection, so it may be closed
+                self._running.discard(usage)
+                usage.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._running:
+                    self._changed.wait()
+                for usage in self._running:
+                    usage.is_over()
+            time.sleep(_CHECK_SECONDS)

@@ -1,7 +1,7 @@
-"""A process that answers queries for the service; `workers` starts it.
+"""A process that runs queries for the service. `obs.query.execution.workers` starts it.
 
-Run as ``python -m obs.query.execution.worker DESCRIPTOR``.
-It reads pickled questions from a socket that only the service holds the other end of, and ends when that is closed.
+Run as ``python -m obs.query.execution.worker DESCRIPTOR``. It reads pickled requests from that socket, whose other end
+only the service has, and exits when the service closes it.
 """
 
 import os
@@ -12,23 +12,26 @@ import traceback
 from multiprocessing.connection import Connection
 
 from obs.errors import ServiceError
-from obs.query.execution.engine import Engine
-from obs.query.execution.limits import too_large
+from obs.query.execution.limits import too_much_memory
+from obs.query.execution.run import Engine
 from obs.query.execution.session import Sessions
 
 NICENESS = 10
-"""A query gives way to heartbeats where both want the processor."""
+"""Heartbeats come first where both need the processor."""
 
 MEMORY_BYTES = 1 << 30
-"""Address space of a worker: a query that wants more fails alone, and takes no memory from the heartbeats."""
+"""The address space of a worker: a query that needs more fails alone, and takes no memory from heartbeats."""
 
 KEPT_CONNECTIONS = 4
 IDLE_SECONDS = 10
-"""How long connections are kept when nobody asks: until then, the file of a deleted organization takes room."""
+"""How long connections stay open without a request. They keep the file of a deleted organization on the disk."""
 
 
 def serve(connection: Connection) -> None:
-    """Answer until the other end is closed. The first message is the list of sources, and is acknowledged."""
+    """Answer requests until the other end is closed. The first message is the list of sources, and is acknowledged.
+
+    A response is a QueryResponse, a ServiceError, or the traceback of another error as text.
+    """
     sessions = Sessions(KEPT_CONNECTIONS)
     engine = Engine(connection.recv(), sessions)
     connection.send(None)
@@ -36,27 +39,27 @@ def serve(connection: Connection) -> None:
         if not connection.poll(IDLE_SECONDS):
             sessions.close()
         try:
-            question = connection.recv()
+            request = connection.recv()
         except EOFError:
             return
-        reply: object
+        response: object
         try:
-            reply = engine.answer(question)
+            response = engine.run(request)
         except ServiceError as error:
-            reply = error
+            response = error
         except MemoryError:
-            reply = too_large(MEMORY_BYTES)
-        except Exception:  # noqa: BLE001 - the service raises it there, where it is logged and told
-            reply = traceback.format_exc()
-        connection.send(reply)
+            response = too_much_memory(MEMORY_BYTES)
+        except Exception:  # noqa: BLE001 - the service raises it as QueryWorkerError, and logs it
+            response = traceback.format_exc()
+        connection.send(response)
 
 
 def main() -> None:
-    # The service decides when it ends: Ctrl-C and SIGTERM reach the whole group.
+    # The service ends its workers itself: Ctrl-C and SIGTERM reach the whole process group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
-    if sys.platform == "linux":  # macOS knows the limit and does not hold it
+    if sys.platform == "linux":  # macOS accepts the limit, but does not enforce it
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Connection(int(sys.argv[1])) as connection:
         serve(connection)

@@ -1,7 +1,7 @@
-"""Queries in processes of their own, so that what they cost falls on no heartbeat.
+"""Runs queries in separate processes, so that their cost does not delay heartbeats.
 
-Putting an answer together is Python, and Python runs one thread at a time: in the process that takes heartbeats, one
-heavy query after the other took two of three heartbeats away. And a process can be ended where a thread cannot.
+Python runs one thread of a process at a time. In the process that receives heartbeats, continuous heavy queries took
+two thirds of the heartbeat throughput. And a process can be killed, which a thread cannot.
 """
 
 import socket
@@ -15,19 +15,20 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from obs.errors import ServiceError
-from obs.query.execution.engine import Question, Reply
 from obs.query.execution.limits import Limits, too_slow
+from obs.query.execution.run import QueryRequest, QueryResponse
 from obs.sources import Source
 
 _WORKER = "obs.query.execution.worker"
 _START_SECONDS = 60
 _IDLE_SECONDS = 60
+"""How long a worker stays without a request. The one used last stays longer."""
 _GRACE_SECONDS = 1
-"""How long after its time is up a worker may still be putting the refusal together."""
+"""How long after its time limit a worker may take to report that the query was stopped."""
 
 
 class QueryWorkerError(RuntimeError):
-    """A fault inside a worker, with its traceback, or the end of the worker."""
+    """An unexpected error inside a worker, with its traceback, or the unexpected end of the worker."""
 
 
 def _ended() -> QueryWorkerError:
@@ -35,7 +36,7 @@ def _ended() -> QueryWorkerError:
 
 
 class _Worker:
-    """One process, which answers one question at a time."""
+    """One process. It runs one query at a time."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         ours, theirs = socket.socketpair()
@@ -48,26 +49,26 @@ class _Worker:
         self.idle_since = time.monotonic()
         try:
             if not self._connection.poll(_START_SECONDS):
-                raise QueryWorkerError(f"A process for queries did not start within {_START_SECONDS} s.")
-            self._receive()  # it is ready: what starting takes counts against no query
+                raise QueryWorkerError(f"A query process did not start within {_START_SECONDS} s.")
+            self._receive()  # the worker is ready: its start does not count against the time limit of a query
         except QueryWorkerError:
-            self.end()
+            self.kill()
             raise
 
-    def ask(self, question: Question, seconds: float) -> Reply:
-        """The answer. Raises ServiceError, QueryWorkerError, and TimeoutError when there is none in so many seconds."""
+    def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
+        """The response to a request. Raises ServiceError, QueryWorkerError, and TimeoutError after so many seconds."""
         try:
-            self._connection.send(question)
+            self._connection.send(request)
             if not self._connection.poll(seconds):
                 raise TimeoutError
         except BrokenPipeError as error:
             raise _ended() from error
-        reply = self._receive()
-        if isinstance(reply, ServiceError):
-            raise reply
-        if isinstance(reply, str):
-            raise QueryWorkerError(reply)
-        return cast("Reply", reply)
+        response = self._receive()
+        if isinstance(response, ServiceError):
+            raise response
+        if isinstance(response, str):
+            raise QueryWorkerError(response)
+        return cast("QueryResponse", response)
 
     def _receive(self) -> object:
         try:
@@ -76,10 +77,10 @@ class _Worker:
             raise _ended() from error
 
     def is_alive(self) -> bool:
-        """Whether the process has not ended by itself, or been ended by the system for the memory that it holds."""
+        """Whether the process is running. The system may have killed it for its memory."""
         return self._process.poll() is None
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """End the process, whatever it is doing."""
         self._connection.close()
         self._process.kill()
@@ -87,30 +88,31 @@ class _Worker:
 
 
 class Workers:
-    """Up to `most` processes, started when they are needed. Safe to use from any thread."""
+    """Up to `max_workers` processes, started when they are needed. Safe to use from any thread."""
 
-    def __init__(self, sources: Sequence[Source], most: int) -> None:
+    def __init__(self, sources: Sequence[Source], max_workers: int) -> None:
         self._sources = sources
-        self._most = most
+        self._max_workers = max_workers
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
         self._busy: Counter[str] = Counter()
         self._closed = False
 
     def prepare(self) -> None:
-        """Start a process now, so that the first query need not wait for it."""
-        self._give_back(_Worker(self._sources))
+        """Start a process now, so that the first query does not wait for it."""
+        self._put_back(_Worker(self._sources))
 
-    def ask(self, org: str, question: Question) -> Reply:
-        """The answer. Raises ServiceError.
+    def run(self, org: str, request: QueryRequest) -> QueryResponse:
+        """The response to a request of an organization. Raises ServiceError (400, 422, 503) and QueryWorkerError.
 
-        An organization may have all processes but one, so that the queries of another need not wait for its own.
+        One organization can use all processes but one, so that its queries do not block those of another.
         """
-        limits = question.limits
+        limits = request.limits
         worker = self._take(org, limits)
         kept = None
         try:
-            result = (worker or (worker := _Worker(self._sources))).ask(question, limits.max_seconds + _GRACE_SECONDS)
+            worker = worker or _Worker(self._sources)
+            response = worker.run(request, limits.max_seconds + _GRACE_SECONDS)
             kept = worker
         except TimeoutError as error:
             raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
@@ -119,24 +121,24 @@ class Workers:
             raise
         finally:
             if worker is not None and kept is None:
-                worker.end()
-            self._give_back(kept, org)
-        return result
+                worker.kill()
+            self._put_back(kept, org)
+        return response
 
     def running(self) -> int:
-        """How many queries run now."""
+        """How many queries are running."""
         return self._busy.total()
 
     def close(self) -> None:
-        """End all processes that are idle now, and those at work when they are done."""
+        """End the idle processes now, and each of the others when its query is done."""
         with self._changed:
             self._closed = True
             idle, self._idle = self._idle, []
         for worker in idle:
-            worker.end()
+            worker.kill()
 
     def _take(self, org: str, limits: Limits) -> _Worker | None:
-        """An idle worker, None for a new one. Raises ServiceError (503) when there is no turn in time."""
+        """An idle worker, or None to start one. Raises ServiceError (503) if the organization gets no turn in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_turn(org), timeout=limits.max_seconds):
                 raise ServiceError("query_busy", headers={"Retry-After": "1"})
@@ -145,26 +147,26 @@ class Workers:
                 worker = self._idle.pop()
                 if worker.is_alive():
                     return worker
-                worker.end()
+                worker.kill()
             return None
 
     def _has_turn(self, org: str) -> bool:
-        return self._busy[org] < max(1, self._most - 1) and self._busy.total() < self._most
+        return self._busy[org] < max(1, self._max_workers - 1) and self._busy.total() < self._max_workers
 
-    def _give_back(self, worker: _Worker | None, org: str | None = None) -> None:
+    def _put_back(self, worker: _Worker | None, org: str | None = None) -> None:
+        """End the turn of `org`, if any; keep `worker`, if any, and kill those that have been idle for too long."""
         now = time.monotonic()
         with self._changed:
             if org is not None:
                 self._busy[org] -= 1
-                self._busy += Counter()  # forgets those that are at zero
+                self._busy += Counter()  # removes organizations without a query
             if worker is not None:
                 worker.idle_since = now
                 self._idle.append(worker)
-            # The one used last stays, whatever its age.
-            ended = [one for one in self._idle[:-1] if now - one.idle_since > _IDLE_SECONDS]
+            expired = [each for each in self._idle[:-1] if now - each.idle_since > _IDLE_SECONDS]
             if self._closed:
-                ended = list(self._idle)
-            self._idle = [one for one in self._idle if one not in ended]
-            self._changed.notify_all()  # one that is woken may have no turn, where another has
-        for one in ended:
-            one.end()
+                expired = list(self._idle)
+            self._idle = [each for each in self._idle if each not in expired]
+            self._changed.notify_all()  # of those that wait, one may have a turn where another has not
+        for each in expired:
+            each.kill()

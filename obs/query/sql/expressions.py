@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.functions.scalars import case_sql
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
-from obs.query.sql.reading import Reading
+from obs.query.sql.scan import Scan
 from obs.sources import Column, Type
 
 Value = str | int | float | None
@@ -22,7 +22,7 @@ class Writer:
     """
 
     plan: Plan
-    reading: Reading
+    scan: Scan
     group_sql: str = ""
     parameters: dict[str, Value] = field(default_factory=dict)
     joins: set[str] = field(default_factory=set)
@@ -92,7 +92,7 @@ class Writer:
         if aggregate.percent is not None:
             fields["fraction"] = self.bind(aggregate.percent / 100)
         if aggregate.per_ms is not None:
-            fields["rate"] = self.bind(aggregate.per_ms / self.reading.rate_ms)
+            fields["rate"] = self.bind(aggregate.per_ms / self.scan.rate_ms)
         return function.write(*arguments, **fields) + filter_
 
     def enumerated(self, expression: Apply) -> str | None:

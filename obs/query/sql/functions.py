@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from obs.query.execution.window import offset_ms
 from obs.query.language import patterns
 from obs.query.language.functions import FUNCTIONS, SqlFunction
 from obs.query.language.functions.percentiles import Number, merged_neighbours, merged_percentile
 from obs.query.language.functions.sketch import representative
 from obs.storage.packed import unpack
+from obs.times import offset_ms
 
 
 class _Merged:

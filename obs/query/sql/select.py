@@ -1,0 +1,250 @@
+"""From a plan to the SELECT over the rows of its source.
+
+Every value is a bound parameter. Every identifier and every other piece of SQL comes from the source's description.
+`obs.query.sql.expressions` writes expressions, `obs.query.sql.rollup` writes the SELECT over rollups.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
+from obs.query.sql.expressions import Value, Writer
+from obs.query.sql.scan import Range, Scan
+from obs.sources import Column
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    """A statement for SQLite and its parameters."""
+
+    sql: str
+    parameters: Mapping[str, Value]
+
+
+def select(plan: Plan, scan: Scan) -> SqlStatement:
+    """The SELECT that reads the result of a plan.
+
+    Its columns are the outputs. For a grouped plan they are: the number of the bucket (0 without EVERY), the groups,
+    the outputs that are not groups, whether HAVING keeps the row, and the number of rows scanned for it. With EVERY,
+    rows that HAVING drops are returned too: their buckets are not empty, so FILL does not apply to them.
+    """
+    return RowSelect(plan, scan).statement()
+
+
+def select_bucket(plan: Plan, scan: Scan) -> SqlStatement:
+    """The SELECT that reads one bucket, from ``:start`` to ``:end``. The columns are those of a grouped plan."""
+    sql = RowSelect(plan, scan)
+    columns, _ = sql.grouped_columns("0")
+    keys = sql.group_keys()
+    return sql.select(columns, f" GROUP BY {', '.join(keys)}" if keys else "")
+
+
+def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
+    """The SELECT whose one row has the outputs that are not groups, for a bucket without rows.
+
+    After them come whether HAVING keeps the row, and 0. The parameters ``:group0``, ``:group1``... are the groups.
+    """
+    sql = RowSelect(plan, scan, group_sql=":group{}")
+    values = [sql.expression(output.expression) for output in plan.outputs if output.group is None]
+    # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
+    return sql.select([*values, sql.kept(), "count(*)"], "", where=["0"])
+
+
+def count_rows(plan: Plan, scan: Scan) -> SqlStatement:
+    """The SELECT that counts the rows of the source in the window, up to ``:most``."""
+    rows = RowSelect(replace(plan, where=None), scan).select(["1"], " LIMIT :most")
+    return SqlStatement(f"SELECT count(*) FROM ({rows.sql})", rows.parameters)
+
+
+def count_rows_in(plan: Plan, scan: Scan, ranges: Sequence[Range]) -> SqlStatement:
+    """The SELECT that counts the rows of the source in some ranges of time, up to ``:most``."""
+    sql = RowSelect(plan, scan)
+    time = plan.source.time_sql
+    bounds = ", ".join(f"({sql.bind(each.start)}, {sql.bind(each.end)})" for each in ranges)
+    rows = (
+        f"SELECT 1 FROM (VALUES {bounds}) AS spans CROSS JOIN {plan.source.table}"
+        f" ON {time} >= spans.column1 AND {time} < spans.column2 LIMIT :most"
+    )
+    return SqlStatement(f"SELECT count(*) FROM ({rows})", sql.parameters)
+
+
+def query_plan(statement: SqlStatement) -> SqlStatement:
+    """The statement that returns SQLite's plan for another one."""
+    return SqlStatement(f"EXPLAIN QUERY PLAN {statement.sql}", statement.parameters)
+
+
+def open_index(table: str) -> str:
+    """The statement that makes SQLite open a full-text index without reading it."""
+    return f"SELECT 1 FROM {table} LIMIT 0"
+
+
+@dataclass
+class RowSelect(Writer):
+    """Writes one SELECT over the rows of a source."""
+
+    top_join: str = ""
+
+    def statement(self) -> SqlStatement:
+        """See `select`."""
+        plan = self.plan
+        if not plan.grouped:
+            columns = [self.shown(output.expression) for output in plan.outputs]
+            return self.select(columns, self.order_by() + self.limit(plan.limit))
+        has_buckets = self.scan.interval_ms is not None
+        columns, kept = self.grouped_columns(self.bucket() if has_buckets else "0")
+        keys = [*(["1"] if has_buckets else []), *self.group_keys()]
+        if self.scan.by_driver and (driver := driver_of(plan)):
+            keys = [driver.driver_key]
+        tail = f" GROUP BY {', '.join(keys)}" if keys else ""
+        if has_buckets:
+            if plan.top is not None:
+                self.keep_top_groups(plan.top)
+            tail += " ORDER BY " + ", ".join(keys) + self.limit()
+        else:
+            if plan.having is not None:
+                tail += f" HAVING {kept}"
+            tail += self.order_by(by_group=bool(keys)) + self.limit(plan.limit, plan.top)
+        return self.select(columns, tail)
+
+    def grouped_columns(self, bucket: str) -> tuple[list[str], str]:
+        """The columns of a grouped plan, and the one of them that says whether HAVING keeps the row."""
+        groups = [self.group(group) for group in self.plan.groups]
+        values = [self.shown(output.expression) for output in self.plan.outputs if output.group is None]
+        kept = self.kept()
+        return [bucket, *groups, *values, kept, self.scanned()], kept
+
+    def group_keys(self) -> list[str]:
+        """What GROUP BY names for each group: its key, or the number of its column."""
+        return [key_of(group) or str(number) for number, group in enumerate(self.plan.groups, 2)]
+
+    def kept(self) -> str:
+        """Whether HAVING keeps a row: 1 or 0."""
+        return "1" if self.plan.having is None else f"coalesce({self.expression(self.plan.having)}, 0)"
+
+    def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
+        """The SELECT of `columns`, ending with `tail`. `where` replaces the conditions of the plan and its window."""
+        source = self.plan.source
+        conditions = self._conditions() if where is None else where
+        driver = driver_of(self.plan) if self.scan.by_driver else None
+        joins = [text for name, text in source.joins if name in self.joins and not (driver and name == driver.join)]
+        tables = [driver.driver if driver else source.table, *joins, *([self.top_join] if self.top_join else [])]
+        return self.finished(
+            f"SELECT {', '.join(columns)} FROM {' '.join(tables)} WHERE {' AND '.join(conditions)}{tail}"
+        )
+
+    def finished(self, sql: str) -> SqlStatement:
+        """A statement with the parameters that it uses."""
+        window = self.scan.window
+        fixed = {"start": window.start, "end": window.end, "now": self.scan.now_ms}
+        used = {name: value for name, value in fixed.items() if f":{name}" in sql}
+        return SqlStatement(sql, {**self.parameters, **used})
+
+    def scanned(self) -> str:
+        """The number of rows scanned for a row of the result."""
+        return "count(*)"
+
+    def ranking(self) -> "RowSelect":
+        """A writer for the SELECT that ranks groups over the whole window. It shares the parameters of this one."""
+        return RowSelect(self.plan, self.scan, parameters=self.parameters)
+
+    def bucket(self) -> str:
+        """The number of the bucket that a row is in."""
+        time = self.plan.source.time_sql
+        if self.scan.timeline is not None:
+            return f"obs_bucket({self.bind(self.scan.timeline)}, {time})"
+        assert self.scan.interval_ms is not None
+        return f"({time} - {self.bind(self.scan.bucket_starts[0])}) / {self.bind(self.scan.interval_ms)}"
+
+    def order_by(self, *, by_group: bool = False) -> str:
+        """ORDER BY as in the statement, then what makes the order of rows definite."""
+        # A constant orders nothing, and SQLite would take TRUE for the number of a column.
+        parts = [
+            f"{self._sort_key(order.expression)}{' DESC' if order.descending else ''}"
+            for order in self.plan.order
+            if not isinstance(order.expression, Constant)
+        ]
+        if self.plan.grouped:
+            if not parts and self.plan.top is not None:
+                parts.append(f"{self.expression(self._first_aggregate())} DESC")
+            if by_group:
+                groups = [group for group in self.plan.groups if not isinstance(group, Constant)]
+                parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
+        elif not parts:
+            parts.append(self.plan.source.time_sql)
+        return f" ORDER BY {', '.join(parts)}" if parts else ""
+
+    def limit(self, *limits: int | None) -> str:
+        """LIMIT: the smallest of `limits` and the limit of the scan."""
+        present = [limit for limit in (*limits, self.scan.max_rows) if limit is not None]
+        return f" LIMIT {self.bind(min(present))}" if present else ""
+
+    def keep_top_groups(self, top: int) -> None:
+        """Join the groups whose first aggregate is largest over the whole window, so that only their rows are read."""
+        ranking = self.ranking()
+        groups = [f"{ranking.expression(group)} AS g{number}" for number, group in enumerate(self.plan.groups)]
+        keys = ", ".join(str(number + 1) for number in range(len(groups)))
+        order = f" ORDER BY {ranking.expression(self._first_aggregate())} DESC, {keys}"
+        chosen = ranking.select(groups, f" GROUP BY {keys}{order}{ranking.limit(top)}")
+        same = [f"chosen.g{number} IS {self.expression(group)}" for number, group in enumerate(self.plan.groups)]
+        self.top_join = f"JOIN ({chosen.sql}) AS chosen ON {' AND '.join(same)}"
+
+    def _conditions(self) -> list[str]:
+        source, where = self.plan.source, self.plan.where
+        conditions = [f"{source.time_sql} >= :start", f"{source.time_sql} < :end"]
+        if source.where:
+            conditions.append(f"({source.where})")
+        if where is not None:
+            conditions += [*self._searches(where), self.expression(where)]
+        return conditions
+
+    def _searches(self, condition: Checked) -> list[str]:
+        """For each CONTAINS that must hold: the rows in which the full-text index, if there is one, finds the text."""
+        match condition:
+            case Apply(name="and"):
+                return [search for argument in condition.arguments for search in self._searches(argument)]
+            case Apply(name="contains", arguments=(Read() as text, Constant(value=str(part)))):
+                column = text.column
+                if column.search and len(part) >= _TRIGRAM and "\0" not in part:
+                    match = f"{column.search} MATCH {self.bind(_trigram_query(part))}"
+                    found = f"SELECT rowid FROM {column.search} WHERE {match}"
+                    return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
+        return []
+
+    def _sort_key(self, expression: Checked) -> str:
+        """What to sort by. SQLite folds ``x AND FALSE`` to 0, which it would take for the number of a column."""
+        text = self.expression(expression)
+        folds = isinstance(expression, Apply) and expression.name in ("and", "or")
+        return f"coalesce({text}, NULL)" if folds else text
+
+    def _first_aggregate(self) -> Checked:
+        return next(output.expression for output in self.plan.outputs if output.group is None)
+
+
+def driver_of(plan: Plan) -> Column | None:
+    """The column that can drive the scan of a plan group by group: its only group, without EVERY."""
+    if len(plan.groups) != 1 or plan.interval_ms is not None:
+        return None
+    (group,) = plan.groups
+    return group.column if isinstance(group, Read) and group.column.driver else None
+
+
+def key_of(expression: Checked) -> str:
+    """The key that makes the same groups as an expression; empty if there is none."""
+    return expression.column.key if isinstance(expression, Read) else ""
+
+
+_TRIGRAM = 3
+"""The length of the shortest text that a trigram index can find."""
+_MAX_TRIGRAMS = 12
+
+
+def _trigram_query(text: str) -> str:
+    """The full-text query for a text: all of at most _MAX_TRIGRAMS of its trigrams, spread over its length.
+
+    The index does not know where in a message a trigram is, so the condition itself is checked on each row found.
+    """
+    last = len(text) - _TRIGRAM
+    count = min(last + 1, _MAX_TRIGRAMS)
+    starts = [last * number // max(1, count - 1) for number in range(count)]
+    trigrams = dict.fromkeys(text[start : start + _TRIGRAM] for start in starts)
+    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in trigrams)
