@@ -264,7 +264,7 @@ def test_an_answer(ask: Ask, statement: str, output_type: str, columns: list[str
     assert ask(statement) == {"output_type": output_type, "columns": columns, "rows": rows}
 
 
-def test_the_way_for_many_rows_gives_the_same_answers(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_strategy_for_many_rows_gives_the_same_results(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement for each bucket, groups one after the other: what else is done from some thousand rows on."""
     monkeypatch.setattr(grid, "_ROWS_A_BUCKET", 0)
     monkeypatch.setattr(grid, "_MANY_ROWS", 1)
@@ -348,17 +348,17 @@ def test_a_backtracking_regular_expression_does_not_hang(ask: Ask, write: Any) -
     assert ask("SELECT count(*) FROM logs WHERE message LIKE '%a%a%a%a%a%a%a%a%a%b' LAST 1d")["rows"] == [[0]]
 
 
-def test_a_sum_past_64_bits_is_told(ask: Ask) -> None:
+def test_a_sum_beyond_64_bits_is_an_error(ask: Ask) -> None:
     answer = ask("SELECT sum(id + 9223372036854775000) FROM runs LAST 1d", 400)
     assert answer["error"] == "oql_type_mismatch"
     assert ask("SELECT sum((id + 9223372036854775000) * 1.0) AS s FROM runs LAST 1d")["rows"][0][0] > 9e18
 
 
-def test_infinity_never_leaves(ask: Ask) -> None:
+def test_infinity_becomes_null(ask: Ask) -> None:
     assert ask("SELECT 1e308 * 10 AS x FROM runs LAST 1d LIMIT 1")["rows"] == [[None]]
 
 
-def test_explain_tells_what_would_be_done(ask: Ask) -> None:
+def test_explain_describes_the_query(ask: Ask) -> None:
     answer = ask("EXPLAIN SELECT count(*) FROM runs WHERE job = 'mail' EVERY 1h LAST 3h")
     assert (answer["output_type"], answer["columns"]) == ("table", ["what", "text"])
     said = dict(answer["rows"])

@@ -1,4 +1,4 @@
-"""Percentiles out of a sketch are within 1 % of the value at their rank."""
+"""Percentiles from a sketch are within 1 % of the value at their rank."""
 
 from hypothesis import given
 from hypothesis import strategies as st
