@@ -28,7 +28,6 @@ from obs.query.language.nodes import (
     Sorting,
     Span,
     Star,
-    Window,
 )
 from obs.query.language.scan import Segment
 
@@ -42,15 +41,6 @@ _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
 _LONGEST_NUMBER = 400
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
-_COMPLETE = frozenset(
-    ["and", "or", "not", "=", "!=", "<", "<=", ">", ">=", "=~", "!~"]
-    + [
-        f"{negation}{word}"
-        for negation in ("", "not ")
-        for word in ("in", "like", "ilike", "contains", "starts with", "between")
-    ]
-)
-"""Operators after which BETWEEN does not compare, but starts the window."""
 _CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "COMPARE WITH"}
 """How an error names a clause, where that is not its kind in capital letters."""
 
@@ -383,40 +373,7 @@ def select(_segment: Segment, _place: int, found: Any) -> Select:
             raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
         by_kind[clause.kind] = clause
     values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
-    if "where" in values and "window" not in values:
-        values["where"], values["window"] = _without_window(values["where"])
     return Select(tuple(items), source, explain=explain, **values)
-
-
-def _without_window(condition: Expression) -> tuple[Expression, Window | None]:
-    """Split the condition of WHERE from a window that it ends with.
-
-    The grammar reads ``(status = 'failed') BETWEEN '2026-06-01' AND NOW`` as a comparison of what is in parentheses.
-    That is a condition already, so BETWEEN starts the window there.
-    """
-    if not isinstance(condition, Operation):
-        return condition, None
-    first, last = condition.operands[0], condition.operands[-1]
-    if condition.operator == "between" and isinstance(first, Operation) and first.operator in _COMPLETE:
-        moments = [_as_moment(operand) for operand in condition.operands[1:]]
-        if None not in moments:
-            return first, Window(condition.span, None, *moments)
-    if condition.operator in ("and", "or", "not"):
-        last, window = _without_window(last)
-        return replace(condition, operands=(*condition.operands[:-1], last)), window
-    return condition, None
-
-
-def _as_moment(expression: Expression) -> Moment | None:
-    """An expression as a time of a window; None where it is not one."""
-    match expression:
-        case Literal(value=str(written)):
-            return Moment(expression.span, written)
-        case Name() if expression.name.upper() == "NOW":
-            return Moment(expression.span, None)
-        case Operation(operator="-", operands=(Name() as now, Duration() as before)) if now.name.upper() == "NOW":
-            return Moment(expression.span, None, before.milliseconds)
-    return None
 
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:

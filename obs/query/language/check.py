@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
@@ -28,11 +29,25 @@ BUCKET = "t"
 """The name of the result column with the start of the bucket."""
 
 
+_COMPLETE = frozenset(
+    ["and", "or", "not", "=", "!=", "<", "<=", ">", ">=", "=~", "!~"]
+    + [
+        f"{negation}{word}"
+        for negation in ("", "not ")
+        for word in ("in", "like", "ilike", "contains", "starts with", "between")
+    ]
+)
+"""Operators after which BETWEEN does not compare, but starts the window."""
+
+
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
     """The plan of a statement. Raises OqlError."""
     if isinstance(statement, nodes.Show):
         return _show(statement, sources)
     source = _source(statement.source, sources)
+    if statement.window is None and statement.where is not None:
+        condition, window = _without_window(statement.where)
+        statement = replace(statement, where=condition, window=window)
     if statement.window is None:
         end = len(text.rstrip())
         raise OqlError(
@@ -89,6 +104,39 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
         around=_around(statement, sources),
         explain=statement.explain,
     )
+
+
+def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, nodes.Window | None]:
+    """Split the condition of WHERE from a window that it ends with.
+
+    The grammar reads ``(status = 'failed') BETWEEN '2026-06-01' AND NOW`` as a comparison of what is in parentheses.
+    That is a condition already, so BETWEEN starts the window there.
+    """
+    if not isinstance(condition, nodes.Operation):
+        return condition, None
+    first, last = condition.operands[0], condition.operands[-1]
+    if condition.operator == "between" and isinstance(first, nodes.Operation) and first.operator in _COMPLETE:
+        moments = [_as_moment(operand) for operand in condition.operands[1:]]
+        if None not in moments:
+            return first, nodes.Window(condition.span, None, *moments)
+    if condition.operator in ("and", "or", "not"):
+        last, window = _without_window(last)
+        return replace(condition, operands=(*condition.operands[:-1], last)), window
+    return condition, None
+
+
+def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
+    """An expression as a time of a window; None where it is not one."""
+    match expression:
+        case nodes.Literal(value=str(written)):
+            return nodes.Moment(expression.span, written)
+        case nodes.Name() if expression.name.upper() == "NOW":
+            return nodes.Moment(expression.span, None)
+        case nodes.Operation(operator="-", operands=(nodes.Name() as now, nodes.Duration() as before)) if (
+            now.name.upper() == "NOW"
+        ):
+            return nodes.Moment(expression.span, None, before.milliseconds)
+    return None
 
 
 def _show(statement: nodes.Show, sources: Mapping[str, Source]) -> Listing:

@@ -197,9 +197,9 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     between = _keyword("BETWEEN", actions.operator) + arithmetic + _keyword("AND") + arithmetic
     and_or = _token("AND or OR", _words("AND", "OR"), actions.operator, "AND", "OR")
 
-    def listed(element: pp.ParserElement, end: str = ",") -> pp.ParserElement:
-        """An item of a list. Most items of a long list are a value alone, which is quick to see by what follows it."""
-        return _token("a value", rf"(?:{value})(?=\s*(?:,|{end}))", actions.value, *values) | element
+    def alone_or(element: pp.ParserElement, *ends: str) -> pp.ParserElement:
+        """Most items of long lists are a value alone. One of `ends` after it shows that, which is quick to match."""
+        return _token("a value", rf"(?:{value})(?=\s*(?:{'|'.join(ends)}))", actions.value, *values) | element
 
     def conditions(matching: pp.ParserElement, *words: str) -> pp.ParserElement:
         names = ("IS", "NOT", "IN", "LIKE", "ILIKE", "CONTAINS", "STARTS", *words)
@@ -214,7 +214,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     # Clauses
     now = _keyword("NOW", actions.operator) + pp.Opt(_symbol("-") + duration)
     moment = _rule(text | now, actions.moment)
-    sorting = _rule(listed(plain) + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
+    sorting = _rule(alone_or(plain, ",") + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
     fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | signs + _token("a number", number, actions.number)
 
     def first(keyword: str) -> pp.ParserElement:
@@ -231,7 +231,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
         _clause("where", first("WHERE"), condition)
         | _clause("window", first("LAST"), duration, node=lambda span, found: Window(span, last=found[0]))
-        | _clause("by", by, _list_of(listed(plain)), **several)
+        | _clause("by", by, _list_of(alone_or(plain, ",")), **several)
         | _clause("every", first("EVERY"), duration | _marked("AUTO"), node=actions.every)
         | _clause("order", order_by, _list_of(sorting), **several)
         | _clause("limit", first("LIMIT"), count)
@@ -248,7 +248,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     )
 
     # Statements
-    item = _rule(star | listed(condition, _words("FROM")) + pp.Opt(_keyword("AS") + name), actions.item)
+    item = _rule(star | alone_or(condition, ",", _words("FROM")) + pp.Opt(_keyword("AS") + name), actions.item)
     items = pp.Group(_list_of(item))
     explain = pp.Opt(_marked("EXPLAIN"))
     select = explain + _keyword("SELECT") + items + _keyword("FROM") + source + clause[...]
@@ -257,15 +257,15 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # The other segments
     open_ = _symbol("(")
-    arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(listed(condition, r"\)"))
+    arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(alone_or(condition, ",", r"\)"))
     when = _keyword("WHEN") + condition + _keyword("THEN") + condition
     otherwise = _rule(pp.Opt(_keyword("ELSE") + condition), actions.otherwise)
     case = _keyword("CASE") + when[1, ...] + otherwise + _keyword("END", actions.span_of)
     grammars = {
         Kind.STATEMENT: statement,
-        Kind.PARENTHESES: open_ + condition + close,
+        Kind.PARENTHESES: open_ + alone_or(condition, r"\)") + close,
         Kind.ARGUMENTS: open_ + _rule(pp.Opt(arguments), actions.arguments) + close,
-        Kind.VALUES: open_ + _rule(_list_of(listed(arithmetic, r"\)")), actions.arguments) + close,
+        Kind.VALUES: open_ + _rule(_list_of(alone_or(arithmetic, ",", r"\)")), actions.arguments) + close,
         Kind.FILTER: open_ + _keyword("WHERE") + condition + close,
         Kind.CASE: _rule(case, actions.case),
     }

@@ -1,6 +1,6 @@
 """The outline of a statement: quotes, comments and groups, found before the grammar runs.
 
-A group is what stands in parentheses, or between CASE and END. The grammar parses each group on its own, inner groups
+A group is the text in parentheses, or between CASE and END. The grammar parses each group on its own, inner groups
 first, and sees a group within a group as an empty one. So it needs no recursion. The limit on nesting is checked here,
 before anything is parsed.
 """
