@@ -11,9 +11,9 @@ from obs.errors import ServiceError
 from obs.query import service, store
 from obs.query.execution.run import run
 from obs.query.execution.session import Sessions
+from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
-from obs.query.language.statements import Language
 from obs.sources import Source
 from obs.tenancy import cli as tenancy_cli
 from obs.tenancy.cli import instance_option, opened

@@ -12,7 +12,7 @@ from obs.errors import ERROR_CODES
 from obs.query.execution.window import AUTO_MS
 from obs.query.language.durations import UNITS_MS
 from obs.query.language.functions import FUNCTIONS, Family, Function
-from obs.query.language.grammar import RESERVED
+from obs.query.language.scan import RESERVED
 
 PAGE = Path(__file__).parents[2] / "docs" / "oql.md"
 _SHORT = {
@@ -39,7 +39,7 @@ def _call(function: Function) -> str:
 
 
 def _functions(*, aggregate: bool) -> str:
-    lines = ["| Function | Takes | Gives |", "|---|---|---|"]
+    lines = ["| Function | Arguments | Result |", "|---|---|---|"]
     for function in FUNCTIONS.values():
         if function.aggregate is aggregate:
             takes = ", ".join(dict.fromkeys(family.value for family in function.parameters))
@@ -61,18 +61,18 @@ def _sources() -> str:
 
 
 def _limits() -> str:
-    lines = ["| Setting | Default | What it bounds |", "|---|---|---|"]
+    lines = ["| Setting | Default | Limit |", "|---|---|---|"]
     lines += [f"| `{s.name}` | {s.default:,} | {s.help} |" for s in SETTINGS if s.name.startswith("QUERY_")]
     return "\n".join(lines)
 
 
 def _errors() -> str:
-    words = [(name, word) for name, word in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
+    codes = [(name, code) for name, code in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
     return "\n".join(
         [
-            "| Word | Status | Meaning |",
+            "| Code | Status | Meaning |",
             "|---|---|---|",
-            *(f"| `{name}` | {w.status} | {w.meaning} |" for name, w in words),
+            *(f"| `{name}` | {code.status} | {code.meaning} |" for name, code in codes),
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Strategies that make OQL: statements that check, statements with something wrong, and noise."""
+"""Hypothesis strategies for OQL: valid statements, damaged statements, and noise."""
 
 from functools import cache
 
@@ -116,7 +116,7 @@ zones = st.sampled_from(
 
 @st.composite
 def statements(draw: st.DrawFn) -> str:
-    """Statements of which nearly all check."""
+    """Statements, nearly all of them valid."""
     grouped = draw(st.booleans())
     groups: list[str] = []
     clauses = [draw(windows)]
@@ -157,7 +157,7 @@ def statements(draw: st.DrawFn) -> str:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """Statements in which a piece was taken away, doubled, put in or exchanged."""
+    """Statements in which a piece was removed, doubled, inserted or replaced."""
     pieces = draw(statements()).split(" ")
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(pieces) - 1))

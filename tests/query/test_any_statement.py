@@ -1,4 +1,4 @@
-"""Whatever is sent: an answer in its shape, or an error in its shape, and never a fault of the service."""
+"""Whatever the statement, the response is a result or an error in its documented form, never an internal error."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from tests.query.statements import damaged, noise, statements
 
 EXAMPLES = int(os.environ.get("OBS_QUERY_EXAMPLES", "2000"))
-"""Set OBS_QUERY_EXAMPLES to look longer."""
+"""How many statements are tried. Set OBS_QUERY_EXAMPLES to try more."""
 _DETAIL = {"line", "column", "offset", "length", "found", "expected", "did_you_mean", "caret"}
 
 
-def looks(share: float) -> settings:
-    """The settings of a test that makes its share of all examples."""
+def examples(share: float) -> settings:
+    """The settings of a test that tries its share of all examples."""
     return settings(
         max_examples=max(1, round(EXAMPLES * share)),
         deadline=None,
@@ -33,9 +33,9 @@ def send(make_app: Any, new_client: Any, request: Any) -> Any:
         response = client.post("/api/v1/dsl", json={"query": statement})
         body = json.loads(response.data, parse_constant=_refuse)
         if response.status_code == 200:
-            _see_to_answer(body)
+            _check_result(body)
         elif response.status_code == 400:
-            _see_to_error(body, statement)
+            _check_error(body, statement)
         else:
             assert (response.status_code, body["error"]) in [(422, "query_limit_exceeded"), (422, "invalid_field")], (
                 body
@@ -45,10 +45,10 @@ def send(make_app: Any, new_client: Any, request: Any) -> Any:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise AssertionError(f"{name} has left the service")
+    raise AssertionError(f"the response contains {name}")
 
 
-def _see_to_answer(body: dict[str, Any]) -> None:
+def _check_result(body: dict[str, Any]) -> None:
     assert set(body) == {"output_type", "columns", "rows"}
     assert len(set(body["columns"])) == len(body["columns"])
     assert all(len(row) == len(body["columns"]) for row in body["rows"])
@@ -65,7 +65,7 @@ def _see_to_answer(body: dict[str, Any]) -> None:
             assert other in ("bar", "table")
 
 
-def _see_to_error(body: dict[str, Any], statement: str) -> None:
+def _check_error(body: dict[str, Any], statement: str) -> None:
     assert body["error"].startswith("oql_")
     assert body["message"]
     (detail,) = body["errors"]["query"]
@@ -76,19 +76,19 @@ def _see_to_error(body: dict[str, Any], statement: str) -> None:
     assert "^" in detail["caret"].split("\n")[1]
 
 
-@looks(0.5)
+@examples(0.5)
 @given(statement=statements())
-def test_a_statement_of_the_grammar(send: Any, statement: str) -> None:
+def test_a_valid_statement(send: Any, statement: str) -> None:
     send(statement)
 
 
-@looks(0.3)
+@examples(0.3)
 @given(statement=damaged())
-def test_a_statement_with_something_wrong(send: Any, statement: str) -> None:
+def test_a_damaged_statement(send: Any, statement: str) -> None:
     send(statement)
 
 
-@looks(0.2)
+@examples(0.2)
 @given(statement=noise)
 def test_noise(send: Any, statement: str) -> None:
     send(statement)

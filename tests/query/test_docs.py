@@ -1,4 +1,4 @@
-"""docs/oql.md says what is so."""
+"""docs/oql.md agrees with the code."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +11,8 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.parametrize("part", list(reference.parts()))
-def test_the_reference_is_that_of_the_checker(part: str) -> None:
-    """If this fails: python -m tests.query.reference"""
+def test_the_reference_is_generated_from_the_code(part: str) -> None:
+    """If this fails, run: python -m tests.query.reference"""
     found = reference.mark(part).search(reference.PAGE.read_text())
     assert found is not None
     assert found[0] == reference.parts()[part]
@@ -20,7 +20,7 @@ def test_the_reference_is_that_of_the_checker(part: str) -> None:
 
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("statement", reference.statements())
-def test_a_statement_of_the_page_is_answered(ask: Ask, statement: str) -> None:
+def test_a_statement_of_the_page_can_be_answered(ask: Ask, statement: str) -> None:
     assert ask(statement)["columns"]
 
 
@@ -29,7 +29,7 @@ def test_there_are_thirty_recipes() -> None:
 
 
 @pytest.mark.usefixtures("shop")
-def test_the_tutorial_ends_where_it_says(ask: Ask) -> None:
-    """Which jobs failed last night, on the organization that the tests know."""
+def test_the_first_question_of_the_tutorial(ask: Ask) -> None:
+    """Which jobs failed last night, in the organization of the tests."""
     answer = ask("SELECT job, time, exit_code FROM runs WHERE status IN ('failed', 'lost') LAST 12h")
     assert [row[0] for row in answer["rows"]] == ["report/weekly", "backup"]

@@ -1,14 +1,18 @@
-"""What a person reads who has written a statement that cannot be answered."""
+"""The errors for statements that cannot be answered."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from obs.query.language.grammar import MOST_CALL_LEVELS, MOST_TREE_LEVELS
+from obs.query.language.scan import MOST_LEVELS
+
 Ask = Callable[..., dict[str, Any]]
 
 
-# statement with the wrong part between « and », the error word, some of what is expected, the first suggestion
+# a statement with the wrong part between « and », the error code, some of what is expected, the first suggestion
 ERRORS = [
     ("SELECT «duration_mss» FROM runs LAST 1d", "oql_unknown_column", ["duration_ms"], "duration_ms"),
     ("SELECT count(*) FROM runs WHERE «stauts» = 'x' LAST 1d", "oql_unknown_column", ["status"], "status"),
@@ -107,17 +111,111 @@ def test_a_number_of_thousands_of_digits_is_too_large(ask: Ask) -> None:
     assert ask(f"SELECT {'1' * 9_000} FROM runs LAST 1d", 400)["error"] == "oql_type_mismatch"
 
 
-def test_fifty_levels_of_parentheses_are_allowed(ask: Ask) -> None:
-    assert ask("SELECT count(*) FROM runs WHERE " + "(" * 50 + "job = 'x'" + ")" * 50 + " LAST 1d")["rows"] == [[0]]
+MESSAGES = [
+    (
+        "SELECT count(*) FORM runs LAST 1d",
+        "Line 1, column 17: Unexpected 'FORM'. Did you mean FROM? Expected one of: FILTER, an operator, a comparison, "
+        "AND or OR, AS, ',', FROM.",
+    ),
+    (
+        "SELECT count(*) FROM runs\nWHER status = 'x' LAST 1d",
+        "Line 2, column 1: Unexpected 'WHER'. Did you mean WHERE? Expected one of: a clause, the end.",
+    ),
+    (
+        "SELECT count(*) FROM runs LAST",
+        "Line 1, column 31: Unexpected end of the statement. Expected a duration.",
+    ),
+    ("SELECT count(* FROM runs LAST 1d", "Line 1, column 16: Unexpected 'FROM'. Expected ')'."),
+    (
+        "SELECT abs(id + (2) FROM runs LAST 1d",
+        "Line 1, column 21: Unexpected 'FROM'. Expected one of: an operator, a comparison, AND or OR, ',', ')'.",
+    ),
+    (
+        "SELECT CASE WHEN id = 1 THEN (2 END FROM runs LAST 1d",
+        "Line 1, column 33: Unexpected 'END'. Did you mean AND? Expected one of: an operator, a comparison, AND or OR, "
+        "')'.",
+    ),
+    ("SELECT idd FROM runs LAST 1d", "Line 1, column 8: runs has no column idd. Did you mean id?"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), MESSAGES, ids=[statement for statement, _ in MESSAGES])
+def test_a_message_suggests_before_it_lists(ask: Ask, statement: str, message: str) -> None:
+    assert ask(statement, 400)["message"] == message
+
+
+def test_the_first_of_several_errors_is_reported(ask: Ask) -> None:
+    (detail,) = ask("SELECT abs(1 1), (2 2) FORM runs WHERE (3 3)", 400)["errors"]["query"]
+    assert (detail["column"], detail["found"]) == (14, "1")
+    (detail,) = ask("SELEKT abs(1 1) FROM runs LAST 1d", 400)["errors"]["query"]
+    assert detail["found"] == "SELEKT"
+
+
+# an expression that nests, what goes after each level of it, and how many levels are allowed
+NESTING = [
+    ("(", ")", MOST_LEVELS),
+    ("if(id = 0, 1, ", ")", MOST_LEVELS),
+    ("CASE WHEN id = 0 THEN 1 ELSE ", " END", MOST_LEVELS),
+    ("abs(", ")", MOST_CALL_LEVELS),
+    ("1 + abs(", ")", MOST_CALL_LEVELS),
+    ("round(", ", 2)", MOST_CALL_LEVELS),
+    ("coalesce(NULL, ", ")", MOST_CALL_LEVELS),
+    ("if(id > 0, ", ", 0)", MOST_CALL_LEVELS),
+    ("if(1 = ", ", 1, 0)", MOST_CALL_LEVELS),
+    ("CASE WHEN id > 0 THEN ", " END", MOST_CALL_LEVELS),
+    ("CASE WHEN id = 0 THEN 0 WHEN id > 0 THEN ", " ELSE 0 END", MOST_CALL_LEVELS),
+    ("CASE WHEN 1 = ", " THEN 1 END", MOST_CALL_LEVELS),
+    ("if(1 IN (2, ", "), 1, 0)", MOST_CALL_LEVELS // 2),
+]
+
+
+def _with_frames(frames: int, call: Callable[[], Any]) -> Any:
+    """The result of `call`, with `frames` more frames on the stack."""
+    return call() if frames == 0 else _with_frames(frames - 1, call)
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(("opening", "closing", "levels"), NESTING, ids=[nesting[0] for nesting in NESTING])
+def test_nesting_up_to_its_limit(ask: Ask, opening: str, closing: str, levels: int) -> None:
+    """At the limit the statement is answered, even from deep in a stack of requests; one level more is refused."""
+    assert sys.getrecursionlimit() == 1_000
+
+    def statement(levels: int) -> str:
+        return f"SELECT {opening * levels}1{closing * levels} AS x FROM runs WHERE id = 1 LAST 1d"
+
+    assert len(_with_frames(150, lambda: ask(statement(levels)))["rows"]) == 1
+    assert ask(statement(levels + 1), 400)["error"] == "oql_too_long"
+
+
+def test_nesting_in_a_grouped_statement(ask: Ask) -> None:
+    """Inside an aggregate, which is one level itself, in every clause that takes expressions."""
+    nested = "if(TRUE, " * (MOST_CALL_LEVELS - 1) + "1" + ", 0)" * (MOST_CALL_LEVELS - 1)
+    aggregate = f"sum({nested}) FILTER (WHERE 1 = {nested})"
+    statement = f"SELECT {aggregate} AS s FROM runs WHERE 1 = {nested} BY 1 + {nested} EVERY 1h HAVING {aggregate} > 0"
+    assert ask(f"{statement} LAST 3h")["rows"] == []
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_tree_with_the_most_levels(ask: Ask) -> None:
+    """Sums are deep trees too. Their limits keep the recursion of the checker and the compiler within Python's."""
+    wide = "(" + "1" + " + 1" * 200 + ")"
+    assert MOST_TREE_LEVELS > 200
+    assert _with_frames(150, lambda: ask(f"SELECT count(*) FROM runs WHERE {wide} = 201 LAST 1d"))["rows"] == [[6]]
+    statement = f"SELECT {wide}{' + 1' * 200} AS x FROM runs LAST 1d"
+    assert ask(statement, 400)["error"] == "oql_too_long"
+    for operator, value in ((" + 1", 201), (" - 1", -199), (" * 1", 1), (" / 1", 1.0), (" + 1 * 1", 101)):
+        count = 100 if operator.count("1") == 2 else 200
+        assert ask(f"SELECT 1{operator * count} AS x FROM runs WHERE id = 1 LAST 1d")["rows"] == [[value]]
+        assert ask(f"SELECT 1{operator * (count + 1)} AS x FROM runs LAST 1d", 400)["error"] == "oql_too_long"
 
 
 @pytest.mark.parametrize("step", ["(id = 1 AND ", "(id = 1 OR ", "NOT (", "(1 = 1) = (", "(TRUE AND FALSE OR "])
-def test_fifty_levels_that_mean_something_are_allowed(ask: Ask, step: str) -> None:
+def test_fifty_levels_of_conditions_are_allowed(ask: Ask, step: str) -> None:
     ask("SELECT count(*) FROM runs WHERE " + step * 49 + "id = 2" + ")" * 49 + " LAST 1d")
 
 
 @pytest.mark.parametrize("step", ["abs(", "CASE WHEN TRUE THEN (", "1 - ("])
-def test_what_sqlite_cannot_nest_is_too_deep(ask: Ask, step: str) -> None:
+def test_what_sqlite_cannot_nest_is_reported(ask: Ask, step: str) -> None:
     closing = ") END" if "CASE" in step else ")"
     statement = "SELECT {} AS x FROM runs LAST 1d"
     assert ask(statement.format(step * 10 + "1" + closing * 10))["rows"] == []

@@ -14,8 +14,8 @@ from obs.heartbeat.source import SOURCES
 from obs.query.execution.limits import Limits
 from obs.query.execution.session import Sessions
 from obs.query.execution.window import resolve
+from obs.query.language import Language
 from obs.query.language.plan import Plan
-from obs.query.language.statements import Language
 from obs.query.sql.scan import Scan
 from obs.query.sql.select import SqlStatement, select
 from obs.services import services

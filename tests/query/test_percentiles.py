@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from obs.query.sql import percentiles
+from obs.query.language.functions import percentiles
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 10, 10**9])
-def test_selecting_gives_what_sorting_gives(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selecting_gives_the_same_as_sorting(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(percentiles, "_SORTED_AT_ONCE", 3)
     chance = random.Random(distinct)
     for size in [*range(1, 40), 5_000]:
@@ -22,6 +22,6 @@ def test_selecting_gives_what_sorting_gives(distinct: int, monkeypatch: pytest.M
             assert percentiles.percentile(list(values), fraction, lambda: False) == pytest.approx(expected)
 
 
-def test_it_is_given_up_when_the_time_is_over() -> None:
+def test_it_stops_when_the_query_is_over() -> None:
     values: list[int | float] = list(range(100_000))
     assert percentiles.percentile(values, 0.5, lambda: True) is None

@@ -1,9 +1,9 @@
-"""Percentiles out of a sketch are within 1 % of the value at their rank."""
+"""Percentiles from a sketch are within 1 % of the value at their rank."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs.query.sql.sketch import ACCURACY, Sketch
+from obs.query.language.functions.sketch import ACCURACY, Sketch
 
 values = st.lists(st.floats(-1e15, 1e15, allow_subnormal=False).filter(lambda value: abs(value) > 1e-6), min_size=1)
 

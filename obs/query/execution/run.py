@@ -18,10 +18,10 @@ from obs.query.execution.grid import Grid, Group, count_groups, read_earlier, re
 from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.execution.result import EmptyRows, Row
 from obs.query.execution.session import Session, Sessions
+from obs.query.language import Language
 from obs.query.language.check import BUCKET
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing, Plan
-from obs.query.language.statements import Language
 from obs.query.sql.scan import Range, Scan
 from obs.query.sql.select import select
 from obs.sources import Source

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from obs.query.execution.limits import Limits, too_many_buckets
 from obs.query.language.errors import OqlError
+from obs.query.language.expressions import time_of
 from obs.query.language.nodes import Moment, Window
-from obs.query.language.operators import time_of
 from obs.query.language.plan import Plan
 from obs.query.sql.scan import Range, Scan
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms

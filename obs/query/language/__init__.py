@@ -1,1 +1,46 @@
-"""From text to a checked plan: the grammar, its nodes, functions, types and errors."""
+"""OQL, the query language: from the text of a statement to a checked plan.
+
+The modules in the order in which a statement passes through them:
+
+- `scan`: quotes, comments, nesting
+- `grammar`, with the parse actions in `actions`: text to `nodes`, the syntax tree
+- `check`, with `expressions` for expressions: the tree to a `plan`, with names looked up and types known
+- `functions`: one entry for each function, with its types, SQL, Python and help text
+- `errors`: what is wrong with a statement, and where
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from obs.query.language.check import check
+from obs.query.language.errors import OqlError
+from obs.query.language.grammar import parse
+from obs.query.language.nodes import Span
+from obs.query.language.plan import Listing, Plan
+from obs.sources import Source
+
+_CACHED_PLANS = 512
+
+
+class Language:
+    """OQL over a list of sources. Safe to use from any thread.
+
+    It caches plans: dashboards send the same statements again and again.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = {source.name: source for source in sources}
+        self._cached: Callable[[str], Plan | Listing] = lru_cache(_CACHED_PLANS)(self._plan)
+
+    def plan(self, text: str, max_length: int) -> Plan | Listing:
+        """The plan of a statement of at most `max_length` characters. Raises OqlError."""
+        if len(text) > max_length:
+            raise OqlError(
+                "oql_too_long",
+                Span(max_length, len(text)),
+                f"The statement has {len(text)} characters. The limit is {max_length}.",
+            )
+        return self._cached(text)
+
+    def _plan(self, text: str) -> Plan | Listing:
+        return check(parse(text), text, self.sources)

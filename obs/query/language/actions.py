@@ -1,113 +1,143 @@
-"""What the grammar makes of what it has read: a node, or a part of one, for every rule."""
+"""Parse actions: they turn what the grammar has matched into nodes.
+
+Every action takes the segment that is being parsed, the place where the match starts, and what was matched there.
+The grammar delivers operands and operators as flat lists; `condition`, `predicate` and `arithmetic` apply precedence.
+"""
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from obs.query.language import precedence
 from obs.query.language.durations import parse_duration
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import (
     Call,
+    Clause,
     Duration,
+    Every,
     Expression,
+    Fill,
+    Item,
     Literal,
+    Moment,
     Name,
     Operation,
+    Select,
+    Show,
+    Sorting,
     Span,
     Star,
 )
+from obs.query.language.scan import Segment
 
-Action = Callable[[str, int, Any], Any]
-"""Takes the statement, the place, and what was found there."""
+Action = Callable[[Segment, int, Any], Any]
+
+MOST_TERMS = 200
+"""Operators in one sum or product. Each adds a level to the syntax tree."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
 _LONGEST_NUMBER = 400
+_CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+_CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "COMPARE WITH"}
+"""How an error names a clause, where that is not its kind in capital letters."""
 
 
-class Mark(str):
-    """A keyword, among nodes."""
+class Keyword(str):
+    """A keyword that the action of a larger rule needs to see among the nodes."""
 
     __slots__ = ()
 
 
-def drop(_text: str, _place: int, _found: Any) -> list[Any]:
-    """A token that leaves nothing behind."""
+class Operator(NamedTuple):
+    """An operator, in lower case."""
+
+    span: Span
+    symbol: str
+
+
+class Arguments(NamedTuple):
+    """What is between the parentheses of a call or of IN."""
+
+    expressions: tuple[Expression, ...]
+    distinct: bool = False
+
+
+# Tokens
+
+
+def drop(_segment: Segment, _place: int, _found: Any) -> list[Any]:
+    """A token that adds nothing to the tree."""
     return []
 
 
-def mark(kind: str) -> Action:
-    """A keyword that the node above has to know of."""
-    marked = Mark(kind)
-    return lambda text, place, found: [marked]
+def keyword(word: str) -> Action:
+    """The action of a token that becomes the Keyword `word`."""
+    marked = Keyword(word)
+    return lambda segment, place, found: [marked]
 
 
-def name(_text: str, place: int, found: Any) -> Name:
-    """A name, in double quotes or not."""
-    written: str = found[0]
-    name = written[1:-1].replace('""', '"') if written.startswith('"') else written
-    return Name(Span(place, place + len(written)), name)
-
-
-def text(_text: str, place: int, found: Any) -> Literal:
-    """A text in single quotes."""
-    return Literal(Span(place, place + len(found[0])), found[0][1:-1].replace("''", "'"))
-
-
-def constant(value: bool | None) -> Action:
-    """TRUE, FALSE or NULL."""
-    return lambda text, place, found: Literal(Span(place, place + len(found[0])), value)
-
-
-def star(_text: str, place: int, _found: Any) -> Star:
-    """``*``."""
-    return Star(Span(place, place + 1))
-
-
-def end(_text: str, place: int, found: Any) -> Span:
-    """Where something ends: a closing parenthesis, an END."""
-    return Span(place, place + len(found[0]))
-
-
-def signs(_text: str, place: int, found: Any) -> tuple[int, int]:
-    """Any number of signs, or of NOTs: where they begin and how many turn the meaning."""
+def prefixes(segment: Segment, place: int, found: Any) -> tuple[int, bool]:
+    """Any number of signs or NOTs: where they start in the statement, and whether an odd number of them negates."""
     written: str = found[0].upper()
-    return place, written.count("-") or written.count("NOT")
+    return segment.start + place, (written.count("-") or written.count("NOT")) % 2 == 1
 
 
-def operator(_text: str, place: int, found: Any) -> precedence.Operator:
-    """An operator, in lower case."""
-    return precedence.Operator(Span(place, place + len(found[0])), found[0].lower())
+def operator(segment: Segment, place: int, found: Any) -> Operator:
+    """An operator."""
+    return Operator(span_of(segment, place, found), found[0].lower())
 
 
-def number(_text: str, place: int, found: Any) -> Literal | Duration:
+def name(segment: Segment, place: int, found: Any) -> Name:
+    """A name, with or without double quotes."""
+    written: str = found[0]
+    unquoted = written[1:-1].replace('""', '"') if written.startswith('"') else written
+    return Name(span_of(segment, place, found), unquoted)
+
+
+def text(segment: Segment, place: int, found: Any) -> Literal:
+    """A text in single quotes."""
+    return Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
+
+
+def star(segment: Segment, place: int, found: Any) -> Star:
+    """``*``."""
+    return Star(span_of(segment, place, found))
+
+
+def value(segment: Segment, place: int, found: Any) -> Name | Literal | Duration:
+    """A column, a literal or a duration. Raises OqlError."""
+    written: str = found[0]
+    if written[0] == "'":
+        return text(segment, place, found)
+    if written[0].isdecimal():
+        return number(segment, place, found)
+    constant = written.upper()
+    if constant in _CONSTANTS:
+        return Literal(span_of(segment, place, found), _CONSTANTS[constant])
+    return name(segment, place, found)
+
+
+def number(segment: Segment, place: int, found: Any) -> Literal | Duration:
     """A number, or a duration. Raises OqlError."""
     written: str = found[0]
-    span = Span(place, place + len(written))
     if not _NUMBER.fullmatch(written):
-        return duration(_text, place, found)
+        return duration(segment, place, found)
+    span = span_of(segment, place, found)
     if len(written) > _LONGEST_NUMBER:
-        raise OqlError("oql_type_mismatch", span, f"a number has at most {_LONGEST_NUMBER} characters.")
+        raise OqlError("oql_type_mismatch", span, f"A number can have at most {_LONGEST_NUMBER} characters.")
     value = int(written) if written.isdigit() else float(written)
     if (isinstance(value, float) and value == float("inf")) or (isinstance(value, int) and value > _LARGEST):
-        raise OqlError("oql_type_mismatch", span, "the number is too large.", hint="Whole numbers go up to 2^63 - 1.")
+        raise OqlError("oql_type_mismatch", span, "The number is too large.", hint="Whole numbers go up to 2^63 - 1.")
     return Literal(span, value)
 
 
-def alone(statement: str, place: int, found: Any) -> Name | Literal | Duration:
-    """A name, a text or a number."""
-    written: str = found[0]
-    if written.startswith("'"):
-        return text(statement, place, found)
-    return number(statement, place, found) if written[0].isdigit() else name(statement, place, found)
-
-
-def duration(_text: str, place: int, found: Any) -> Duration:
+def duration(segment: Segment, place: int, found: Any) -> Duration:
     """A duration. Raises OqlError (oql_bad_duration)."""
     written: str = found[0]
-    span = Span(place, place + len(written))
+    span = span_of(segment, place, found)
     match = _DURATION.fullmatch(written)
     try:
         if match is None:
@@ -125,45 +155,234 @@ def duration(_text: str, place: int, found: Any) -> Duration:
         ) from error
 
 
-def count(_text: str, place: int, found: Any) -> Literal:
+def count(segment: Segment, place: int, found: Any) -> Literal:
     """A whole number. Raises OqlError."""
     written: str = found[0]
-    span = Span(place, place + len(written))
+    span = span_of(segment, place, found)
     if not (written.isascii() and written.isdigit()):
         raise OqlError("oql_syntax", span, f"{written!r} is not a whole number.", expected=["a whole number"])
     if len(written) > 18:
-        raise OqlError("oql_type_mismatch", span, "the number is too large.", expected=["a whole number"])
+        raise OqlError("oql_type_mismatch", span, "The number is too large.", expected=["a whole number"])
     return Literal(span, int(written))
 
 
-def group(_text: str, place: int, found: Any) -> Expression:
-    """An expression in parentheses."""
-    expression: Expression = found[0]
-    return precedence.at(Span(place, found[1].end), expression)
+# Groups
 
 
-def call(_text: str, place: int, found: Any) -> Call:
-    """A function with its arguments, and FILTER."""
-    name, *rest = found
-    parts: list[list[Any]] = [[]]
-    end = place
-    for part in rest:
-        if isinstance(part, Span):
-            end = part.end
-            parts.append([])
+def group(segment: Segment, place: int, found: Any) -> Expression:
+    """An expression in parentheses, or CASE ... END; its span includes them."""
+    return replace(_inner(segment, place, found), span=span_of(segment, place, found))
+
+
+def values(segment: Segment, place: int, found: Any) -> list[Any]:
+    """The list of IN, and its closing parenthesis as a span."""
+    inner = segment.trees.get(segment.start + place) or Arguments((_inner(segment, place, found),))
+    assert isinstance(inner, Arguments)
+    return [*inner.expressions, span_of(segment, place, found)]
+
+
+def call_head(segment: Segment, place: int, found: Any) -> Call:
+    """A function name with its parentheses."""
+    written: str = found[0]
+    parenthesis = written.index("(")
+    name = written[:parenthesis].rstrip()
+    inner = segment.trees.get(segment.start + place + parenthesis) or Arguments(())
+    assert isinstance(inner, Arguments)
+    function = Name(segment.span(place, place + len(name)), name)
+    return Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
+
+
+def call(_segment: Segment, _place: int, found: Any) -> Call:
+    """A call, perhaps with FILTER."""
+    call, *rest = found
+    assert isinstance(call, Call)
+    if not rest:
+        return call
+    ((end, condition),) = rest
+    return replace(call, span=Span(call.span.start, end), filter=condition)
+
+
+def filter_(segment: Segment, place: int, found: Any) -> tuple[int, Expression]:
+    """FILTER (WHERE ...) after a call: where it ends, and its condition."""
+    return segment.span(place, place + len(found[0])).end, _inner(segment, place, found)
+
+
+def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
+    """The content of the parentheses of a call or of IN."""
+    distinct = bool(found) and isinstance(found[0], Keyword)
+    return Arguments(tuple(found[distinct:]), distinct)
+
+
+def case(segment: Segment, place: int, found: Any) -> Operation:
+    """The content of CASE ... END. Without ELSE the last value is NULL."""
+    *parts, end = found
+    if isinstance(parts[-1], Keyword):
+        parts[-1] = Literal(Span(end.start, end.start), None)
+    return Operation(Span(segment.start + place, end.end), "case", tuple(parts))
+
+
+def otherwise(_segment: Segment, _place: int, found: Any) -> Any:
+    """The value of ELSE, or a Keyword where there is none."""
+    return found[0] if found else Keyword("no else")
+
+
+# Operators
+
+
+def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
+    """``signs operand {operator signs operand}``: products before sums, each from left to right."""
+    parts = list(found)
+    operands = [_signed(parts[index], parts[index + 1]) for index in range(0, len(parts), 3)]
+    operators: list[Operator] = parts[2::3]
+    if len(operators) > MOST_TERMS:
+        raise OqlError(
+            "oql_too_long", operators[MOST_TERMS].span, f"An expression can have at most {MOST_TERMS} operators."
+        )
+    terms = [operands[0]]
+    additions = []
+    for operator, operand in zip(operators, operands[1:], strict=True):
+        if operator.symbol in "*/%":
+            terms[-1] = _binary(operator, terms[-1], operand)
         else:
-            parts[-1].append(part)
-    arguments = parts[0]
-    distinct = bool(arguments) and isinstance(arguments[0], Mark)
-    condition = parts[1][0] if parts[1] else None
-    return Call(Span(place, end), name, tuple(arguments[distinct:]), distinct, condition)
+            additions.append(operator)
+            terms.append(operand)
+    total = terms[0]
+    for operator, term in zip(additions, terms[1:], strict=True):
+        total = _binary(operator, total, term)
+    return total
 
 
-def otherwise(_text: str, place: int, found: Any) -> Expression:
-    """What ELSE says; NULL without it."""
-    return found[0] if found else Literal(Span(place, place), None)
+def predicate(_segment: Segment, _place: int, found: Any) -> Expression:
+    """``nots operand [comparison]``."""
+    (start, negated), operand, *rest = found
+    expression: Expression = _compared(operand, rest) if rest else operand
+    return Operation(Span(start, expression.span.end), "not", (expression,)) if negated else expression
 
 
-def case(_text: str, place: int, found: Any) -> Operation:
-    """CASE ... END."""
-    return Operation(Span(place, found[-1].end), "case", tuple(found[1:-1]))
+def condition(_segment: Segment, _place: int, found: Any) -> Expression:
+    """``predicate {(AND | OR) predicate}``: AND binds before OR."""
+    alternatives: list[list[Expression]] = [[found[0]]]
+    for operator, operand in zip(found[1::2], found[2::2], strict=True):
+        if operator.symbol == "and":
+            alternatives[-1].append(operand)
+        else:
+            alternatives.append([operand])
+    return _joined("or", [_joined("and", operands) for operands in alternatives])
+
+
+def _joined(symbol: str, operands: Sequence[Expression]) -> Expression:
+    if len(operands) == 1:
+        return operands[0]
+    return Operation(Span(operands[0].span.start, operands[-1].span.end), symbol, tuple(operands))
+
+
+def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
+    start, negated = signs
+    if not negated:
+        return operand
+    span = Span(start, operand.span.end)
+    if isinstance(operand, Literal) and isinstance(operand.value, int | float) and not isinstance(operand.value, bool):
+        return Literal(span, -operand.value)
+    return Operation(span, "negative", (operand,))
+
+
+def _binary(operator: Operator, left: Expression, right: Expression) -> Operation:
+    return Operation(Span(left.span.start, right.span.end), operator.symbol, (left, right))
+
+
+def _compared(left: Expression, rest: Sequence[Any]) -> Operation:
+    """`left` with the comparison after it: ``[not] operator operands``, or ``[not] "is null"``."""
+    negated = rest[0] == "not"
+    operator, *operands = rest[negated:]
+    if not isinstance(operator, Operator):
+        return Operation(left.span, "is not null" if negated else "is null", (left,))
+    last = operands[-1]
+    end = last.end if isinstance(last, Span) else last.span.end
+    symbol = {"<>": "!=", "starts": "starts with"}.get(operator.symbol, operator.symbol)
+    return Operation(
+        Span(left.span.start, end),
+        f"not {symbol}" if negated else symbol,
+        (left, *(operand for operand in operands if not isinstance(operand, Span))),
+    )
+
+
+# Clauses
+
+
+def clause(kind: str, node: Callable[[Span, list[Any]], Any]) -> Action:
+    """The action of a clause, whose `node` is created from the span of its keyword and what follows the keyword."""
+
+    def action(_segment: Segment, _place: int, found: Any) -> Clause:
+        keyword, *rest = found
+        return Clause(keyword.span, kind, node(keyword.span, rest))
+
+    return action
+
+
+def moment(_segment: Segment, _place: int, found: Any) -> Moment:
+    """A time of a window."""
+    first, *before = found
+    if isinstance(first, Literal):
+        assert isinstance(first.value, str)
+        return Moment(first.span, first.value)
+    end = before[0].span.end if before else first.span.end
+    return Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
+
+
+def every(span: Span, found: list[Any]) -> Every:
+    """The interval of EVERY."""
+    return Every(span, found[0] if isinstance(found[0], Duration) else None)
+
+
+def fill(span: Span, found: list[Any]) -> Fill:
+    """The value of FILL. Raises OqlError."""
+    if isinstance(found[0], Keyword):
+        return Fill(span, str(found[0]))
+    (_, negated), value = found
+    if not isinstance(value, Literal) or not isinstance(value.value, int | float):
+        raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
+    return Fill(span, -value.value if negated else value.value)
+
+
+def sorting(_segment: Segment, _place: int, found: Any) -> Sorting:
+    """One part of ORDER BY."""
+    return Sorting(found[0], len(found) > 1 and found[1] == "desc")
+
+
+def item(segment: Segment, _place: int, found: Any) -> Item:
+    """A column of the result."""
+    expression = found[0]
+    written = " ".join(segment.statement[slice(*expression.span)].split())
+    return Item(expression, found[1] if len(found) > 1 else None, written)
+
+
+def show(_segment: Segment, _place: int, found: Any) -> Show:
+    """SHOW."""
+    return Show(found[0] if found else None)
+
+
+def select(_segment: Segment, _place: int, found: Any) -> Select:
+    """A whole SELECT. Raises OqlError (oql_duplicate_clause)."""
+    parts = list(found)
+    explain = isinstance(parts[0], Keyword)
+    items, source, *clauses = parts[explain:]
+    by_kind: dict[str, Clause] = {}
+    for clause in clauses:
+        if clause.kind in by_kind:
+            name = _CLAUSE_NAMES.get(clause.kind, clause.kind.upper())
+            raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
+        by_kind[clause.kind] = clause
+    values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
+    return Select(tuple(items), source, explain=explain, **values)
+
+
+def span_of(segment: Segment, place: int, found: Any) -> Span:
+    """Where a token is in the statement."""
+    return segment.span(place, place + len(found[0]))
+
+
+def _inner(segment: Segment, place: int, found: Any) -> Expression:
+    """The expression in a group; NULL where the group could not be parsed, which is reported in any case."""
+    inner = segment.trees.get(segment.start + place) or Literal(span_of(segment, place, found), None)
+    assert isinstance(inner, Expression)
+    return inner

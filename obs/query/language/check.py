@@ -1,12 +1,14 @@
-"""Checking statements: the source exists, names are known and differ, groups are whole, clauses fit each other."""
+"""Checking statements: sources and names exist, names of result columns differ, and clauses fit together."""
 
+import re
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
-from obs.query.language.clauses import check_clauses, count_of, interval_of, timezone_of
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import Budget, Scope
-from obs.query.language.naming import name_of
+from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
 from obs.query.language.plan import (
     Aggregate,
@@ -21,14 +23,21 @@ from obs.query.language.plan import (
     Read,
     has_aggregate,
 )
-from obs.sources import Source
+from obs.sources import Source, Type
 
 BUCKET = "t"
-"""The name of the column that holds the start of the bucket."""
-_NO_AGGREGATES = {
-    "where": "it cannot stand in WHERE, which chooses rows; HAVING chooses groups",
-    "by": "groups cannot be made by it",
-}
+"""The name of the result column with the start of the bucket."""
+
+
+_COMPLETE = frozenset(
+    ["and", "or", "not", "=", "!=", "<", "<=", ">", ">=", "=~", "!~"]
+    + [
+        f"{negation}{word}"
+        for negation in ("", "not ")
+        for word in ("in", "like", "ilike", "contains", "starts with", "between")
+    ]
+)
+"""Operators after which BETWEEN does not compare, but starts the window."""
 
 
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
@@ -36,26 +45,30 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
     if isinstance(statement, nodes.Show):
         return _show(statement, sources)
     source = _source(statement.source, sources)
+    if statement.window is None and statement.where is not None:
+        condition, window = _without_window(statement.where)
+        statement = replace(statement, where=condition, window=window)
     if statement.window is None:
         end = len(text.rstrip())
         raise OqlError(
             "oql_no_time_window",
             Span(end, end),
-            "the statement has no time window.",
+            "The statement has no time window.",
             expected=["LAST", "BETWEEN", "SINCE"],
             hint="Add a window, such as LAST 1h.",
         )
     where = None
     if statement.where is not None:
-        where = Scope(source, _NO_AGGREGATES["where"]).condition(statement.where)
+        where = Scope(source, "WHERE selects rows. Use HAVING to select groups.").condition(statement.where)
     items = _items(statement, source)
     named = {name: expression for name, expression, _ in items}
     budget = Budget()
-    by = Scope(source, _NO_AGGREGATES["by"], named, budget=budget)
+    no_aggregates = "BY cannot group by it."
+    by = Scope(source, no_aggregates, named, budget=budget)
     groups = tuple(by.check(node) for node in statement.by)
     for node, group in zip(statement.by, groups, strict=True):
         if has_aggregate(group):
-            raise OqlError("oql_syntax", node.span, f"this is an aggregate: {_NO_AGGREGATES['by']}.")
+            raise OqlError("oql_syntax", node.span, f"This is an aggregate. {no_aggregates}")
     scope = Scope(source, "", named, names_first=True, budget=budget)
     having = None if statement.having is None else scope.condition(statement.having)
     grouped = bool(
@@ -71,7 +84,7 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
             *(o.expression for o in order),
         ]:
             _check_grouped(checked, whole)
-    check_clauses(statement, outputs, grouped=grouped)
+    _check_clauses(statement, outputs, grouped=grouped)
     return Plan(
         source=source,
         outputs=outputs,
@@ -80,17 +93,50 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
         grouped=grouped,
         where=where,
         groups=groups,
-        interval_ms=interval_of(statement.every),
+        interval_ms=_interval(statement.every),
         having=having,
         order=order,
-        top=count_of(statement.top, least=1),
-        limit=count_of(statement.limit, least=0),
+        top=_count(statement.top, least=1),
+        limit=_count(statement.limit, least=0),
         fill=statement.fill,
-        timezone=timezone_of(statement.timezone),
+        timezone=_timezone(statement.timezone),
         compare=statement.compare,
         around=_around(statement, sources),
         explain=statement.explain,
     )
+
+
+def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, nodes.Window | None]:
+    """Split the condition of WHERE from a window that it ends with.
+
+    The grammar reads ``(status = 'failed') BETWEEN '2026-06-01' AND NOW`` as a comparison of what is in parentheses.
+    That is a condition already, so BETWEEN starts the window there.
+    """
+    if not isinstance(condition, nodes.Operation):
+        return condition, None
+    first, last = condition.operands[0], condition.operands[-1]
+    if condition.operator == "between" and isinstance(first, nodes.Operation) and first.operator in _COMPLETE:
+        moments = [_as_moment(operand) for operand in condition.operands[1:]]
+        if None not in moments:
+            return first, nodes.Window(condition.span, None, *moments)
+    if condition.operator in ("and", "or", "not"):
+        last, window = _without_window(last)
+        return replace(condition, operands=(*condition.operands[:-1], last)), window
+    return condition, None
+
+
+def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
+    """An expression as a time of a window; None where it is not one."""
+    match expression:
+        case nodes.Literal(value=str(written)):
+            return nodes.Moment(expression.span, written)
+        case nodes.Name() if expression.name.upper() == "NOW":
+            return nodes.Moment(expression.span, None)
+        case nodes.Operation(operator="-", operands=(nodes.Name() as now, nodes.Duration() as before)) if (
+            now.name.upper() == "NOW"
+        ):
+            return nodes.Moment(expression.span, None, before.milliseconds)
+    return None
 
 
 def _show(statement: nodes.Show, sources: Mapping[str, Source]) -> Listing:
@@ -109,12 +155,12 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     source = sources.get(name.name)
     if source is None:
         known = list(sources)
-        raise OqlError("oql_unknown_source", name.span, f"there is no source {name.name}.", expected=known, known=known)
+        raise OqlError("oql_unknown_source", name.span, f"There is no source {name.name}.", expected=known, known=known)
     return source
 
 
 def _items(statement: nodes.Select, source: Source) -> list[tuple[str, Checked, Span]]:
-    """Name, expression and place of every column that is listed; ``*`` is all of the source's."""
+    """Name, expression and span of every item of SELECT; ``*`` is every column of the source."""
     scope = Scope(source)
     items: list[tuple[str, Checked, Span]] = []
     for item in statement.items:
@@ -126,18 +172,21 @@ def _items(statement: nodes.Select, source: Source) -> list[tuple[str, Checked, 
         if item.alias is not None:
             items.append((item.alias.name, checked, item.alias.span))
         else:
-            items.append((name_of(checked, item.text), checked, item.expression.span))
+            items.append((_name_of(checked, item.text), checked, item.expression.span))
     return items
 
 
 def _outputs(
     statement: nodes.Select, text: str, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
-    """The columns of the answer: groups that are not listed, then what is listed. Raises OqlError for equal names."""
+    """The columns of the result: groups that SELECT does not list, then its items.
+
+    Raises OqlError (oql_duplicate_column).
+    """
     listed = {expression for _, expression, _ in items}
     places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
-        (name_of(group, " ".join(text[slice(*node.span)].split())), group, node.span)
+        (_name_of(group, " ".join(text[slice(*node.span)].split())), group, node.span)
         for node, group in zip(statement.by, groups, strict=True)
         if group not in listed
     ]
@@ -148,8 +197,8 @@ def _outputs(
             raise OqlError(
                 "oql_duplicate_column",
                 span,
-                f"two columns would have the name {name}.",
-                hint="Give one of them another name with AS.",
+                f"Two columns would have the name {name}.",
+                hint="Rename one of them with AS.",
             )
         taken.add(name)
         if statement.compare is not None and has_aggregate(expression):
@@ -170,13 +219,13 @@ def _order(statement: nodes.Select, scope: Scope, outputs: Sequence[Output], *, 
             continue
         checked = by_name.check(node)
         if not grouped and has_aggregate(checked):
-            raise OqlError("oql_not_grouped", node.span, "an aggregate in ORDER BY needs one in SELECT, or BY.")
+            raise OqlError("oql_not_grouped", node.span, "An aggregate in ORDER BY requires one in SELECT, or BY.")
         place = places.get(checked)
         if statement.every and place is None:
             raise OqlError(
                 "oql_unknown_column",
                 node.span,
-                "with EVERY, ORDER BY takes columns of the answer.",
+                "With EVERY, ORDER BY takes columns of the result.",
                 expected=[BUCKET, *names],
                 hint="Add it to SELECT.",
             )
@@ -193,7 +242,7 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
             raise OqlError(
                 "oql_not_grouped",
                 expression.span,
-                f"{expression.column.name} is neither in an aggregate nor in BY.",
+                f"{expression.column.name} is neither inside an aggregate nor in BY.",
                 expected=["an aggregate"],
                 hint=f"Add BY {expression.column.name}, or write any({expression.column.name}).",
             )
@@ -203,23 +252,23 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
 
 
 def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | None:
-    """The annotations that AROUND names: a plan of their times, names and titles."""
+    """The annotations that AROUND selects, as a plan for their times, names and titles."""
     around = statement.around
     if around is None:
         return None
     assert statement.window is not None
     source = _source(nodes.Name(around.span, "annotations"), sources)
     scope = Scope(source)
-    shown = [nodes.Name(around.span, name) for name in ("time", "name", "title")]
-    begins = nodes.Operation(around.prefix.span, "starts with", (shown[1], around.prefix))
+    columns = [nodes.Name(around.span, name) for name in ("time", "name", "title")]
+    starts = nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix))
     annotations = Plan(
         source=source,
-        outputs=tuple(Output(name.name, scope.check(name)) for name in shown),
+        outputs=tuple(Output(name.name, scope.check(name)) for name in columns),
         output_type="table",
         window=statement.window,
         grouped=False,
-        where=scope.condition(begins),
-        limit=count_of(statement.limit, least=0),
+        where=scope.condition(starts),
+        limit=_count(statement.limit, least=0),
     )
     return Around(annotations, around.within.milliseconds)
 
@@ -238,3 +287,97 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
         if len(statement.by) == 1 and len(outputs) == 2:
             return "bar"
     return "table"
+
+
+def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, grouped: bool) -> None:
+    """Raises OqlError for clauses that do not fit together."""
+    first = next((output for output in outputs if has_aggregate(output.expression)), None)
+    if statement.fill is not None and statement.every is None:
+        raise OqlError("oql_syntax", statement.fill.span, "FILL requires EVERY.", expected=["EVERY"])
+    if statement.top is not None:
+        if first is None or not statement.by:
+            raise OqlError("oql_syntax", statement.top.span, "TOP requires BY and an aggregate.", expected=["LIMIT"])
+        if first.expression.type in (Type.TEXT, Type.BOOLEAN):
+            raise OqlError(
+                "oql_type_mismatch",
+                statement.top.span,
+                "TOP requires that the first aggregate is a number or a time.",
+            )
+    if statement.compare is not None:
+        if first is None:
+            raise OqlError("oql_syntax", statement.compare.span, "COMPARE WITH requires an aggregate.")
+        if statement.compare.milliseconds == 0:
+            raise OqlError("oql_bad_duration", statement.compare.span, "COMPARE WITH requires at least 1ms.")
+    if statement.around is not None:
+        around = statement.around
+        if first is None or statement.by or statement.every or statement.compare or statement.top or statement.having:
+            raise OqlError(
+                "oql_syntax",
+                around.span,
+                "AROUND requires an aggregate and allows only WHERE, a time window, ORDER BY and LIMIT beside it.",
+            )
+        if around.within.milliseconds == 0:
+            raise OqlError("oql_bad_duration", around.within.span, "WITHIN requires at least 1ms.")
+    if statement.having is not None and not grouped:
+        raise OqlError(
+            "oql_syntax", statement.having.span, "HAVING requires BY, EVERY or an aggregate.", expected=["WHERE"]
+        )
+
+
+def _interval(every: nodes.Every | None) -> int | None:
+    """The length of a bucket in milliseconds; 0 for AUTO."""
+    if every is None:
+        return None
+    if every.interval is None:
+        return 0
+    if every.interval.milliseconds == 0:
+        raise OqlError("oql_bad_duration", every.interval.span, "EVERY requires at least 1ms.", expected=["a duration"])
+    return every.interval.milliseconds
+
+
+def _count(literal: nodes.Literal | None, *, least: int) -> int | None:
+    if literal is None:
+        return None
+    assert isinstance(literal.value, int)
+    if literal.value < least:
+        raise OqlError("oql_type_mismatch", literal.span, f"The number has to be at least {least}.")
+    return literal.value
+
+
+def _timezone(literal: nodes.Literal | None) -> ZoneInfo | None:
+    if literal is None:
+        return None
+    name = str(literal.value)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise OqlError(
+            "oql_bad_timezone",
+            literal.span,
+            f"There is no time zone {name}.",
+            expected=["a time zone such as 'Europe/Berlin'"],
+            known=sorted(available_timezones()),
+        ) from error
+
+
+def _name_of(expression: Checked, text: str) -> str:
+    """The name of a result column without AS, whose expression was written as `text`."""
+    match expression:
+        case Read():
+            return expression.column.name
+        case Aggregate(per_ms=int()):
+            inner = text.partition("(")[2].rpartition(",")[0]
+            return f"{expression.name}_{_name_of(expression.arguments[0], inner)}"
+        case Aggregate(name="percentile"):
+            parts = [f"p{expression.percent:g}".replace(".", "_")]
+        case Aggregate():
+            parts = [expression.name, *(["distinct"] if expression.distinct else [])]
+        case Apply() if expression.name in FUNCTIONS:
+            parts = [expression.name]
+        case _:
+            return text
+    if expression.arguments:
+        first = expression.arguments[0]
+        inside = text.partition("(")[2].partition(")")[0]
+        parts.append(first.column.name if isinstance(first, Read) else re.sub(r"\W+", "_", inside).strip("_"))
+    return "_".join(parts)

@@ -1,4 +1,4 @@
-"""Durations as OQL writes them: ``90s``, ``5 minutes``."""
+"""Durations as text: ``90s``, ``5 minutes``."""
 
 from obs import times
 
@@ -27,7 +27,7 @@ UNITS_MS = {
 """The length of each unit in milliseconds."""
 
 LONGEST_MS = 36_525 * times.DAY_MS
-"""A hundred years."""
+"""The longest duration: 100 years."""
 
 _WRITTEN = (
     ("w", times.WEEK_MS),
@@ -39,22 +39,22 @@ _WRITTEN = (
 
 
 def parse_duration(amount: str, unit: str) -> int:
-    """Milliseconds of `amount` (ASCII digits) of `unit`. Raises ValueError, with a message for people."""
+    """A number (ASCII digits) of units, in milliseconds. Raises ValueError with a message for the user."""
     length = UNITS_MS.get(unit.lower())
     if length is None:
-        raise ValueError(f"{unit} is no unit of time")
+        raise ValueError(f"{unit} is not a unit of time")
     if not amount.isascii() or not amount.isdigit():
         raise ValueError(f"{amount} is not a whole number")
     if len(amount) > 15 or int(amount) * length > LONGEST_MS:
-        raise ValueError("a duration is at most 100 years")
+        raise ValueError("A duration can be at most 100 years")
     return int(amount) * length
 
 
 def write_duration(milliseconds: int) -> str:
-    """The shortest way to write a duration: ``90s`` for 90,000, ``2h`` for 7,200,000."""
+    """Milliseconds as the shortest duration: ``90s`` for 90,000, ``2h`` for 7,200,000."""
     for unit, length in _WRITTEN:
         if milliseconds % length == 0 and milliseconds >= length:
             if unit == "w":
-                continue  # 14d reads easier than 2w
+                continue  # 14d is easier to read than 2w
             return f"{milliseconds // length}{unit}"
     return f"{milliseconds}ms"

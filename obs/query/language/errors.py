@@ -1,7 +1,8 @@
-"""What is wrong with a statement, where, and what could stand there: the errors that a person who writes OQL reads."""
+"""Errors in statements: what is wrong, where, and what could be written there."""
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from obs.errors import ServiceError
@@ -13,8 +14,8 @@ _LONGEST_LINE = 100
 class OqlError(Exception):
     """A statement that cannot be answered.
 
-    `word` is one of the ``oql_`` error words, `expected` what could stand at `span`, `known` the names among which a
-    misspelt one is looked for.
+    `word` is one of the ``oql_`` error codes. `expected` is what could be written at `span`; `summary`, shorter, is
+    how the message lists it. `known` are the names among which the one that was meant is looked for.
     """
 
     def __init__(
@@ -24,6 +25,7 @@ class OqlError(Exception):
         message: str,
         *,
         expected: Iterable[str] = (),
+        summary: Sequence[str] = (),
         known: Iterable[str] = (),
         hint: str | None = None,
     ) -> None:
@@ -32,11 +34,12 @@ class OqlError(Exception):
         self.span = span
         self.message = message
         self.expected = list(expected)
+        self.summary = list(summary)
         self.known = list(known)
         self.hint = hint
 
     def error(self, text: str) -> ServiceError:
-        """The 400 that tells of this fault in the statement `text`."""
+        """The response (400) to the statement `text`."""
         start, end = self.span
         found = text[start:end]
         line = text.count("\n", 0, start) + 1
@@ -52,12 +55,22 @@ class OqlError(Exception):
             "did_you_mean": suggestions,
             "caret": _caret(text, start, end),
         }
-        hint = self.hint
-        if hint is None and suggestions:
-            hint = f"Did you mean {suggestions[0]}?"
+        question = f"Did you mean {suggestions[0]}?" if suggestions else None
+        message = " ".join(part for part in (self.message, question, _listed(self.summary)) if part)
         return ServiceError(
-            self.word, f"Line {line}, column {column}: {self.message}", errors={"query": [detail]}, hint=hint
+            self.word,
+            f"Line {line}, column {column}: {message}",
+            errors={"query": [detail]},
+            hint=self.hint or question,
         )
+
+
+def _listed(expected: Sequence[str]) -> str | None:
+    """``Expected one of: FROM, ',', an operator.``"""
+    if not expected:
+        return None
+    words = [word if re.match(r"\w", word) else f"'{word}'" for word in expected]
+    return f"Expected {'one of: ' if len(words) > 1 else ''}{', '.join(words)}."
 
 
 def _similar(found: str, known: list[str]) -> list[str]:
@@ -67,7 +80,7 @@ def _similar(found: str, known: list[str]) -> list[str]:
 
 
 def _caret(text: str, start: int, end: int) -> str:
-    """The line in question, and under it a ``^`` for every character that is meant. Long lines are shown in part."""
+    """The line with the error, and a ``^`` under every wrong character. Of a long line, only a part is shown."""
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end

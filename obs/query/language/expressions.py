@@ -1,47 +1,50 @@
-"""Checking expressions: names are looked up, types are settled, calls fit their functions."""
+"""Checking expressions: names are looked up, types are determined, and calls and operators get fitting arguments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from obs import times
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import FUNCTIONS, TYPES, Family, Function
-from obs.query.language.operators import OPERATORS, a, as_type, at, common_type, condition_of, mismatch, type_of
+from obs.query.language.functions import FUNCTIONS, NUMERIC, TYPES, Family, Function, Result
+from obs.query.language.functions.definition import LITERAL_ONLY
+from obs.query.language.patterns import regular_expression
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, walk
 from obs.sources import Source, Type
+
+_ORDERED = TYPES[Family.ORDERED]
+_EQUALITY = ("=", "!=", "in", "not in")
 
 
 @dataclass(slots=True)
 class Budget:
-    """How much names of columns of the answer may stand for in one statement, all together, in parts of expressions.
+    """How many nodes the aliases in one statement may stand for, all together.
 
-    Without it a short statement could mean one of millions of parts.
+    Aliases may refer to aliases. Without this limit, a short statement could stand for millions of nodes.
     """
 
     left: int = 10_000
     sizes: dict[str, int] = field(default_factory=dict)
 
     def spend(self, name: nodes.Name, expression: Checked) -> None:
-        """Take what a name stands for. Raises OqlError (oql_too_long)."""
+        """Count the `expression` that a name stands for. Raises OqlError (oql_too_long)."""
         if name.name not in self.sizes:
             self.sizes[name.name] = sum(1 for _ in walk(expression))
         self.left -= self.sizes[name.name]
         if self.left < 0:
-            raise OqlError(
-                "oql_too_long", name.span, "with what its names stand for, written out, the statement is too long."
-            )
+            raise OqlError("oql_too_long", name.span, "The statement is too long once its aliases are replaced.")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where an expression stands: its source, the names that other columns of the answer have, what may be there.
+    """Where an expression is: its source, and the `names` of result columns that it can refer to.
 
-    `aggregates` says why an aggregate cannot stand there; empty where it can. `names` are looked up before the columns
-    of the source where `names_first`, else after.
+    `names` are looked up before the columns of the source with `names_first`, otherwise after them. `no_aggregates` is
+    the reason why aggregates are not allowed; empty where they are.
     """
 
     source: Source
-    aggregates: str = ""
+    no_aggregates: str = ""
     names: Mapping[str, Checked] | None = None
     names_first: bool = False
     budget: Budget = field(default_factory=Budget)
@@ -52,31 +55,28 @@ class Scope:
             case nodes.Name():
                 return self._name(node)
             case nodes.Literal():
-                return Constant(node.span, node.value, type_of(node.value))
+                return Constant(node.span, node.value, _type_of(node.value))
             case nodes.Duration():
                 return Constant(node.span, node.milliseconds, Type.DURATION)
             case nodes.Star():
-                raise OqlError("oql_syntax", node.span, "* stands alone, or in count(*).", expected=["a column"])
+                raise OqlError("oql_syntax", node.span, "* has to be alone, or in count(*).", expected=["a column"])
             case nodes.Call():
                 return self._call(node)
             case nodes.Operation():
-                return self._operation(node)
+                return _OPERATORS[node.operator](node, tuple(map(self.check, node.operands)))
 
     def condition(self, node: nodes.Expression) -> Checked:
         """A checked expression that is true or false. Raises OqlError."""
-        return condition_of(self.check(node))
+        return _condition(self.check(node))
 
     def _name(self, node: nodes.Name) -> Checked:
         named = (self.names or {}).get(node.name)
-        if named is not None and self.names_first:
-            self.budget.spend(node, named)
-            return at(node.span, named)
         column = self.source.column(node.name)
+        if named is not None and (self.names_first or column is None):
+            self.budget.spend(node, named)
+            return replace(named, span=node.span)
         if column is not None:
             return Read(node.span, column)
-        if named is not None:
-            self.budget.spend(node, named)
-            return at(node.span, named)
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
         names = [*self.source.names(), *(self.names or {})]
@@ -88,106 +88,291 @@ class Scope:
             known=names,
         )
 
-    def _operation(self, node: nodes.Operation) -> Checked:
-        arguments = tuple(self.check(operand) for operand in node.operands)
-        return OPERATORS[node.operator](node, arguments)
-
     def _call(self, node: nodes.Call) -> Checked:
         function = FUNCTIONS.get(node.name.name.lower())
         if function is None:
             raise OqlError(
                 "oql_unknown_function",
                 node.name.span,
-                f"there is no function {node.name.name}.",
+                f"There is no function {node.name.name}.",
                 expected=list(FUNCTIONS),
                 known=list(FUNCTIONS),
             )
         if not function.aggregate:
             return self._scalar(node, function)
-        if self.aggregates:
-            raise OqlError("oql_syntax", node.name.span, f"{function.name} is an aggregate: {self.aggregates}.")
+        if self.no_aggregates:
+            raise OqlError("oql_syntax", node.name.span, f"{function.name} is an aggregate. {self.no_aggregates}")
+        if Family.AGGREGATE in function.parameters:
+            return self._of_aggregate(node, function)
         return self._aggregate(node, function)
 
     def _scalar(self, node: nodes.Call, function: Function) -> Checked:
         if node.distinct or node.filter is not None:
             what = "DISTINCT" if node.distinct else "FILTER"
-            raise OqlError("oql_syntax", node.name.span, f"{function.name} is no aggregate and takes no {what}.")
-        arguments = tuple(self.check(argument) for argument in node.arguments)
-        _fit(node, function, arguments)
-        if function.name in ("coalesce", "if"):
-            first = 1 if function.name == "if" else 0
-            type_ = common_type(arguments[first:])
-            return Apply(node.span, function.name, arguments[:first] + as_type(type_, arguments[first:]), type_)
-        return Apply(node.span, function.name, arguments, function.result or arguments[0].type)
+            raise OqlError("oql_syntax", node.name.span, f"{function.name} is not an aggregate and takes no {what}.")
+        arguments = tuple(map(self.check, node.arguments))
+        families = _check_arguments(node, function, arguments)
+        if function.result is not Result.COMMON:
+            return Apply(node.span, function.name, arguments, _result_type(function, arguments))
+        type_ = _common_type([each for each, family in zip(arguments, families, strict=True) if family is Family.ANY])
+        converted = [
+            _as_type(type_, each) if family is Family.ANY else each
+            for each, family in zip(arguments, families, strict=True)
+        ]
+        return Apply(node.span, function.name, tuple(converted), type_)
 
     def _aggregate(self, node: nodes.Call, function: Function) -> Checked:
-        rows = replace(self, aggregates="it cannot stand inside another one", names=None)
-        if function.name == "rate":
-            return self._rate(node, function)
-        if function.name == "count" and len(node.arguments) == 1 and isinstance(node.arguments[0], nodes.Star):
+        rows = replace(self, no_aggregates="An aggregate cannot be inside another one.", names=None)
+        if function.star and len(node.arguments) == 1 and isinstance(node.arguments[0], nodes.Star):
             arguments: tuple[Checked, ...] = ()
             if node.distinct:
                 raise OqlError("oql_syntax", node.arguments[0].span, "DISTINCT takes a column.", expected=["a column"])
         else:
-            arguments = tuple(rows.check(argument) for argument in node.arguments)
-            _fit(node, function, arguments)
-        if node.distinct and function.name not in ("count", "sum", "avg"):
-            raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no DISTINCT; count, sum and avg do.")
+            arguments = tuple(map(rows.check, node.arguments))
+            _check_arguments(node, function, arguments)
+        if node.distinct and not function.distinct:
+            possible = ", ".join(each.name for each in FUNCTIONS.values() if each.distinct)
+            raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no DISTINCT. These do: {possible}.")
         filter_ = None if node.filter is None else rows.condition(node.filter)
         percent = function.percent
-        if function.name == "percentile":
-            percent = _number_between(arguments[1], 0, 100)
-            arguments = arguments[:1]
-        type_ = function.result or arguments[0].type
-        if (function.name in ("avg", "stddev") and type_ is Type.INTEGER) or (
-            percent is not None and type_ is Type.INTEGER
-        ):
-            type_ = Type.NUMBER
+        if Family.PERCENT in function.parameters:
+            *first, last = arguments
+            percent = _number_between(last, 0, 100)
+            arguments = tuple(first)
+        type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
 
-    def _rate(self, node: nodes.Call, function: Function) -> Checked:
+    def _of_aggregate(self, node: nodes.Call, function: Function) -> Checked:
+        """An aggregate of an aggregate and a duration: rate."""
+        name = function.name
         if node.distinct or node.filter is not None:
-            raise OqlError("oql_syntax", node.name.span, "write FILTER or DISTINCT in the aggregate inside rate.")
-        arguments = tuple(self.check(argument) for argument in node.arguments)
-        _fit(node, function, arguments)
-        counted, per = arguments
-        if not isinstance(counted, Aggregate) or counted.per_ms is not None:
-            raise mismatch(counted, "rate takes an aggregate first", ["an aggregate"])
+            raise OqlError("oql_syntax", node.name.span, f"Write FILTER or DISTINCT in the aggregate inside {name}.")
+        arguments = tuple(map(self.check, node.arguments))
+        _check_arguments(node, function, arguments)
+        inner, per = arguments
+        if not isinstance(inner, Aggregate) or inner.per_ms is not None:
+            raise _mismatch(inner, f"The first argument of {name} has to be an aggregate.", ["an aggregate"])
         if not isinstance(per, Constant) or not isinstance(per.value, int) or per.value < 1:
-            raise mismatch(per, "rate takes a duration of at least 1ms", ["a duration"])
-        return Aggregate(node.span, "rate", (counted,), Type.NUMBER, per_ms=per.value)
+            raise _mismatch(per, f"The second argument of {name} has to be a duration of at least 1ms.", ["a duration"])
+        return Aggregate(node.span, name, (inner,), _result_type(function, arguments), per_ms=per.value)
 
 
-def _fit(node: nodes.Call, function: Function, arguments: Sequence[Checked]) -> None:
-    """Raises OqlError where a call does not fit its function."""
-    wanted = function.parameters
-    fewest = len(wanted) - function.optional
-    if len(arguments) < fewest or (len(arguments) > len(wanted) and not function.repeats):
-        count = (
-            "at least 1"
-            if function.repeats
-            else str(len(wanted))
-            if not function.optional
-            else f"{fewest} or {len(wanted)}"
-        )
+def time_of(text: str, span: nodes.Span) -> int:
+    """Milliseconds since the epoch. Raises OqlError (oql_bad_time)."""
+    try:
+        return times.parse_iso(text)
+    except ValueError as error:
+        raise OqlError(
+            "oql_bad_time", span, str(error), expected=["a time"], hint="Write a time as '2026-06-21T10:00:00Z'."
+        ) from error
+
+
+# Functions
+
+
+def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[Checked]) -> list[Family]:
+    """The family of each argument. Raises OqlError if their number or a type is wrong."""
+    parameters = function.parameters
+    fewest, most = len(parameters) - function.optional, len(parameters)
+    if len(arguments) < fewest or (len(arguments) > most and not function.repeats):
+        count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
         raise OqlError(
             "oql_type_mismatch",
             node.name.span,
-            f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, and has {len(arguments)}.",
-            expected=[family.value for family in wanted],
+            f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}.",
+            expected=[family.value for family in parameters],
         )
-    for index, argument in enumerate(arguments):
-        family = wanted[min(index, len(wanted) - 1)]
+    families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
+    for argument, family in zip(arguments, families, strict=True):
         if argument.type is not None and argument.type not in TYPES[family]:
-            raise mismatch(
-                argument, f"{function.name} takes {family.value} here, not {a(argument.type)}", [family.value]
+            raise _mismatch(
+                argument, f"{function.name} takes {family.value} here, not {_named(argument.type)}.", [family.value]
             )
-        if family in (Family.DIGITS, Family.PERCENT) and not isinstance(argument, Constant):
-            raise mismatch(argument, f"{function.name} takes {family.value} that is written out here", [family.value])
+        if family in LITERAL_ONLY and not isinstance(argument, Constant):
+            raise _mismatch(argument, f"{function.name} takes {family.value} here, not an expression.", [family.value])
+    return families
+
+
+def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | None:
+    if isinstance(function.result, Type):
+        return function.result
+    type_ = arguments[0].type
+    return Type.NUMBER if function.result is Result.MEAN and type_ is Type.INTEGER else type_
 
 
 def _number_between(constant: Checked, least: float, most: float) -> float:
     assert isinstance(constant, Constant)
     if not isinstance(constant.value, int | float) or not least <= constant.value <= most:
-        raise mismatch(constant, f"a number from {least:g} to {most:g} is needed", [Family.PERCENT.value])
+        raise _mismatch(constant, f"The number has to be from {least:g} to {most:g}.", [Family.PERCENT.value])
     return constant.value
+
+
+# Types
+
+
+def _type_of(value: str | float | bool | None) -> Type | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return Type.BOOLEAN
+    if isinstance(value, str):
+        return Type.TEXT
+    return Type.INTEGER if isinstance(value, int) else Type.NUMBER
+
+
+def _named(type_: Type | None) -> str:
+    """A type with its article."""
+    if type_ is None:
+        return "NULL"
+    return f"an {type_.value}" if type_ is Type.INTEGER else f"a {type_.value}"
+
+
+def _mismatch(expression: Checked, message: str, expected: Sequence[str] = (), hint: str | None = None) -> OqlError:
+    return OqlError("oql_type_mismatch", expression.span, message, expected=expected, hint=hint)
+
+
+def _condition(expression: Checked) -> Checked:
+    if expression.type not in (Type.BOOLEAN, None):
+        raise _mismatch(expression, f"Expected a condition, not {_named(expression.type)}.", ["a condition"])
+    return expression
+
+
+def _as_type(type_: Type | None, expression: Checked) -> Checked:
+    """The expression, with a literal text read as a time if `type_` is that."""
+    if type_ is Type.TIME and isinstance(expression, Constant) and isinstance(expression.value, str):
+        return Constant(expression.span, time_of(expression.value, expression.span), Type.TIME)
+    return expression
+
+
+def _common_type(expressions: Sequence[Checked]) -> Type | None:
+    """The type that all expressions have, or are converted to. Raises OqlError if there is none."""
+    common: Type | None = None
+    for expression in expressions:
+        type_ = expression.type
+        if common is None or type_ is None or common is type_:
+            common = common or type_
+        elif common in NUMERIC and type_ in NUMERIC:
+            common = Type.DURATION if Type.DURATION in (common, type_) else Type.NUMBER
+        elif {common, type_} == {Type.TIME, Type.TEXT} and any(
+            isinstance(each, Constant) for each in expressions if each.type is Type.TEXT
+        ):
+            common = Type.TIME
+        else:
+            raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)])
+    return common
+
+
+# Operators
+
+
+def _comparison(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    for argument in arguments:
+        if isinstance(argument, Constant) and argument.value is None:
+            raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
+    if node.operator in _EQUALITY:
+        _check_known(arguments)
+    common = _common_type(arguments)
+    if node.operator not in _EQUALITY and common not in _ORDERED and common is not None:
+        raise _mismatch(arguments[0], f"Values of type {common.value} have no order.", ["=", "!="])
+    return Apply(node.span, node.operator, tuple(_as_type(common, each) for each in arguments), Type.BOOLEAN)
+
+
+def _check_known(arguments: Sequence[Checked]) -> None:
+    """Raises OqlError where a column is compared with a text that it never has."""
+    columns = [argument.column for argument in arguments if isinstance(argument, Read)]
+    for column in columns:
+        known = column.values or column.texts
+        for argument in arguments:
+            if known and isinstance(argument, Constant) and argument.type is Type.TEXT and argument.value not in known:
+                quoted = [f"'{text}'" for text in known]
+                message = f"{column.name} is never {argument.value!r}."
+                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted)
+
+
+def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    operator = node.operator.upper()
+    for argument in arguments:
+        if argument.type is not Type.TEXT:
+            raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"])
+    pattern = arguments[1]
+    if node.operator.removeprefix("not ") not in ("contains", "starts with") and not isinstance(pattern, Constant):
+        raise _mismatch(pattern, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
+    if node.operator in ("=~", "!~") and isinstance(pattern, Constant):
+        try:
+            regular_expression(str(pattern.value))
+        except ValueError as error:
+            raise OqlError(
+                "oql_syntax",
+                pattern.span,
+                f"The regular expression is not valid: {error}.",
+                expected=["a regular expression of RE2"],
+                hint="RE2 has no back references and no look-around.",
+            ) from error
+    return Apply(node.span, node.operator, tuple(arguments), Type.BOOLEAN)
+
+
+def _logic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    conditions = tuple(map(_condition, arguments))
+    if node.operator == "not" and isinstance(conditions[0], Apply) and conditions[0].name == "not":
+        return replace(conditions[0].arguments[0], span=node.span)
+    return Apply(node.span, node.operator, conditions, Type.BOOLEAN)
+
+
+def _is_null(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    return Apply(node.span, node.operator, tuple(arguments), Type.BOOLEAN)
+
+
+def _negative(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    type_ = arguments[0].type
+    if type_ is not None and type_ not in NUMERIC:
+        raise _mismatch(arguments[0], f"Expected a number, not {_named(type_)}.", ["a number"])
+    return Apply(node.span, node.operator, tuple(arguments), type_)
+
+
+def _arithmetic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    left, right = arguments
+    operator = node.operator
+    if Type.TIME in (left.type, right.type):
+        shifted = left.type is Type.TIME and right.type in NUMERIC
+        if operator == "-" and left.type is right.type is Type.TIME:
+            type_: Type | None = Type.DURATION
+        elif operator in "+-" and (shifted or (operator == "+" and left.type in NUMERIC)):
+            type_ = Type.TIME
+        else:
+            message = f"{_named(left.type)} {operator} {_named(right.type)} has no meaning."
+            raise _mismatch(right, message[0].upper() + message[1:], ["a duration"])
+        return Apply(node.span, operator, (left, right), type_)
+    for argument in arguments:
+        if argument.type is not None and argument.type not in NUMERIC:
+            raise _mismatch(
+                argument, f"{operator} takes numbers. This is {_named(argument.type)}.", ["a number", "a duration"]
+            )
+    durations = [argument.type is Type.DURATION for argument in arguments]
+    if operator in "+-%":
+        type_ = _common_type(arguments)
+    elif operator == "*":
+        type_ = Type.DURATION if any(durations) else _common_type(arguments)
+    else:
+        type_ = Type.DURATION if durations == [True, False] else Type.NUMBER
+    return Apply(node.span, operator, (left, right), type_)
+
+
+def _case(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    conditions = list(map(_condition, arguments[:-1:2]))
+    values = [*arguments[1:-1:2], arguments[-1]]
+    type_ = _common_type(values)
+    *values, otherwise = [_as_type(type_, value) for value in values]
+    branches = [part for branch in zip(conditions, values, strict=True) for part in branch]
+    return Apply(node.span, "case", (*branches, otherwise), type_)
+
+
+_MATCHING = ("like", "ilike", "contains", "starts with")
+_OPERATORS: Mapping[str, Callable[[nodes.Operation, Sequence[Checked]], Checked]] = {
+    **dict.fromkeys(("and", "or", "not"), _logic),
+    **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between", "not between"), _comparison),
+    **dict.fromkeys((*_MATCHING, *(f"not {operator}" for operator in _MATCHING), "=~", "!~"), _matching),
+    **dict.fromkeys(("is null", "is not null"), _is_null),
+    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    "negative": _negative,
+    "case": _case,
+}

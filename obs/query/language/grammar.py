@@ -1,243 +1,277 @@
-"""The grammar of OQL: text in, nodes out. It evaluates nothing and knows no source.
+"""The grammar of OQL: text in, nodes out. It knows no source and looks nothing up.
 
 ::
 
-    statement = [EXPLAIN] SELECT item {"," item} FROM name {clause} | SHOW SOURCES | SHOW COLUMNS FROM name
-    condition = predicate {(AND | OR) predicate}
-    predicate = {NOT} arithmetic [comparison]
+    statement  = [EXPLAIN] SELECT item {"," item} FROM name {clause} | SHOW SOURCES | SHOW COLUMNS FROM name
+    condition  = predicate {(AND | OR) predicate}
+    predicate  = {NOT} arithmetic [comparison]
     arithmetic = operand {("+" | "-" | "*" | "/" | "%") operand}
-    operand   = {"-"} (literal | name | call | CASE ... END | "(" condition ")")
+    operand    = {"-"} (literal | name | call | CASE ... END | "(" condition ")")
 
-Precedence is settled by `precedence`, so that a level of it costs no level of grammar. Every alternative is told from
-the others by its first token: nothing is parsed twice, however deep it is nested.
+`scan` splits a statement into segments, one for each group in parentheses or CASE ... END, which are parsed one after
+the other. In the segment around it a group is a single token. So no rule refers to itself, and the depth of Python's
+stack does not depend on the statement. `actions` creates the nodes and applies precedence.
 
-There are two copies of the grammar. The quick one parses. Where it fails, the recording one parses again and notes
-which tokens were tried at the farthest place reached: what could have stood there (`obs.query.language.elements`).
+Tokens that do not match are noted where they were tried. If a segment is wrong, the tokens that failed at the last of
+these places are what could have been written there.
 """
 
 import re
-import sys
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyparsing as pp
 
-from obs.query.language import actions, clause_actions, precedence
+from obs.query.language import actions
 from obs.query.language.durations import UNITS_MS
-from obs.query.language.elements import Choice, Optional, Short, note_failure, recorded
 from obs.query.language.errors import OqlError
-from obs.query.language.nodes import (
-    Around,
-    Clause,
-    Span,
-    Statement,
-    Window,
-)
-from obs.query.language.scan import found_at, scan
+from obs.query.language.nodes import Around, Call, Operation, Select, Statement, Window, children
+from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
 
-RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        "SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE AROUND "
-        "AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC",
-    )
-)
-"""Words that are names only in double quotes."""
-
-# 50 levels of parentheses, some twenty frames each. Frames of Python code take no room on the C stack.
-sys.setrecursionlimit(max(sys.getrecursionlimit(), 6_000))
-
-_UNITS = "|".join(sorted(UNITS_MS, key=len, reverse=True))
+MOST_TREE_LEVELS = 250
+"""Levels of a syntax tree. Functions that walk it need two frames for each; Python's default limit is 1,000."""
+MOST_CALL_LEVELS = 12
+"""Levels of function calls, IN and CASE, each inside the one before. SQLite's parser has room for little more: 100
+symbols. A chain of if or CASE, each the ELSE of the one before, is one level, as `case_sql` writes it as one CASE."""
 
 
 def parse(text: str) -> Statement:
-    """The nodes of a statement. Raises OqlError (oql_syntax, oql_bad_duration, oql_duplicate_clause, oql_too_long)."""
-    readable = scan(text)
-    try:
-        return _quick(readable)
-    except pp.ParseBaseException as error:
-        failed_at = error.loc
-    farthest, expected = recorded(lambda: _recording(readable), failed_at)
-    span = found_at(readable, farthest)
-    found = readable[span.start : span.end]
-    words = [word for word in expected if word.isupper()]
-    seen = f"{found!r} cannot stand here" if found else "the statement ends too early"
-    raise OqlError("oql_syntax", span, f"{seen}; expected {_listed(expected)}.", expected=expected, known=words)
+    """The nodes of a statement.
+
+    Raises OqlError: oql_syntax, oql_bad_duration, oql_duplicate_clause, oql_too_long or oql_type_mismatch. If there are
+    several errors, it is the first one in the text.
+    """
+    trees: dict[int, object] = {}
+    errors = []
+    for segment in scan(text):
+        segment.trees = trees
+        try:
+            trees[segment.start] = _GRAMMARS[segment.kind].parse_string(segment)[0]
+        except pp.ParseBaseException:
+            errors.append(_syntax_error(segment))
+        except OqlError as error:
+            errors.append(error)
+    if errors:
+        raise min(errors, key=lambda error: error.span.start)
+    statement = trees[0]
+    assert isinstance(statement, Statement)
+    _check_levels(statement)
+    return statement
 
 
-def _listed(expected: Sequence[str]) -> str:
-    return expected[0] if len(expected) == 1 else f"{', '.join(expected[:-1])} or {expected[-1]}"
+def _syntax_error(segment: Segment) -> OqlError:
+    span = token_at(segment.statement, segment.start + segment.farthest)
+    found = segment.statement[slice(*span)]
+    names = dict.fromkeys(name for name, _ in segment.failures)
+    expected = list(dict.fromkeys(word for _, words in segment.failures for word in words))
+    return OqlError(
+        "oql_syntax",
+        span,
+        f"Unexpected {found!r}." if found else "Unexpected end of the statement.",
+        expected=expected,
+        summary=list(names),
+        known=[word for word in expected if word.isupper()],
+    )
 
 
-def _grammar(*, recording: bool) -> Callable[[str], Statement]:
-    """One copy of the grammar as a function from text to nodes."""
+def _check_levels(statement: Statement) -> None:
+    """Raises OqlError (oql_too_long) where the tree has too many levels."""
+    if not isinstance(statement, Select):
+        return
+    roots = [item.expression for item in statement.items]
+    roots += [*statement.by, *(sorting.expression for sorting in statement.order)]
+    roots += [condition for condition in (statement.where, statement.having) if condition is not None]
+    pending = [(root, 1, 0, False) for root in roots]
+    while pending:
+        node, level, calls, is_else = pending.pop()
+        chooses = isinstance(node, Operation) and node.operator == "case"
+        chooses = chooses or (isinstance(node, Call) and node.name.name.lower() == "if")
+        if isinstance(node, Call) or (isinstance(node, Operation) and node.operator in ("case", "in", "not in")):
+            calls += not (chooses and is_else)
+        if calls > MOST_CALL_LEVELS:
+            message = f"Function calls, IN and CASE are nested more than {MOST_CALL_LEVELS} levels deep."
+            raise OqlError("oql_too_long", node.span, message)
+        if level > MOST_TREE_LEVELS:
+            raise OqlError("oql_too_long", node.span, f"The expression has more than {MOST_TREE_LEVELS} levels.")
+        inner = children(node)
+        pending += [(child, level + 1, calls, chooses and child is inner[-1]) for child in inner]
 
-    def token(name: str, pattern: str, action: actions.Action | None = None) -> pp.ParserElement:
-        element: pp.ParserElement = pp.Regex(pattern, re.IGNORECASE).set_name(name)
-        if action is not None:
-            element.set_parse_action(action)
-        if recording:
-            element.set_fail_action(note_failure)
-        return element
 
-    def word(*words: str) -> pp.ParserElement:
-        """Keywords that follow each other; they leave nothing behind."""
-        elements = [token(each, rf"{each}(?!\w)", actions.drop) for each in words]
-        return pp.And(elements) if len(elements) > 1 else elements[0]
+def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement:
+    """An element with its parse action. pyparsing passes on the string that it parses, which is a Segment."""
+    element.set_parse_action(action)  # type: ignore[arg-type]
+    return element
 
-    def mark(symbol: str) -> pp.ParserElement:
-        return token(symbol, re.escape(symbol), actions.drop)
 
-    def guarded(first: str, element: Any) -> Any:
-        """An optional element, by what its first tokens look like."""
-        return Optional(element, first)
+def _token(name: str, pattern: str, action: actions.Action, *expected: str) -> pp.ParserElement:
+    """A token. `expected` are the words that could be written for it, by default its name."""
+    words = expected or (name,)
 
-    def one_of(*words: str) -> Any:
-        """Any of several operators that are words: one token, or, where failures are noted, one for each."""
-        if recording:
-            return pp.MatchFirst([token(each, rf"{each}(?!\w)", actions.operator) for each in words])
-        return token(words[0], rf"(?:{'|'.join(words)})(?!\w)", actions.operator)
+    def note(segment: Segment, place: int, _element: Any, _error: Exception) -> None:
+        if place > segment.farthest:
+            segment.farthest, segment.failures = place, []
+        if place == segment.farthest:
+            segment.failures.append((name, words))
 
-    def listed(element: Any) -> Any:
-        return element + (mark(",") + element)[...]
+    element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), action)
+    element.set_fail_action(note)  # type: ignore[arg-type]  # a Segment, as above
+    return element
 
+
+def _words(*words: str) -> str:
+    """The pattern of any one of several keywords."""
+    return rf"(?:{'|'.join(words)})(?!\w)"
+
+
+def _keyword(word: str, action: actions.Action = actions.drop) -> pp.ParserElement:
+    return _token(word, _words(word), action)
+
+
+def _marked(word: str) -> pp.ParserElement:
+    """A keyword that an action needs to see."""
+    return _keyword(word, actions.keyword(word.lower()))
+
+
+def _symbol(symbol: str) -> pp.ParserElement:
+    return _token(symbol, re.escape(symbol), actions.drop)
+
+
+def _list_of(element: pp.ParserElement) -> pp.ParserElement:
+    elements: pp.ParserElement = element + (_symbol(",") + element)[...]
+    return elements
+
+
+def _clause(
+    kind: str, keywords: pp.ParserElement, *content: Any, node: Any = lambda _span, found: found[0]
+) -> pp.ParserElement:
+    """A clause: its keywords, of which the first leaves its span, and its content, from which `node` is created."""
+    return _rule(pp.And([keywords, *content]), actions.clause(kind, node))
+
+
+def _grammars() -> dict[Kind, pp.ParserElement]:
+    """The grammar of each kind of segment."""
     # Tokens
-    reserved = "|".join(sorted(RESERVED))
-    name = token("a name", rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*|"(?:[^"]|"")*"', actions.name)
-    a_column = rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*(?!\w|\s*\()|"(?:[^"]|"")*"'
-    column = token("a column", a_column, actions.name)
-    not_functions = "|".join(sorted(RESERVED - {"LAST"}))
-    function = token("a function", rf"(?!(?:{not_functions})(?!\w))[^\W\d]\w*(?=\s*\()", actions.name)
-    a_text = r"'(?:[^']|'')*'"
-    text = token("a text in single quotes", a_text, actions.text)
-    amount = rf"\d[\w.]*(?:(?<=\d)\s+(?:{_UNITS})(?!\w))?"
-    number = token("a number", amount + r"|\d+(?:\.\d+)?[eE][+-]\d+", actions.number)
-    duration = token(
-        "a duration", rf"\d[\w.]*(?<=[\d.])\s+(?!(?:{reserved})(?!\w))[^\W\d_]+|\d[\w.]*", actions.duration
+    word = rf"(?!{_words(*sorted(RESERVED))})[^\W\d]\w*+"
+    column = rf"{word}(?!\s*\()|{QUOTED_NAME}"
+    unit = _words(*sorted(UNITS_MS, key=len, reverse=True))
+    number = rf"\d+(?:\.\d+)?[eE][+-]\d+|\d[\w.]*+(?:(?<=\d)\s+{unit})?"
+    value = rf"{QUOTED_TEXT}|{number}|{_words('TRUE', 'FALSE', 'NULL')}|{column}"
+    values = ("a column", "a number", "a text in single quotes", "TRUE", "FALSE", "NULL")
+    name = _token("a name", f"{word}|{QUOTED_NAME}", actions.name)
+    source = _token("a source", f"{word}|{QUOTED_NAME}", actions.name)
+    text = _token("a text in single quotes", QUOTED_TEXT, actions.text)
+    duration = _token(
+        "a duration", rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*", actions.duration
     )
-    count = token("a whole number", r"\d[\w.]*", actions.count)
-    constant = token("TRUE", r"TRUE(?!\w)", actions.constant(True))
-    constant |= token("FALSE", r"FALSE(?!\w)", actions.constant(False))
-    constant |= token("NULL", r"NULL(?!\w)", actions.constant(None))
-    star = token("*", r"\*", actions.star)
-    close = token(")", r"\)", actions.end)
-    minus = token("-", r"(?:[-+]\s*)*", actions.signs)
-    nots = token("NOT", r"(?:NOT(?!\w)\s*)*", actions.signs)
+    count = _token("a whole number", r"\d[\w.]*", actions.count)
+    star = _token("*", r"\*", actions.star)
+    signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
+    nots = _token("NOT", rf"(?:{_words('NOT')}\s*)*", actions.prefixes)
+    close = _symbol(")")
+    the_end = _token("the end", r"\Z", actions.drop)
 
-    # Expressions. `plain` ones stand where BETWEEN begins the window.
-    condition: Any = pp.Forward().set_name("a condition")
-    filter_ = word("FILTER") + mark("(") + word("WHERE") + condition + close
-    distinct = token("DISTINCT", r"DISTINCT(?!\w)", actions.mark("distinct"))
-    arguments = star | pp.Opt(distinct) + listed(condition)
-    call = (function + mark("(") + pp.Opt(arguments) + close + guarded(r"FILTER(?!\w)", filter_)).set_parse_action(
-        actions.call
+    # Operands. The content of a group is blank here; it has a segment of its own.
+    group = r"\(\s*(?:\)|\Z)"
+    function = rf"(?!{_words(*sorted(NOT_FUNCTIONS))})[^\W\d]\w*+\s*{group}"
+    filter_ = _keyword("FILTER") + _token("(", group, actions.filter_)
+    call = _rule(_token("a function", function, actions.call_head) + pp.Opt(filter_), actions.call)
+    case_group = rf"{_words('CASE')}\s*(?:{_words('END')}|\Z|(?=\)))"
+    operand = signs + (
+        _token("a value", value, actions.value, *values)
+        | call
+        | _token("(", group, actions.group)
+        | _token("CASE", case_group, actions.group)
     )
-    else_ = word("ELSE") + condition
-    case = token("CASE", r"CASE(?!\w)", actions.mark("case"))
-    case = case + (word("WHEN") + condition + word("THEN") + condition)[1, ...]
-    case = (
-        case + pp.Opt(else_).set_parse_action(actions.otherwise) + token("END", r"END(?!\w)", actions.end)
-    ).set_parse_action(actions.case)
-    group = (token("(", r"\(", actions.drop) + condition + close).set_parse_action(actions.group)
-    by_first = {"(": group, "'": text, '"': column, **dict.fromkeys("0123456789", number)}
-    operand = minus + Choice([call, column, number, text, group, case, constant], by_first)
-    # Most of a long list: an operand alone, behind which the list goes on or ends.
-    alone = rf"(?:{a_column}|{a_text}|\d{{1,18}})(?=\s*(?:[,)]|FROM(?!\w)))"
-    operator = token("an operator", r"[-+*/%]", actions.operator)
-    arithmetic = (operand + (operator + operand)[...]).set_parse_action(precedence.arithmetic)
-    negation = pp.Opt(token("NOT", r"NOT(?!\w)", actions.mark("not")))
-    values = mark("(") + listed(Short(arithmetic, alone, actions.alone)) + close
-    comparing = token("a comparison", r"=~|!~|!=|<>|<=|>=|=|<|>", actions.operator) + arithmetic
-    null = word("IS") + negation + token("NULL", r"NULL(?!\w)", actions.mark("is null"))
+    operator = _token("an operator", r"[-+*/%]", actions.operator)
+    arithmetic = _rule(operand + (operator + operand)[...], actions.arithmetic)
+
+    # Conditions. `plain` ones stand where BETWEEN starts the window.
+    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|=|<|>", actions.operator) + arithmetic | _keyword(
+        "IS"
+    ) + pp.Opt(_marked("NOT")) + _keyword("NULL", actions.keyword("is null"))
+    patterns = ("LIKE", "ILIKE", "CONTAINS")
     matching = (
-        token("IN", r"IN(?!\w)", actions.operator) + values
-        | one_of("LIKE", "ILIKE", "CONTAINS") + arithmetic
-        | token("STARTS", r"STARTS(?!\w)", actions.operator) + word("WITH") + arithmetic
+        _keyword("IN", actions.operator) + _token("(", group, actions.values)
+        | _token("LIKE", _words(*patterns), actions.operator, *patterns) + arithmetic
+        | _keyword("STARTS", actions.operator) + _keyword("WITH") + arithmetic
     )
-    between = token("BETWEEN", r"BETWEEN(?!\w)", actions.operator) + arithmetic + word("AND") + arithmetic
-    connective = one_of("AND", "OR")
+    between = _keyword("BETWEEN", actions.operator) + arithmetic + _keyword("AND") + arithmetic
+    and_or = _token("AND or OR", _words("AND", "OR"), actions.operator, "AND", "OR")
 
-    def conditions(comparison: Any) -> Any:
-        first = r"[=!<>]|(?:IS|NOT|IN|LIKE|ILIKE|CONTAINS|STARTS|BETWEEN)(?!\w)"
-        predicate = (nots + arithmetic + guarded(first, comparison)).set_parse_action(precedence.predicate)
-        return (predicate + (connective + predicate)[...]).set_parse_action(precedence.condition)
+    def alone_or(element: pp.ParserElement, *ends: str) -> pp.ParserElement:
+        """Most items of long lists are a value alone. One of `ends` after it shows that, which is quick to match."""
+        return _token("a value", rf"(?:{value})(?=\s*(?:{'|'.join(ends)}))", actions.value, *values) | element
 
-    condition <<= Short(conditions(comparing | null | negation + (matching | between)), alone, actions.alone)
-    plain = Short(conditions(comparing | null | negation + matching), alone, actions.alone)
+    def conditions(matching: pp.ParserElement, *words: str) -> pp.ParserElement:
+        names = ("IS", "NOT", "IN", "LIKE", "ILIKE", "CONTAINS", "STARTS", *words)
+        ahead = _token("a comparison", rf"(?=[=!<>]|{_words(*names)})", actions.drop, "a comparison", *names)
+        comparison = ahead + (comparing | pp.Opt(_marked("NOT")) + matching)
+        predicate = _rule(nots + arithmetic + pp.Opt(comparison), actions.predicate)
+        return _rule(predicate + (and_or + predicate)[...], actions.condition)
+
+    condition = conditions(matching | between, "BETWEEN")
+    plain = conditions(matching)
 
     # Clauses
-    now = token("NOW", r"NOW(?!\w)", actions.mark("now")) + pp.Opt(mark("-") + duration)
-    moment = (text | now).set_parse_action(clause_actions.moment)
+    now = _keyword("NOW", actions.operator) + pp.Opt(_symbol("-") + duration)
+    moment = _rule(text | now, actions.moment)
+    sorting = _rule(alone_or(plain, ",") + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
+    fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | signs + _token("a number", number, actions.number)
 
-    def clause(kind: str, keyword: pp.ParserElement, *value: pp.ParserElement, make: Callable[[Span, list[Any]], Any]):  # type: ignore[no-untyped-def]
-        def action(source: str, place: int, found: Any) -> Clause:
-            keyword_span = found_at(source, place)
-            return Clause(keyword_span, kind, make(keyword_span, list(found)))
+    def first(keyword: str) -> pp.ParserElement:
+        return _keyword(keyword, actions.operator)
 
-        return pp.And([keyword, *value]).set_parse_action(action)
-
-    def only(_span: Span, found: list[Any]) -> Any:
-        return found[0]
-
-    def several(_span: Span, found: list[Any]) -> Any:
-        return tuple(found)
-
-    direction = token("ASC", r"ASC(?!\w)", actions.mark("asc")) | token("DESC", r"DESC(?!\w)", actions.mark("desc"))
-    sorting = (plain + pp.Opt(direction)).set_parse_action(clause_actions.sorting)
-    filling = (
-        token("NONE", r"NONE(?!\w)", actions.mark("none"))
-        | token("NULL", r"NULL(?!\w)", actions.mark("null"))
-        | token("PREVIOUS", r"PREVIOUS(?!\w)", actions.mark("previous"))
-        | minus + number
+    by = first("BY") | first("GROUP") + _keyword("BY")
+    order_by = first("ORDER") + _keyword("BY")
+    until = pp.Opt(_keyword("UNTIL") + moment)
+    window = {"node": lambda span, found: Window(span, None, *found)}
+    several = {"node": lambda _span, found: tuple(found)}
+    keywords = re.findall(
+        r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE AROUND"
     )
-    auto = token("AUTO", r"AUTO(?!\w)", actions.mark("auto"))
-    clauses = (
-        clause("where", word("WHERE"), condition, make=only)
-        | clause("by", word("BY") | word("GROUP", "BY"), listed(plain), make=several)
-        | clause("every", word("EVERY"), duration | auto, make=clause_actions.every)
-        | clause("window", word("LAST"), duration, make=lambda span, found: Window(span, last=found[0]))
-        | clause(
-            "window", word("BETWEEN"), moment, word("AND"), moment, make=lambda span, found: Window(span, None, *found)
-        )
-        | clause(
-            "window",
-            word("SINCE"),
-            moment,
-            pp.Opt(word("UNTIL") + moment),
-            make=lambda span, found: Window(span, None, *found),
-        )
-        | clause("having", word("HAVING"), condition, make=only)
-        | clause("order", word("ORDER", "BY"), listed(sorting), make=several)
-        | clause("top", word("TOP"), count, make=only)
-        | clause("limit", word("LIMIT"), count, make=only)
-        | clause("fill", word("FILL"), filling, make=clause_actions.fill)
-        | clause("timezone", word("TIMEZONE"), text, make=only)
-        | clause("compare", word("COMPARE", "WITH"), duration, word("AGO"), make=only)
-        | clause(
-            "around", word("AROUND"), text, word("WITHIN"), duration, make=lambda span, found: Around(span, *found)
+    clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
+        _clause("where", first("WHERE"), condition)
+        | _clause("window", first("LAST"), duration, node=lambda span, found: Window(span, last=found[0]))
+        | _clause("by", by, _list_of(alone_or(plain, ",")), **several)
+        | _clause("every", first("EVERY"), duration | _marked("AUTO"), node=actions.every)
+        | _clause("order", order_by, _list_of(sorting), **several)
+        | _clause("limit", first("LIMIT"), count)
+        | _clause("having", first("HAVING"), condition)
+        | _clause("top", first("TOP"), count)
+        | _clause("window", first("BETWEEN"), moment, _keyword("AND"), moment, **window)
+        | _clause("window", first("SINCE"), moment, until, **window)
+        | _clause("fill", first("FILL"), fill, node=actions.fill)
+        | _clause("timezone", first("TIMEZONE"), text)
+        | _clause("compare", first("COMPARE"), _keyword("WITH"), duration, _keyword("AGO"))
+        | _clause(
+            "around", first("AROUND"), text, _keyword("WITHIN"), duration, node=lambda span, found: Around(span, *found)
         )
     )
 
-    alias = word("AS") + name
-    item = (star | condition + pp.Opt(alias)).set_parse_action(clause_actions.item)
-    source = token("a source", rf'(?!(?:{reserved})(?!\w))[^\W\d]\w*|"(?:[^"]|"")*"', actions.name)
-    items = pp.Group(listed(item))
-    explain = pp.Opt(token("EXPLAIN", r"EXPLAIN(?!\w)", actions.mark("explain")))
-    select = (explain + word("SELECT") + items + word("FROM") + source + clauses[...]).set_parse_action(
-        clause_actions.select
-    )
-    shown = word("SOURCES") | word("COLUMNS") + word("FROM") + source
-    show = (word("SHOW") + shown).set_parse_action(clause_actions.show)
-    whole = (select | show) + token("the end", r"\Z", actions.drop)
-    whole.parse_with_tabs()
-    whole.streamline()
+    # Statements
+    item = _rule(star | alone_or(condition, ",", _words("FROM")) + pp.Opt(_keyword("AS") + name), actions.item)
+    items = pp.Group(_list_of(item))
+    explain = pp.Opt(_marked("EXPLAIN"))
+    select = explain + _keyword("SELECT") + items + _keyword("FROM") + source + clause[...]
+    show = _keyword("SHOW") + (_keyword("SOURCES") | _keyword("COLUMNS") + _keyword("FROM") + source)
+    statement = (_rule(select, actions.select) | _rule(show, actions.show)) + the_end
 
-    def parse_with(text: str) -> Statement:
-        statement: Statement = whole.parse_string(text)[0]
-        return statement
+    # The other segments
+    open_ = _symbol("(")
+    arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(alone_or(condition, ",", r"\)"))
+    when = _keyword("WHEN") + condition + _keyword("THEN") + condition
+    otherwise = _rule(pp.Opt(_keyword("ELSE") + condition), actions.otherwise)
+    case = _keyword("CASE") + when[1, ...] + otherwise + _keyword("END", actions.span_of)
+    grammars = {
+        Kind.STATEMENT: statement,
+        Kind.PARENTHESES: open_ + alone_or(condition, r"\)") + close,
+        Kind.ARGUMENTS: open_ + _rule(pp.Opt(arguments), actions.arguments) + close,
+        Kind.VALUES: open_ + _rule(_list_of(alone_or(arithmetic, ",", r"\)")), actions.arguments) + close,
+        Kind.FILTER: open_ + _keyword("WHERE") + condition + close,
+        Kind.CASE: _rule(case, actions.case),
+    }
+    for grammar in grammars.values():
+        grammar.parse_with_tabs().streamline()
+    return grammars
 
-    return parse_with
 
-
-_quick = _grammar(recording=False)
-_recording = _grammar(recording=True)
+_GRAMMARS = _grammars()

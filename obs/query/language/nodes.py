@@ -1,6 +1,6 @@
-"""What a statement is made of, as it was written: names are not looked up, types are not known, nothing is computed.
+"""The syntax tree of a statement, as it was written: names are not looked up, and types are not known.
 
-Every node knows where it stands in the statement, so that an error can point at it.
+Every node has its span in the statement, so that an error can point at it.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A stretch of the statement, in characters from its start."""
+    """A part of the statement, from the character `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -16,7 +16,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column, a source or an alias, without its quotes."""
+    """The name of a column, a source or an alias, without quotes."""
 
     span: Span
     name: str
@@ -47,7 +47,7 @@ class Star:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function, an aggregate with its FILTER included."""
+    """A function call; for an aggregate, with its FILTER."""
 
     span: Span
     name: Name
@@ -58,9 +58,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator of the language applied: ``+``, ``=``, ``and``, ``not``, ``between``, ``is null``, ``case``...
+    """An operator with its operands: ``+``, ``=``, ``and``, ``not``, ``between``, ``is null``, ``case``...
 
-    ``case`` holds condition, value, condition, value, ..., value of ELSE.
+    The operands of ``case`` are condition, value, condition, value..., value of ELSE.
     """
 
     span: Span
@@ -71,9 +71,18 @@ class Operation:
 Expression = Name | Literal | Duration | Star | Call | Operation
 
 
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions that an expression consists of."""
+    if isinstance(expression, Operation):
+        return expression.operands
+    if isinstance(expression, Call):
+        return (*expression.arguments, expression.filter) if expression.filter is not None else expression.arguments
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A column of the answer; `text` is how the expression was written."""
+    """A column of the result. `text` is the expression as it was written."""
 
     expression: Expression
     alias: Name | None
@@ -90,7 +99,7 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time: a text in ISO 8601, or (`text` None) now less `before_ms` milliseconds."""
+    """A time: a text in ISO 8601, or, if `text` is None, `before_ms` milliseconds before now."""
 
     span: Span
     text: str | None
@@ -99,7 +108,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """LAST (`last`), or from `since` to `until` (None: now)."""
+    """The time window: LAST (`last`), or from `since` to `until` (None: now)."""
 
     span: Span
     last: Duration | None = None
@@ -109,7 +118,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """The length of a bucket; None is AUTO."""
+    """EVERY: the length of a bucket; None for AUTO."""
 
     span: Span
     interval: Duration | None
@@ -117,7 +126,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """What stands in a bucket without rows: ``none`` leaves it out; ``null``, ``previous`` or a number."""
+    """The value for buckets without rows: ``null``, ``previous`` or a number; ``none`` leaves them out."""
 
     span: Span
     with_: str | int | float
@@ -125,7 +134,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Annotations whose name begins with `prefix`, and how far to look before and after each."""
+    """AROUND: annotations whose name starts with `prefix`, and how long before and after each of them."""
 
     span: Span
     prefix: Literal
@@ -134,7 +143,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause; `span` is its keyword. The type of `value` follows from `kind`."""
+    """A clause. `span` is that of its keyword. `kind` is the field of Select that `value` belongs to."""
 
     span: Span
     kind: str
@@ -143,7 +152,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A SELECT; each kind of clause is there at most once."""
+    """A SELECT statement."""
 
     items: tuple[Item, ...]
     source: Name
@@ -164,7 +173,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW SOURCES (`source` None) or SHOW COLUMNS FROM."""
+    """SHOW COLUMNS FROM a source, or, if `source` is None, SHOW SOURCES."""
 
     source: Name | None
 

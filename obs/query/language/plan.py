@@ -1,6 +1,6 @@
-"""What a checked statement asks for: names looked up, types known, nothing left that a client wrote but values.
+"""The plan of a checked statement: names are looked up, types are known, and only values come from the client.
 
-Two expressions are equal when they mean the same, wherever they stand.
+Expressions are equal if they mean the same, wherever they are in the statement.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value: a time is milliseconds since the epoch, a duration milliseconds. `type` None is NULL's."""
+    """A value. Times are milliseconds since the epoch, durations milliseconds. `type` is None for NULL."""
 
     span: Span = field(compare=False)
     value: str | int | float | bool | None
@@ -35,7 +35,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator or a scalar function. `name` is that of nodes.Operation, or of the function."""
+    """An operator or a scalar function. `name` is the operator of nodes.Operation, or the name of the function."""
 
     span: Span = field(compare=False)
     name: str
@@ -45,9 +45,9 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate over the rows of a group; no argument is ``count(*)``.
+    """An aggregate over the rows of a group. ``count(*)`` has no argument.
 
-    `percent` belongs to percentiles, `per_ms` to rate, whose argument is an aggregate itself.
+    `percent` is set for percentiles. `per_ms` is set for rate, whose argument is an aggregate itself.
     """
 
     span: Span = field(compare=False)
@@ -65,7 +65,7 @@ Checked = Read | Constant | Apply | Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the answer. `group` is its place among the groups, None for what is not one of them."""
+    """A column of the result. `group` is its index among the groups; None if it is not a group."""
 
     name: str
     expression: Checked
@@ -74,7 +74,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One part of ORDER BY. `output` is the column of the answer that it names or equals, if any; -1 is the bucket."""
+    """One part of ORDER BY. `output` is the index of the result column that it equals, if any; -1 for the bucket."""
 
     expression: Checked
     descending: bool
@@ -83,7 +83,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """AROUND: which annotations (a plan of their time, name and title), and how far before and after each."""
+    """AROUND: a plan for the times, names and titles of annotations, and how long before and after each of them."""
 
     annotations: "Plan"
     within_ms: int
@@ -93,8 +93,8 @@ class Around:
 class Plan:
     """A checked SELECT.
 
-    `grouped`: its rows stand for groups of the source's rows. `interval_ms` is that of EVERY, 0 for AUTO, None without
-    EVERY. Outputs that are groups come first only where the statement did not list them.
+    If `grouped`, a row of the result is a group of rows of the source. `interval_ms` is the interval of EVERY: 0 for
+    AUTO, None without EVERY. Groups that SELECT does not list are the first outputs.
     """
 
     source: Source
@@ -117,28 +117,28 @@ class Plan:
 
     @property
     def fills(self) -> bool:
-        """Whether buckets without rows are in the answer."""
+        """Whether the result includes buckets without rows."""
         return self.fill is None or self.fill.with_ != "none"
 
     def tables(self) -> tuple[str, ...]:
-        """Every table that it may read."""
+        """The tables that it may read."""
         return self.source.tables + (self.around.annotations.source.tables if self.around else ())
 
     def full_text(self) -> tuple[str, ...]:
-        """Those of the tables that are full-text indexes."""
+        """The full-text indexes among these tables."""
         return tuple(column.search for column in self.source.columns if column.search)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The answer to SHOW: it reads nothing."""
+    """The result of SHOW. It needs no query."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 def walk(expression: Checked) -> Iterator[Checked]:
-    """The expression and all that is in it."""
+    """The expression and all expressions in it."""
     yield expression
     if isinstance(expression, Apply | Aggregate):
         for argument in expression.arguments:
@@ -148,5 +148,5 @@ def walk(expression: Checked) -> Iterator[Checked]:
 
 
 def has_aggregate(expression: Checked) -> bool:
-    """Whether an aggregate is in it."""
+    """Whether the expression contains an aggregate."""
     return any(isinstance(part, Aggregate) for part in walk(expression))

@@ -1,56 +1,178 @@
-"""A first look at a statement: quotes, comments and parentheses. What the grammar sees holds no comments."""
+"""The outline of a statement: quotes, comments and groups, found before the grammar runs.
+
+A group is the text in parentheses, or between CASE and END. The grammar parses each group on its own, inner groups
+first, and sees a group within a group as an empty one. So it needs no recursion. The limit on nesting is checked here,
+before anything is parsed.
+"""
 
 import re
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
 
 MOST_LEVELS = 50
-"""How deep parentheses (and CASE, which nests like them) may go."""
+"""How deep groups may be nested."""
 
-_PART = re.compile(
-    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*")"""
-    r"""|(?P<unclosed>['"])"""
-    r"""|(?P<comment>--(?=\s|\Z)[^\n]*)"""
-    r"""|(?P<opens>\(|\bCASE\b)"""
-    r"""|(?P<closes>\)|\bEND\b)""",
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        "SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE AROUND "
+        "AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC",
+    )
+)
+"""Keywords that are names only in double quotes."""
+NOT_FUNCTIONS = RESERVED - {"LAST"}
+"""Words that do not name a function where a parenthesis follows; ``last(x)`` is one."""
+
+QUOTED_TEXT = r"'(?:[^']|'')*'"
+QUOTED_NAME = r'"(?:[^"]|"")*"'
+_QUOTED = f"{QUOTED_TEXT}|{QUOTED_NAME}"
+_QUOTES_AND_COMMENTS = re.compile(rf"{_QUOTED}|(?P<unclosed>['\"])|(?P<comment>--(?=\s|\Z)[^\n]*)")
+_GROUPS = re.compile(
+    rf"{_QUOTED}"
+    r"|(?P<case>\bCASE\b)"
+    r"|(?P<end>\bEND\b)"
+    r"|(?:\b(?P<word>STARTS\s++WITH|[^\W\d]\w*+)\s*+)?(?P<open>\()"
+    r"|(?P<close>\))",
     re.IGNORECASE,
 )
-_FOUND = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\w+|=~|!~|!=|<>|<=|>=|\S""")
+_TOKEN = re.compile(rf"{_QUOTED}|\w+|=~|!~|!=|<>|<=|>=|\S")
 
 
-def scan(text: str) -> str:
-    """`text` with blanks in place of comments, so that every place keeps its number.
+class Kind(Enum):
+    """What a group is, and so which part of the grammar parses it."""
 
-    Raises OqlError: oql_syntax for a quote that is never closed, oql_too_long for too many levels.
+    STATEMENT = auto()
+    PARENTHESES = auto()
+    ARGUMENTS = auto()
+    VALUES = auto()
+    FILTER = auto()
+    CASE = auto()
+
+
+class Segment(str):
+    """The text of one group, with the content of groups in it replaced by blanks.
+
+    pyparsing hands it to every parse action, so it also carries what an action needs: the whole `statement`, the
+    `start` of the segment in it, and the `trees` of the groups that are parsed already, by where in the statement they
+    start. The grammar notes in `failures` the tokens that did not match at `farthest`, the last place where one did
+    not.
     """
-    level = 0
+
+    kind: Kind
+    statement: str
+    start: int
+    trees: dict[int, object]
+    farthest: int
+    failures: list[tuple[str, tuple[str, ...]]]
+
+    def span(self, start: int, end: int) -> Span:
+        """A span of the segment as a span of the statement."""
+        return Span(self.start + start, self.start + end)
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group whose end is not known yet. `inner` are the spans that its segment shows as blanks."""
+
+    kind: Kind
+    start: int
+    inner: list[Span] = field(default_factory=list)
+
+
+def scan(text: str) -> list[Segment]:
+    """The groups of a statement, each after those in it; the last one is the statement itself.
+
+    A group that is never closed goes on to the end of the group around it. Raises OqlError: oql_syntax for a quote
+    that is never closed, oql_too_long for too many levels.
+    """
+    statement = _without_comments(text)
+    found: list[Segment] = []
+    groups = [_Group(Kind.STATEMENT, 0)]
+
+    def close(end: int, content_end: int) -> None:
+        group = groups.pop()
+        found.append(_segment(group, statement, end))
+        if groups:
+            content_start = group.start + (len("CASE") if group.kind is Kind.CASE else len("("))
+            groups[-1].inner.append(Span(content_start, content_end))
+
+    for match in _GROUPS.finditer(statement):
+        if match["case"]:
+            groups.append(_Group(Kind.CASE, match.start()))
+            _check_levels(groups, match.span())
+        elif match["open"]:
+            groups.append(_Group(_kind(match, groups[-1], statement), match.start("open")))
+            _check_levels(groups, match.span("open"))
+        elif match["end"] and groups[-1].kind is Kind.CASE:
+            close(match.end(), match.start())
+        elif match["close"] and any(group.kind not in (Kind.CASE, Kind.STATEMENT) for group in groups):
+            while groups[-1].kind is Kind.CASE:
+                close(match.start(), match.start())
+            close(match.end(), match.start())
+    while groups:
+        close(len(statement), len(statement))
+    return found
+
+
+def token_at(text: str, place: int) -> Span:
+    """The token at `place`, or after the white space there; an empty span at the end of `text`."""
+    match = _TOKEN.search(text, place)
+    return Span(*match.span()) if match else Span(len(text.rstrip()), len(text.rstrip()))
+
+
+def _without_comments(text: str) -> str:
+    """The statement with blanks in place of comments, so that every character keeps its place."""
     parts = []
     end = 0
-    for match in _PART.finditer(text):
+    for match in _QUOTES_AND_COMMENTS.finditer(text):
         if match["unclosed"]:
             what = "text" if match[0] == "'" else "name"
             raise OqlError(
-                "oql_syntax", Span(*match.span()), f"the {what} that begins here is never closed.", expected=[match[0]]
+                "oql_syntax", Span(*match.span()), f"The {what} that starts here is never closed.", expected=[match[0]]
             )
         if match["comment"]:
             parts += [text[end : match.start()], " " * len(match[0])]
             end = match.end()
-        elif match["opens"]:
-            level += 1
-            if level > MOST_LEVELS:
-                raise OqlError(
-                    "oql_too_long",
-                    Span(*match.span()),
-                    f"the statement is nested more than {MOST_LEVELS} levels deep.",
-                    hint="Take parentheses away: AND and OR need none among themselves.",
-                )
-        elif match["closes"]:
-            level = max(0, level - 1)
     return "".join([*parts, text[end:]])
 
 
-def found_at(text: str, place: int) -> Span:
-    """The token that begins at `place` (or after white space there); empty at the end of `text`."""
-    match = _FOUND.search(text, place)
-    return Span(*match.span()) if match else Span(len(text.rstrip()), len(text.rstrip()))
+def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
+    """The kind of the group that an opening parenthesis starts, by the word before it."""
+    word = (match["word"] or "").upper()
+    if word == "IN":
+        return Kind.VALUES
+    if not word or word in NOT_FUNCTIONS or word.startswith("STARTS"):
+        return Kind.PARENTHESES
+    if word in ("FILTER", "DISTINCT"):
+        before = statement[around.start : match.start()].rstrip()
+        if word == "FILTER" and before.endswith(")"):
+            return Kind.FILTER
+        if word == "DISTINCT" and around.kind is Kind.ARGUMENTS and before == "(":
+            return Kind.PARENTHESES
+    return Kind.ARGUMENTS
+
+
+def _check_levels(groups: list[_Group], place: tuple[int, int]) -> None:
+    if len(groups) - 1 > MOST_LEVELS:
+        raise OqlError(
+            "oql_too_long",
+            Span(*place),
+            f"The statement is nested more than {MOST_LEVELS} levels deep.",
+            hint="Remove parentheses that AND and OR do not need.",
+        )
+
+
+def _segment(group: _Group, statement: str, end: int) -> Segment:
+    parts = []
+    start = group.start
+    for inner in group.inner:
+        parts += [statement[start : inner.start], " " * (inner.end - inner.start)]
+        start = inner.end
+    segment = Segment("".join([*parts, statement[start:end]]))
+    segment.kind, segment.statement, segment.start = group.kind, statement, group.start
+    segment.trees = {}
+    segment.farthest, segment.failures = -1, []
+    return segment

@@ -1,20 +1,24 @@
-"""Expressions to SQL: a value becomes a bound parameter, a column what its source says of it."""
+"""Expressions to SQL. Values become bound parameters; columns become what their source defines for them."""
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from obs.query.language.functions import FUNCTIONS
+from obs.query.language.functions.scalars import case_sql
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
-from obs.query.sql.operations import CLOSED, OPERATIONS
 from obs.query.sql.scan import Scan
-from obs.sources import Column
+from obs.sources import Column, Type
 
 Value = str | int | float | None
 
 
 @dataclass(slots=True)
 class Writer:
-    """Writes expressions of a plan, and collects the parameters and the joins that they need.
+    """Writes the expressions of a plan, and collects the parameters and joins that they need.
 
-    Where the groups are known already, `group_sql` says how: ``:group{}`` for parameters, with the group's number.
+    `group_sql` is a template for groups whose values are known already, such as ``:group{}`` for parameters; it gets
+    the number of the group.
     """
 
     plan: Plan
@@ -24,23 +28,23 @@ class Writer:
     joins: set[str] = field(default_factory=set)
 
     def bind(self, value: Value) -> str:
-        """The parameter that holds a value."""
+        """A new parameter with a value."""
         name = f"p{len(self.parameters)}"
         self.parameters[name] = value
         return f":{name}"
 
     def group(self, expression: Checked) -> str:
-        """A group as a column; where it has a key, the value is looked up once for every group."""
+        """A group as a column of the result. If it has a key, its value is looked up once for each group."""
         if isinstance(expression, Read) and expression.column.key:
             return f"({expression.column.lookup})"
         return self.shown(expression)
 
     def shown(self, expression: Checked) -> str:
-        """An expression as a column; a stored number stays one where `obs.query.execution.result` knows its text."""
+        """An expression as a column of the result. `obs.query.execution.result` replaces stored numbers by texts."""
         return self.raw(expression) if isinstance(expression, Read) else self.expression(expression)
 
     def raw(self, expression: Checked) -> str:
-        """An expression, as it is stored: for what is the same of a number and of the text it stands for."""
+        """An expression as it is stored, for uses where a number and the text that it stands for are equivalent."""
         if not isinstance(expression, Read):
             return self.expression(expression)
         if (known := self.known_group(expression)) is not None:
@@ -54,52 +58,45 @@ class Writer:
         if not isinstance(expression, Read) and (known := self.known_group(expression)) is not None:
             return known
         match expression:
-            case Read():
+            case Read(column=column):
                 sql = self.raw(expression)
-                return (
-                    _text_of(sql, expression.column) if expression.column.values else f"({sql})" if " " in sql else sql
-                )
-            case Constant():
-                value = expression.value
-                if value is None or isinstance(value, bool):
-                    return {None: "NULL", True: "1", False: "0"}[value]
+                return _text_of(sql, column) if column.values else f"({sql})" if " " in sql else sql
+            case Constant(value=None | bool() as value):
+                return {None: "NULL", True: "1", False: "0"}[value]
+            case Constant(value=value):
                 return self.bind(value)
             case Aggregate():
                 return self.aggregate(expression)
+            case Apply(name="now"):
+                return ":now"
+            case Apply(name="case"):
+                return case_sql(*map(self.expression, expression.arguments))
+            case Apply(name=name) if name in FUNCTIONS:
+                return self._call(expression)
             case Apply():
-                sql = OPERATIONS[expression.name](self, expression)
-                return sql if expression.name in CLOSED else f"({sql})"
+                return f"({_OPERATORS[expression.name](self, expression)})"
 
     def known_group(self, expression: Checked) -> str | None:
-        """What stands for a group where the groups are known already."""
+        """The SQL of a group whose value is known already."""
         if not self.group_sql or expression not in self.plan.groups:
             return None
         return self.group_sql.format(self.plan.groups.index(expression))
 
     def aggregate(self, aggregate: Aggregate) -> str:
         """An aggregate."""
+        function = FUNCTIONS[aggregate.name]
         filter_ = f" FILTER (WHERE {self.expression(aggregate.filter)})" if aggregate.filter is not None else ""
-        distinct = "DISTINCT " if aggregate.distinct else ""
-        name = aggregate.name
-        if name == "count":
-            counted = self.raw(aggregate.arguments[0]) if aggregate.arguments else "*"
-            return f"count({distinct}{counted}){filter_}"
-        if name == "rate":
-            assert aggregate.per_ms is not None
-            factor = aggregate.per_ms / self.scan.rate_ms
-            return f"({self.expression(aggregate.arguments[0])} * {self.bind(factor)})"
-        argument = self.expression(aggregate.arguments[0])
+        write = self.raw if function.stored else self.expression
+        arguments = [write(argument) for argument in aggregate.arguments] or ["*"]
+        fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.plan.source.time_sql}
         if aggregate.percent is not None:
-            function = "obs_approximate_percentile" if name.startswith("approx_") else "obs_percentile"
-            return f"{function}({argument}, {self.bind(aggregate.percent / 100)}){filter_}"
-        if name in ("first", "last"):
-            return f"obs_{name}({self.plan.source.time_sql}, {argument}){filter_}"
-        if name == "stddev":
-            return f"obs_stddev({argument}){filter_}"
-        return f"{'min' if name == 'any' else name}({distinct}{argument}){filter_}"
+            fields["fraction"] = self.bind(aggregate.percent / 100)
+        if aggregate.per_ms is not None:
+            fields["rate"] = self.bind(aggregate.per_ms / self.scan.rate_ms)
+        return function.write(*arguments, **fields) + filter_
 
     def enumerated(self, expression: Apply) -> str | None:
-        """``=``, ``!=`` and IN between a column of `values` and texts, as one of the numbers that are stored."""
+        """``=``, ``!=`` or IN between a column of `values` and literals, as a comparison of the stored numbers."""
         column, *others = expression.arguments
         if expression.name in ("=", "!=") and isinstance(column, Constant):
             column, others = others[0], [column]
@@ -115,8 +112,135 @@ class Writer:
             return f"{self.raw(column)} {expression.name} {numbers[0]}"
         return f"{self.raw(column)} {expression.name.upper()} ({', '.join(numbers)})"
 
+    def _call(self, expression: Apply) -> str:
+        """A scalar function."""
+        arguments = list(map(self.expression, expression.arguments))
+        local = arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"
+        return FUNCTIONS[expression.name].write(*arguments, local=local)
+
 
 def _text_of(sql: str, column: Column) -> str:
-    """The text that a stored number stands for. The texts are ours: STATUSES and the like."""
+    """The text that a stored number stands for. The texts come from the source, not from a client."""
     cases = " ".join(f"WHEN {number} THEN '{value}'" for number, value in enumerate(column.values))
     return f"CASE {sql} {cases} END"
+
+
+# Operators. The parser of SQLite has a stack of 100 symbols. An opening parenthesis takes one of them, and what is to
+# the left of it two or three more, so where nesting is deep, the deepest operand is written first.
+
+_SHALLOW = 10
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "+": "+", "*": "*"}
+
+
+def _depth(sql: str) -> int:
+    """How deep parentheses are nested."""
+    deepest = level = 0
+    for bracket in re.findall(r"[()]", sql):
+        level += 1 if bracket == "(" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+def _and_or(sql: Writer, expression: Apply) -> str:
+    """AND or OR of any number of conditions, as a balanced tree: SQLite allows 1,000 levels."""
+    parts = list(map(sql.expression, expression.arguments))
+    if max(map(_depth, parts)) > _SHALLOW:
+        parts.sort(key=_depth, reverse=True)
+    word = f" {expression.name.upper()} "
+    while len(parts) > 2:
+        pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
+        parts = [f"({word.join(pair)})" if len(pair) > 1 else pair[0] for pair in pairs]
+    return word.join(parts)
+
+
+def _infix(sql: Writer, expression: Apply) -> str:
+    left, right = map(sql.expression, expression.arguments)
+    return _joined(left, expression.name, right)
+
+
+def _joined(left: str, operator: str, right: str) -> str:
+    if operator in _MIRRORED and (depth := _depth(right)) > _SHALLOW and depth > _depth(left):
+        return f"{right} {_MIRRORED[operator]} {left}"
+    return f"{left} {operator} {right}"
+
+
+def _chain(sql: Writer, expression: Apply, same: str) -> list[str]:
+    """The operands and operators of a sum or product: ``a - b + c`` needs no parentheses around ``a - b``.
+
+    `same` are the operators of the same precedence.
+    """
+    parts: list[str] = []
+    left: Checked = expression
+    while isinstance(left, Apply) and left.name in same and (left is expression or sql.known_group(left) is None):
+        parts += [sql.expression(left.arguments[1]), left.name]
+        left = left.arguments[0]
+    return [*parts, sql.expression(left)][::-1]
+
+
+def _sum(sql: Writer, expression: Apply) -> str:
+    parts = _chain(sql, expression, "+-")
+    return _joined(*parts) if len(parts) == 3 else " ".join(parts)
+
+
+def _product(sql: Writer, expression: Apply) -> str:
+    """``/`` never rounds: its left operand is a REAL."""
+    parts = _chain(sql, expression, "*/")
+    if "/" in parts:
+        place = parts.index("/")
+        parts[:place] = [f"CAST({' '.join(parts[:place])} AS REAL)"]
+    return _joined(*parts) if len(parts) == 3 else " ".join(parts)
+
+
+def _compare(sql: Writer, expression: Apply) -> str:
+    return sql.enumerated(expression) or _infix(sql, expression)
+
+
+def _in(sql: Writer, expression: Apply) -> str:
+    if (stored := sql.enumerated(expression)) is not None:
+        return stored
+    value, *others = map(sql.expression, expression.arguments)
+    return f"{value} {expression.name.upper()} ({', '.join(others)})"
+
+
+def _between(sql: Writer, expression: Apply) -> str:
+    value, low, high = map(sql.expression, expression.arguments)
+    return f"{value} {expression.name.upper()} {low} AND {high}"
+
+
+def _is_null(sql: Writer, expression: Apply) -> str:
+    return f"{sql.raw(expression.arguments[0])} {expression.name.upper()}"
+
+
+def _remainder(sql: Writer, expression: Apply) -> str:
+    left, right = map(sql.expression, expression.arguments)
+    if Type.NUMBER in (argument.type for argument in expression.arguments):
+        return f"obs_remainder({left}, {right})"
+    return f"{left} % {right}"
+
+
+def _template(template: str) -> Callable[[Writer, Apply], str]:
+    return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
+
+
+_OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
+    **dict.fromkeys(("and", "or"), _and_or),
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="), _compare),
+    **dict.fromkeys(("in", "not in"), _in),
+    **dict.fromkeys(("between", "not between"), _between),
+    **dict.fromkeys(("is null", "is not null"), _is_null),
+    **dict.fromkeys(("+", "-"), _sum),
+    **dict.fromkeys(("*", "/"), _product),
+    "%": _remainder,
+    "not": _template("NOT {0}"),
+    "negative": _template("- {0}"),
+    "contains": _template("obs_contains({0}, {1})"),
+    "not contains": _template("NOT obs_contains({0}, {1})"),
+    "starts with": _template("obs_starts_with({0}, {1})"),
+    "not starts with": _template("NOT obs_starts_with({0}, {1})"),
+    "like": _template("obs_like({0}, {1})"),
+    "not like": _template("NOT obs_like({0}, {1})"),
+    "ilike": _template("obs_ilike({0}, {1})"),
+    "not ilike": _template("NOT obs_ilike({0}, {1})"),
+    "=~": _template("obs_matches({0}, {1})"),
+    "!~": _template("NOT obs_matches({0}, {1})"),
+}

@@ -1,22 +1,22 @@
-"""Percentiles within 1 % in little memory: DDSketch (Masson, Rim, Lee 2019, "DDSketch: a fast and fully-mergeable
-quantile sketch with relative-error guarantees").
+"""Percentiles accurate to 1 % in little memory: DDSketch.
 
-A value is counted in the bucket of its logarithm; a bucket spans values that differ by at most 2 %, and its middle
-stands for all of them.
+Each value is counted in a bucket by its logarithm. The values of a bucket differ by at most 2 %, and its middle
+represents all of them. Source: Masson, Rim and Lee 2019, "DDSketch: a fast and fully-mergeable quantile sketch with
+relative-error guarantees".
 """
 
 import math
 from collections.abc import Mapping
 
 ACCURACY = 0.01
-"""How far an answer may be from the value at its rank, as a part of it."""
+"""The largest relative error of a percentile."""
 _GAMMA = (1 + ACCURACY) / (1 - ACCURACY)
 _LOG_GAMMA = math.log(_GAMMA)
 _ZERO = 1e-9
 
 
 class Sketch:
-    """Counts of values by the bucket of their logarithm, negative ones apart. What is not finite is left out."""
+    """Counts of values by bucket, separately for negative and positive ones. Values that are not finite are ignored."""
 
     __slots__ = ("_above", "_below", "_count", "_zeros")
 
@@ -45,15 +45,15 @@ class Sketch:
         rank = math.floor(fraction * (self._count - 1))
         passed = 0
         for sign, side in ((-1, self._below), (0, {0: self._zeros}), (1, self._above)):
-            for bucket in _from_least(side, sign):
+            for bucket in _ascending(side, sign):
                 passed += side[bucket]
                 if passed > rank:
                     return _middle(sign, bucket)
         raise AssertionError("every value is in a bucket")
 
 
-def stand_in(value: float) -> float:
-    """What a sketch answers where the value at the rank is `value`, which is finite."""
+def representative(value: float) -> float:
+    """The percentile that a sketch returns if the value at the rank is `value`, which is finite."""
     if -_ZERO < value < _ZERO:
         return _middle(0, 0)
     return _middle(1 if value > 0 else -1, _bucket(value))
@@ -67,6 +67,6 @@ def _middle(sign: int, bucket: int) -> float:
     return sign * 2 * _GAMMA**bucket / (_GAMMA + 1)
 
 
-def _from_least(side: Mapping[int, int], sign: int) -> list[int]:
-    """Buckets from the one of the least values on: the largest logarithm comes first among negative values."""
+def _ascending(side: Mapping[int, int], sign: int) -> list[int]:
+    """Buckets in the order of their values: of negative values, the largest logarithm comes first."""
     return sorted(side, reverse=sign < 0)

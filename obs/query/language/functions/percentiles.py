@@ -1,4 +1,4 @@
-"""The exact percentile of many values, found in passes between which it can be given up."""
+"""Exact percentiles of many values. The computation takes several passes and can be stopped between them."""
 
 import math
 from bisect import bisect_right
@@ -9,9 +9,9 @@ _SORTED_AT_ONCE = 50_000
 
 
 def percentile(values: list[Number], fraction: float, is_over: Callable[[], bool]) -> Number | None:
-    """The value at `fraction` of the sorted `values`, between two neighbours by their distance (SQL: percentile_cont).
+    """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (SQL: percentile_cont).
 
-    None without values, and as soon as `is_over` says so. `values` is used up.
+    None if there are no values, and as soon as `is_over` returns True. It changes `values`.
     """
     if not values:
         return None
@@ -21,7 +21,7 @@ def percentile(values: list[Number], fraction: float, is_over: Callable[[], bool
 
 
 def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
-    """The same of the values of all `parts`, each of which is ascending; None without values."""
+    """The percentile of the values of all `parts`, each of which is sorted; None if there are no values."""
     count = sum(map(len, parts))
     if not count:
         return None
@@ -30,10 +30,10 @@ def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number
 
 
 def merged_neighbours(parts: Sequence[Sequence[int]], rank: int) -> tuple[int, int]:
-    """The values at `rank` and behind it among those of all `parts`, each ascending; at the end, twice the last.
+    """The value at `rank` and the one after it among those of all `parts`, each of which is sorted.
 
-    It is the least value that more than `rank` others do not exceed: looked for between the least and the largest of
-    all, halving what is left, so that no value is moved.
+    At the end both are the last value. A binary search over the range of values finds the smallest value with more than
+    `rank` values at or below it, so no value is moved.
     """
     least, most = min(part[0] for part in parts if part), max(part[-1] for part in parts if part)
     while least < most:
@@ -55,8 +55,11 @@ def _between(low: Number, high: Number, position: float) -> Number:
 
 
 def _neighbours(values: list[Number], rank: int, is_over: Callable[[], bool]) -> tuple[Number, Number] | None:
-    """The values at `rank` and behind it in sorted order; at the end, twice the last (Hoare 1961: "Find")."""
-    above: Number | None = None  # the least of all that is known to be larger than what is left
+    """The value at `rank` and the one after it in sorted order; at the end both are the last value.
+
+    Source: Hoare 1961, "Find" (quickselect).
+    """
+    above: Number | None = None  # the smallest value known to be larger than all remaining ones
     while len(values) > _SORTED_AT_ONCE:
         if is_over():
             return None
