@@ -76,3 +76,9 @@ def test_a_page_that_cannot_be_shown_now_says_when_to_come_back(app: Flask, read
     answer = reader.get("/")
     assert (answer.status_code, answer.mimetype) == (503, "text/html")
     assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_session_that_is_used_lasts_longer_and_is_kept_by_no_cache(reader: Visitor) -> None:
+    answer = reader.get("/")
+    assert "obs_session=" in answer.headers.get("Set-Cookie", "")
+    assert "Cookie" in answer.headers["Vary"]
