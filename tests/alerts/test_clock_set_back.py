@@ -29,7 +29,7 @@ def test_a_job_that_falls_silent_after_the_clock_was_set_back_is_overdue_at_its_
         clock.advance(hours=1)
         assert client.post("/api/v1/heartbeat/backup/ping").status_code == 200
         sweep()
-    overdue_from = client.get("/api/v1/jobs/backup").json["overdue_from"]
-    assert clock.set(overdue_from) < wrong_start
+    overdue_at = client.get("/api/v1/jobs/backup").json["overdue_at"]
+    assert clock.set(overdue_at) < wrong_start
     sweep()
     assert client.get("/api/v1/jobs/backup").json["overdue"] is True

@@ -31,11 +31,11 @@ def test_failures_are_counted_from_the_last_success(job: Job, admin: KeyClient, 
 
 def test_an_incident_does_not_end_in_the_future(job: Job, client: KeyClient, clock: Clock) -> None:
     """The heartbeat that ends it comes from a host whose clock is some minutes ahead."""
-    overdue_from = job.go_silent()
+    overdue_at = job.go_silent()
     clock.advance(hours=1)
     assert client.post(f"{PING}?time={format_ms(clock() + 120_000)}").status_code == 200
     job.sweep()
-    assert job.incidents() == [["overdue", overdue_from, format_ms(clock())]]
+    assert job.incidents() == [["overdue", overdue_at, format_ms(clock())]]
 
 
 def test_an_incident_does_not_end_before_its_start(job: Job, client: KeyClient, clock: Clock) -> None:

@@ -55,7 +55,7 @@ def test_of_two_windows_in_a_row_both_excuse(job: Job, admin: KeyClient, clock: 
         clock.advance(hours=13)
         job.sweep()
         assert (job.read()["overdue"], job.incidents()) == (False, [])
-    assert parse_iso(job.read()["overdue_from"]) > bounds[2]
+    assert parse_iso(job.read()["overdue_at"]) > bounds[2]
     job.go_silent()
     assert _open(job) == ["overdue"]
 
@@ -68,4 +68,4 @@ def test_after_a_heartbeat_in_the_first_of_two_windows_the_second_excuses_too(
         window = {"start_time": format_ms(bounds[number]), "end_time": format_ms(bounds[number + 1])}
         admin.post("/api/v1/maintenance", json=window)
     job.ping_hourly(2)
-    assert parse_iso(job.read()["overdue_from"]) > bounds[2]
+    assert parse_iso(job.read()["overdue_at"]) > bounds[2]

@@ -32,17 +32,17 @@ def test_an_incident_is_kept_until_the_retention_after_its_end_is_over(
 
 
 def test_an_incident_that_lasts_is_kept(job: Job, clock: Clock, purge: Callable[[], None]) -> None:
-    overdue_from = job.go_silent()
+    overdue_at = job.go_silent()
     clock.advance(days=RETENTION_DAYS + 1)
     purge()
-    assert job.incidents() == [["overdue", overdue_from, None]]
+    assert job.incidents() == [["overdue", overdue_at, None]]
 
 
 def test_what_ended_is_deleted_beside_what_lasts(job: Job, clock: Clock, purge: Callable[[], None]) -> None:
     job.go_silent()
     job.ping_hourly(8)
-    overdue_from = job.go_silent()
+    overdue_at = job.go_silent()
     assert len(job.incidents()) == 2
     clock.advance(days=RETENTION_DAYS + 1)
     purge()
-    assert job.incidents() == [["overdue", overdue_from, None]]
+    assert job.incidents() == [["overdue", overdue_at, None]]

@@ -17,13 +17,13 @@ def sweep(app: Flask) -> Callable[[], None]:
 
 
 @pytest.fixture
-def overdue_from(client: KeyClient, clock: Clock, sweep: Callable[[], None]) -> str:
+def overdue_at(client: KeyClient, clock: Clock, sweep: Callable[[], None]) -> str:
     """When a job that pinged every hour would be overdue; all of it was learned, and nothing is due before."""
     for _ in range(8):
         clock.advance(hours=1)
         client.post("/api/v1/heartbeat/backup/ping")
         sweep()
-    return str(client.get("/api/v1/jobs/backup").json["overdue_from"])
+    return str(client.get("/api/v1/jobs/backup").json["overdue_at"])
 
 
 def _status(client: KeyClient) -> str:
@@ -36,40 +36,40 @@ def _incidents(client: KeyClient) -> list[str]:
 
 
 def test_a_job_is_overdue_by_the_interval_that_was_pinned(
-    admin: Visitor, client: KeyClient, clock: Clock, sweep: Callable[[], None], overdue_from: str
+    admin: Visitor, client: KeyClient, clock: Clock, sweep: Callable[[], None], overdue_at: str
 ) -> None:
-    assert admin.post("/job/pin", name="backup", kind="interval", interval="10", grace="1").status_code == 302
+    assert admin.post("/job/pin?name=backup", kind="interval", interval="10", grace="1").status_code == 302
     sweep()
     assert _status(client) == "ok"
     clock.advance(minutes=11)
-    assert format_ms(clock()) < overdue_from
+    assert format_ms(clock()) < overdue_at
     sweep()
     assert (_status(client), _incidents(client)) == ("overdue", ["overdue"])
 
 
 def test_a_job_that_is_pinned_as_never_overdue_is_not(
-    admin: Visitor, client: KeyClient, clock: Clock, sweep: Callable[[], None], overdue_from: str
+    admin: Visitor, client: KeyClient, clock: Clock, sweep: Callable[[], None], overdue_at: str
 ) -> None:
-    clock.set(overdue_from)
+    clock.set(overdue_at)
     sweep()
     assert _incidents(client) == ["overdue"]
-    assert admin.post("/job/pin", name="backup", kind="never").status_code == 302
+    assert admin.post("/job/pin?name=backup", kind="never").status_code == 302
     sweep()
     assert (_status(client), _incidents(client)) == ("ok", [])
 
 
 def test_a_pause_ends_an_incident_and_resuming_watches_the_job_again(
-    admin: Visitor, client: KeyClient, clock: Clock, sweep: Callable[[], None], overdue_from: str
+    admin: Visitor, client: KeyClient, clock: Clock, sweep: Callable[[], None], overdue_at: str
 ) -> None:
-    clock.set(overdue_from)
+    clock.set(overdue_at)
     sweep()
-    assert admin.post("/job/pause", name="backup").status_code == 302
+    assert admin.post("/job/pause?name=backup").status_code == 302
     sweep()
     assert (_status(client), _incidents(client)) == ("paused", [])
     clock.advance(days=2)
-    assert admin.post("/job/resume", name="backup").status_code == 302
+    assert admin.post("/job/resume?name=backup").status_code == 302
     sweep()
-    clock.set(client.get("/api/v1/jobs/backup").json["overdue_from"])
+    clock.set(client.get("/api/v1/jobs/backup").json["overdue_at"])
     sweep()
     assert (_status(client), _incidents(client)) == ("overdue", ["overdue"])
 
@@ -80,13 +80,13 @@ def test_a_job_is_overdue_at_its_moment_once_a_maintenance_window_is_deleted(
     client: KeyClient,
     clock: Clock,
     sweep: Callable[[], None],
-    overdue_from: str,
+    overdue_at: str,
 ) -> None:
     window = {"start_time": format_ms(clock()), "end_time": format_ms(clock() + 7 * 86_400_000)}
     made = new_client("acme", "admin").post("/api/v1/maintenance", json=window).json
     sweep()
-    assert admin.post(f"/alerts/maintenance/{made['id']}/delete").status_code == 302
+    assert admin.post(f"/incidents/maintenance/{made['id']}/delete").status_code == 302
     sweep()
-    clock.set(overdue_from)
+    clock.set(overdue_at)
     sweep()
     assert (_status(client), _incidents(client)) == ("overdue", ["overdue"])

@@ -42,13 +42,13 @@ def hourly(by_path: Sender, clock: Clock, sweep: Sweep) -> None:
 def test_a_heartbeat_that_was_not_learned_from_yet_is_not_overdue_by_the_deadline_before_it(
     client: KeyClient, by_path: Sender, clock: Clock, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    overdue_from = {_read(client, job)["overdue_from"] for job in JOBS}
-    clock.set(min(overdue_from))
+    overdue_at = {_read(client, job)["overdue_at"] for job in JOBS}
+    clock.set(min(overdue_at))
     clock.advance(ms=-1)
     silent, *others = JOBS
     for job in others:
         by_path("ping", job)
-    clock.set(max(overdue_from))
+    clock.set(max(overdue_at))
     monkeypatch.setattr("time.monotonic", itertools.count(step=60).__next__)  # each sweep learns from one job only
     for _ in JOBS:
         sweep()
@@ -62,7 +62,7 @@ def test_a_heartbeat_that_was_not_learned_from_yet_is_not_overdue_by_the_deadlin
 def test_an_upgrade_does_not_end_a_spell(
     app: Flask, make_app: Callable[..., Flask], client: KeyClient, clock: Clock, sweep: Sweep
 ) -> None:
-    clock.set(max(_read(client, job)["overdue_from"] for job in JOBS))
+    clock.set(max(_read(client, job)["overdue_at"] for job in JOBS))
     sweep()
     before = [_read(client, job) for job in JOBS]
     assert all(job["overdue"] for job in before)
@@ -112,4 +112,4 @@ def test_a_window_that_is_deleted_while_it_is_learned_excuses_nothing(
     sweep()
     assert deleted == [204]
     sweep()
-    assert parse_iso(_read(admin, "backup")["overdue_from"]) < parse_iso(window["end_time"])
+    assert parse_iso(_read(admin, "backup")["overdue_at"]) < parse_iso(window["end_time"])

@@ -25,6 +25,7 @@ LANDED = {
         "rolled_up_runs": "a696a8892c4af13d",
         "revisions_of_jobs": "f0c52c8cf1e1634a",
         "messages_without_positions": "28f8ecb28dd7fbed",
+        "renamed_expectations": "3a838a69e91d6fa3",
     },
 }
 

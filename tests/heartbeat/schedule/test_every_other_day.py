@@ -20,8 +20,8 @@ def test_it_is_expected_on_the_first_after_the_thirty_first(app: Flask, client: 
             sweep()
         day += timedelta(days=1)
     job = client.get("/api/v1/jobs/backup").json
-    assert job["next_expected"] == "2026-09-01T03:00:00.000Z"
-    assert parse_iso(job["overdue_from"]) < parse_iso("2026-09-02T03:00:00Z")
-    clock.set(format_ms(parse_iso(job["overdue_from"])))
+    assert job["expected_at"] == "2026-09-01T03:00:00.000Z"
+    assert parse_iso(job["overdue_at"]) < parse_iso("2026-09-02T03:00:00Z")
+    clock.set(format_ms(parse_iso(job["overdue_at"])))
     sweep()
     assert client.get("/api/v1/jobs/backup").json["overdue"] is True
