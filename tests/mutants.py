@@ -38,6 +38,7 @@ TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
     "obs/query": ("tests/query",),
     "obs/query/language": ("tests/query/test_language.py", "tests/query/test_errors.py", "tests/query/test_answers.py"),
     "obs/query/sql": ("tests/query/test_answers.py", "tests/query/test_language.py", "tests/query/test_duckdb.py"),
+    "obs/query/sql/compile_rollup.py": ("tests/query/test_rollups.py",),
     "obs/server": ("tests/test_errors.py", "tests/test_monitoring.py", "tests/test_serving.py", "tests/strangers"),
     "obs/storage": ("tests/storage", "tests/heartbeat/test_purge.py"),
     "obs/tenancy": ("tests/tenancy", "tests/dashboard/test_sign_in.py", "tests/dashboard/test_rights_and_refusals.py"),
