@@ -37,6 +37,10 @@ TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
     "obs/ingest": ("tests/ingest", "tests/heartbeat/test_run_ids.py", "tests/heartbeat/test_attribution.py"),
     "obs/query": ("tests/query",),
     "obs/query/language": ("tests/query/test_language.py", "tests/query/test_errors.py", "tests/query/test_answers.py"),
+    "obs/query/language/functions": (
+        *("tests/query/test_percentiles.py", "tests/query/test_sketch.py", "tests/query/test_language.py"),
+        *("tests/query/test_answers.py", "tests/query/test_docs.py", "tests/query/test_duckdb.py"),
+    ),
     "obs/query/sql": ("tests/query/test_answers.py", "tests/query/test_language.py", "tests/query/test_duckdb.py"),
     "obs/query/sql/rollup.py": ("tests/query/test_rollups.py",),
     "obs/server": ("tests/test_errors.py", "tests/test_monitoring.py", "tests/test_serving.py", "tests/strangers"),
