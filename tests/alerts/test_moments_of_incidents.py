@@ -29,6 +29,17 @@ def test_failures_are_counted_from_the_last_success(job: Job, admin: KeyClient, 
     assert job.incidents() == [["failing", first, None]]
 
 
+def test_an_incident_ends_at_the_heartbeat_and_not_at_the_sweep_after_it(
+    job: Job, client: KeyClient, clock: Clock
+) -> None:
+    overdue_at = job.go_silent()
+    came_at = format_ms(clock.advance(hours=1))
+    assert client.post(PING).status_code == 200
+    clock.advance(minutes=5)
+    job.sweep()
+    assert job.incidents() == [["overdue", overdue_at, came_at]]
+
+
 def test_an_incident_does_not_end_in_the_future(job: Job, client: KeyClient, clock: Clock) -> None:
     """The heartbeat that ends it comes from a host whose clock is some minutes ahead."""
     overdue_at = job.go_silent()

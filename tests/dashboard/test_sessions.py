@@ -155,6 +155,19 @@ def test_a_method_that_a_page_does_not_accept_is_refused_with_those_that_it_does
     assert "GET" in refused.headers["Allow"]
 
 
+def test_sessions_survive_a_restart_and_are_signed_with_a_long_secret(
+    make_app: Callable[..., Flask], reader: Visitor, app: Flask
+) -> None:
+    restarted = make_app()
+    assert restarted.secret_key == app.secret_key
+    assert len(str(app.secret_key)) >= 43
+    cookie = reader.client.get_cookie("obs_session")
+    assert cookie is not None
+    visitor = Visitor(restarted)
+    visitor.client.set_cookie("obs_session", cookie.value)
+    assert visitor.get("/").status_code == 200
+
+
 def test_a_forged_session_is_ignored(app: Flask, client: KeyClient) -> None:
     visitor = Visitor(app)
     visitor.sign_in(str(client.key))
