@@ -20,6 +20,13 @@ def t(clock: str) -> str:
 # statement, output_type, columns, rows
 ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ("SELECT count(*) FROM runs LAST 1d", "single_value", ["count"], [[6]]),
+    (
+        "SELECT sum(1ms) AS a, sum(1s) AS b, sum(1m) AS c, sum(1h) AS d, sum(1 day) AS e, sum(1w) AS f"
+        " FROM runs WHERE job = 'report/weekly' LAST 1d",
+        "table",
+        ["a", "b", "c", "d", "e", "f"],
+        [[1, 1_000, 60_000, 3_600_000, 86_400_000, 604_800_000]],
+    ),
     ("select COUNT(*) from runs last 3h", "single_value", ["count"], [[5]]),
     ("SELECT count(duration_ms) FROM runs LAST 1d", "single_value", ["count_duration_ms"], [[3]]),
     ("SELECT sum(duration_ms) AS total FROM runs LAST 1d", "single_value", ["total"], [[34_000]]),

@@ -204,6 +204,17 @@ def test_explain_says_what_is_read_from_rollups(app: Flask, ask: Ask, clock: Clo
 
 
 @pytest.mark.usefixtures("history")
+def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flask, ask: Ask) -> None:
+    statement = "SELECT status, count(*), sum(duration_ms), min(duration_ms), max(duration_ms) FROM runs BY status"
+    window = "BETWEEN '2026-06-18T10:00:00Z' AND '2026-06-21T09:00:00Z'"
+    from_rows = ask(f"{statement} {window}")["rows"]
+    _roll_up(app)
+    assert _explained(ask, f"{statement} {window}") != []
+    assert ask(f"{statement} {window}")["rows"] == from_rows
+    assert len(from_rows) == 2
+
+
+@pytest.mark.usefixtures("history")
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

@@ -93,7 +93,7 @@ def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
     for evidence, anchor, mean, spread in shapes:
         tail = _TAIL * whole * math.exp(min(best - evidence, 50.0))
         if tail < _NO_TAIL:
-            bound = max(bound, anchor + math.exp(mean + _student_t_quantile(tail, df) * spread))
+            bound = max(bound, anchor + math.exp(mean + student_t_quantile(tail, df) * spread))
     tail = _TAIL * whole * math.exp(min(best - uniform, 50.0))
     if tail < _NO_TAIL:
         beyond: float = max(0.0, ((count + 1) * tail) ** (-1 / (count - 1)) - 1)
@@ -101,7 +101,7 @@ def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
     return math.ceil(bound)
 
 
-def _student_t_quantile(upper_tail: float, df: float) -> float:
+def student_t_quantile(upper_tail: float, df: float) -> float:
     """The value that a Student-t variable with `df` degrees of freedom exceeds with this probability.
 
     The approximation of G. W. Hill, Algorithm 396, Communications of the ACM 13 (1970).

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import pytest
 
 from obs.heartbeat.schedule import duration_bound
-from obs.heartbeat.schedule.grace import upper_bound
+from obs.heartbeat.schedule.grace import student_t_quantile, upper_bound
 from obs.times import DAY_MS, MINUTE_MS, SECOND_MS
 
 COUNT = 80
@@ -61,3 +61,18 @@ def test_the_more_the_durations_vary_the_longer_the_wait() -> None:
 
 def test_two_durations_are_not_enough() -> None:
     assert duration_bound([10_000, 11_000]) is None
+
+
+@pytest.mark.parametrize(
+    ("upper_tail", "df", "quantile"),  # from the usual tables of Student's t
+    [
+        (0.05, 3, 2.353),
+        (0.005, 3, 5.841),
+        (0.05, 10, 1.812),
+        (0.005, 10, 3.169),
+        (0.0005, 30, 3.646),
+        (0.25, 60, 0.679),
+    ],
+)
+def test_the_quantile_of_student_t_is_that_of_the_tables(upper_tail: float, df: int, quantile: float) -> None:
+    assert student_t_quantile(upper_tail, df) == pytest.approx(quantile, abs=0.002)

@@ -32,6 +32,7 @@ from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping
         ("0 4 1-31/3 * *", "UTC", "Every 3rd day of the month from the 1st at 04:00, UTC"),
         ("17 * * * *", "UTC", "Hourly at :17, UTC"),
         ("*/10 * * * *", "UTC", "Every 10 min, UTC"),
+        ("5-59/10 * * * *", "UTC", "Every 10 min, UTC"),
         ("* * * * *", "UTC", "Every minute, UTC"),
         ("5,25 * * * *", "UTC", "Hourly at :05 and :25, UTC"),
         ("5 7-17 * * 1-5", "UTC", "Hourly at :05, 07:00-17:59 on weekdays, UTC"),
