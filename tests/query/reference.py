@@ -10,7 +10,7 @@ from obs import SOURCES
 from obs.config import SETTINGS
 from obs.errors import ERROR_CODES
 from obs.query.execution.window import AUTO_MS
-from obs.query.language.durations import UNITS_MS
+from obs.query.language.actions import UNITS_MS
 from obs.query.language.functions import FUNCTIONS, Family, Function
 from obs.query.language.scan import RESERVED
 
@@ -42,7 +42,7 @@ def _functions(*, aggregate: bool) -> str:
     lines = ["| Function | Arguments | Result |", "|---|---|---|"]
     for function in FUNCTIONS.values():
         if function.aggregate is aggregate:
-            takes = ", ".join(dict.fromkeys(family.value for family in function.parameters))
+            takes = ", ".join(dict.fromkeys(family.text for family in function.parameters))
             lines.append(f"| `{_call(function)}` | {takes} | {function.description} |")
     return "\n".join(lines)
 

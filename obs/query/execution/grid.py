@@ -6,8 +6,8 @@ from typing import Any
 
 from obs.query.execution.session import Session
 from obs.query.language.plan import Plan
+from obs.query.sql import Range, Scan
 from obs.query.sql.rollup import Cover, Span, complete_units, select_rollups, usable_grains
-from obs.query.sql.scan import Range, Scan
 from obs.query.sql.select import count_rows, count_rows_in, driver_of, query_plan, select, select_bucket
 from obs.sources import Grain
 

@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 
 from obs.errors import ServiceError
-from obs.query.language.durations import write_duration
-from obs.query.sql.scan import Range
+from obs.query.sql import Range
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
-_UNITS = (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1)
+_UNITS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
+_NARROWER = "Narrow the window, or choose one job with WHERE job = '...'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
         limits.max_bytes_scanned,
         scanned,
         f"The query was stopped after reading {scanned} bytes; {limits.max_bytes_scanned} are allowed.",
-        "Narrow the window, or choose one job with WHERE job = '...'.",
+        _NARROWER,
     )
 
 
@@ -93,17 +93,23 @@ def too_slow(limits: Limits, seconds: float) -> ServiceError:
         limits.max_seconds,
         math.ceil(seconds * 1000) / 1000,
         f"The query was stopped after {seconds:.2f} s; {limits.max_seconds} s are allowed.",
-        "Narrow the window, or choose one job with WHERE job = '...'.",
+        _NARROWER,
     )
 
 
 def _shortest_interval(length_ms: int, interval_ms: int) -> int:
     """The shortest interval of at least `length_ms`, in the largest unit that `interval_ms` is a multiple of."""
-    unit = next(unit for unit in _UNITS if interval_ms % unit == 0)
+    unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
     return -(-length_ms // unit) * unit
 
 
 def longest_duration(length_ms: int) -> int:
     """The longest duration of at most `length_ms` that is a multiple of the largest unit it can be written in."""
-    unit = next(unit for unit in _UNITS if length_ms >= unit)
+    unit = next(unit for unit in _UNITS.values() if length_ms >= unit)
     return length_ms // unit * unit
+
+
+def write_duration(length_ms: int) -> str:
+    """The shortest text for a duration of at least 1ms: ``90s`` for 90,000, ``2h`` for 7,200,000."""
+    name, unit = next((name, unit) for name, unit in _UNITS.items() if length_ms % unit == 0)
+    return f"{length_ms // unit}{name}"

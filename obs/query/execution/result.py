@@ -11,7 +11,7 @@ from obs.query.execution.grid import Grid, Group, Key
 from obs.query.execution.session import Session
 from obs.query.language.functions import NUMERIC
 from obs.query.language.plan import Aggregate, Checked, Output, Plan, Read, has_aggregate, walk
-from obs.query.sql.scan import Scan
+from obs.query.sql import Scan
 from obs.query.sql.select import select_empty
 from obs.sources import Type
 

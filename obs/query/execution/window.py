@@ -12,7 +12,7 @@ from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
 from obs.query.language.nodes import Moment, Window
 from obs.query.language.plan import Plan
-from obs.query.sql.scan import Range, Scan
+from obs.query.sql import Range, Scan
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
 
 AUTO_MS = (

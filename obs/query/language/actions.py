@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from obs.query.language.durations import parse_duration
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import (
     Call,
@@ -30,12 +29,25 @@ from obs.query.language.nodes import (
     Star,
 )
 from obs.query.language.scan import Segment
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 Action = Callable[[Segment, int, Any], Any]
 
 MOST_TERMS = 200
 """Operators in one sum or product. Each adds a level to the syntax tree."""
 
+UNITS_MS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), SECOND_MS),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), MINUTE_MS),
+    **dict.fromkeys(("h", "hour", "hours"), HOUR_MS),
+    **dict.fromkeys(("d", "day", "days"), DAY_MS),
+    **dict.fromkeys(("w", "week", "weeks"), WEEK_MS),
+}
+"""The units of a duration, in milliseconds."""
+
+_LONGEST_MS = 36_525 * DAY_MS
+"""The longest duration: 100 years."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
@@ -139,20 +151,21 @@ def duration(segment: Segment, place: int, found: Any) -> Duration:
     written: str = found[0]
     span = span_of(segment, place, found)
     match = _DURATION.fullmatch(written)
-    try:
-        if match is None:
-            raise ValueError(f"{written!r} is not a duration")
-        if not match[2]:
-            raise ValueError(f"{written} has no unit of time")
-        return Duration(span, parse_duration(match[1], match[2]))
-    except ValueError as error:
-        raise OqlError(
-            "oql_bad_duration",
-            span,
-            f"{error}.",
-            expected=["a duration"],
-            hint="Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d.",
-        ) from error
+    amount, unit = match.groups() if match else ("", "")
+    if match is None:
+        wrong = f"{written!r} is not a duration."
+    elif not unit:
+        wrong = f"{written} has no unit of time."
+    elif unit.lower() not in UNITS_MS:
+        wrong = f"{unit} is not a unit of time."
+    elif not amount.isdigit():
+        wrong = f"{amount} is not a whole number."
+    elif len(amount) > 15 or int(amount) * UNITS_MS[unit.lower()] > _LONGEST_MS:
+        wrong = "A duration can be at most 100 years."
+    else:
+        return Duration(span, int(amount) * UNITS_MS[unit.lower()])
+    hint = "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d."
+    raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
 
 
 def count(segment: Segment, place: int, found: Any) -> Literal:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from obs import times
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import FUNCTIONS, NUMERIC, TYPES, Family, Function, Result
+from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
 from obs.query.language.functions.definition import LITERAL_ONLY
 from obs.query.language.patterns import regular_expression
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, walk
 from obs.sources import Source, Type
 
-_ORDERED = TYPES[Family.ORDERED]
+_ORDERED = Family.ORDERED.types
 _EQUALITY = ("=", "!=", "in", "not in")
 
 
@@ -137,7 +137,10 @@ class Scope:
         percent = function.percent
         if Family.PERCENT in function.parameters:
             *first, last = arguments
-            percent = _number_between(last, 0, 100)
+            assert isinstance(last, Constant)
+            if not isinstance(last.value, int | float) or not 0 <= last.value <= 100:
+                raise _mismatch(last, "The number has to be from 0 to 100.", [Family.PERCENT.text])
+            percent = last.value
             arguments = tuple(first)
         type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
@@ -180,16 +183,16 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
             "oql_type_mismatch",
             node.name.span,
             f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}.",
-            expected=[family.value for family in parameters],
+            expected=[family.text for family in parameters],
         )
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
-        if argument.type is not None and argument.type not in TYPES[family]:
+        if argument.type is not None and argument.type not in family.types:
             raise _mismatch(
-                argument, f"{function.name} takes {family.value} here, not {_named(argument.type)}.", [family.value]
+                argument, f"{function.name} takes {family.text} here, not {_named(argument.type)}.", [family.text]
             )
         if family in LITERAL_ONLY and not isinstance(argument, Constant):
-            raise _mismatch(argument, f"{function.name} takes {family.value} here, not an expression.", [family.value])
+            raise _mismatch(argument, f"{function.name} takes {family.text} here, not an expression.", [family.text])
     return families
 
 
@@ -198,13 +201,6 @@ def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | Non
         return function.result
     type_ = arguments[0].type
     return Type.NUMBER if function.result is Result.MEAN and type_ is Type.INTEGER else type_
-
-
-def _number_between(constant: Checked, least: float, most: float) -> float:
-    assert isinstance(constant, Constant)
-    if not isinstance(constant.value, int | float) or not least <= constant.value <= most:
-        raise _mismatch(constant, f"The number has to be from {least:g} to {most:g}.", [Family.PERCENT.value])
-    return constant.value
 
 
 # Types

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.functions.scalars import case_sql
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
-from obs.query.sql.scan import Scan
+from obs.query.sql import Scan
 from obs.sources import Column, Type
 
 Value = str | int | float | None

@@ -11,8 +11,12 @@ from zoneinfo import ZoneInfo
 
 from obs.query.language import patterns
 from obs.query.language.functions import FUNCTIONS, SqlFunction
-from obs.query.language.functions.percentiles import Number, merged_neighbours, merged_percentile
-from obs.query.language.functions.sketch import representative
+from obs.query.language.functions.percentiles import (
+    Number,
+    merged_neighbours,
+    merged_percentile,
+    representative,
+)
 from obs.storage.packed import unpack
 from obs.times import offset_ms
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
+from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
-from obs.query.sql.scan import Range, Scan
 from obs.query.sql.select import RowSelect, SqlStatement, driver_of, key_of
 from obs.sources import Grain, Rollup
 from obs.times import HOUR_MS

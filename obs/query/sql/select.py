@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
+from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Value, Writer
-from obs.query.sql.scan import Range, Scan
 from obs.sources import Column
 
 

@@ -39,6 +39,11 @@ def _of_text(function: Callable[[str], Any]) -> Callable[[str | None], Any]:
     return lambda text: None if text is None else function(text)
 
 
+def _python(name: str, family: Family, type_: Type | Result, description: str, python: Callable[..., Any]) -> Function:
+    """A function of one argument that SQLite does not have, or not for all of Unicode."""
+    return Function(name, (family,), type_, description, sqlite=SqlFunction(f"obs_{name}", 1, python))
+
+
 def case_sql(*branches: str) -> str:
     """CASE: condition, value, condition, value..., value of ELSE.
 
@@ -59,50 +64,26 @@ SCALARS = (
         (Family.NUMBER, Family.DIGITS),
         Result.FIRST,
         "The nearest whole number, or rounded to n digits.",
-        "obs_round({arguments})",
-        SqlFunction("obs_round", -1, _round),
+        sqlite=SqlFunction("obs_round", -1, _round),
         optional=1,
     ),
-    Function(
+    _python(
         "floor",
-        (Family.NUMBER,),
+        Family.NUMBER,
         Result.FIRST,
         "The largest whole number that is not above the value.",
-        "obs_floor({0})",
-        SqlFunction("obs_floor", 1, _to_integer(math.floor)),
+        _to_integer(math.floor),
     ),
-    Function(
+    _python(
         "ceil",
-        (Family.NUMBER,),
+        Family.NUMBER,
         Result.FIRST,
         "The smallest whole number that is not below the value.",
-        "obs_ceil({0})",
-        SqlFunction("obs_ceil", 1, _to_integer(math.ceil)),
+        _to_integer(math.ceil),
     ),
-    Function(
-        "lower",
-        (Family.TEXT,),
-        Type.TEXT,
-        "The text in lower case.",
-        "obs_lower({0})",
-        SqlFunction("obs_lower", 1, _of_text(str.lower)),
-    ),
-    Function(
-        "upper",
-        (Family.TEXT,),
-        Type.TEXT,
-        "The text in upper case.",
-        "obs_upper({0})",
-        SqlFunction("obs_upper", 1, _of_text(str.upper)),
-    ),
-    Function(
-        "length",
-        (Family.TEXT,),
-        Type.INTEGER,
-        "The number of characters.",
-        "obs_length({0})",
-        SqlFunction("obs_length", 1, _of_text(len)),
-    ),
+    _python("lower", Family.TEXT, Type.TEXT, "The text in lower case.", _of_text(str.lower)),
+    _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_text(str.upper)),
+    _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_text(len)),
     Function(
         "coalesce",
         (Family.ANY,),
