@@ -52,9 +52,7 @@ def _sources() -> str:
     for source in SOURCES:
         lines = [f"### {source.name}", "", f"One row is {source.row}; its time is {source.time}.", ""]
         lines += ["| Column | Type | Meaning |", "|---|---|---|"]
-        for name in source.names():
-            column = source.column(name)
-            assert column is not None
+        for name, column in source.by_name().items():
             lines.append(f"| `{name}` | {column.type.value} | {column.description} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

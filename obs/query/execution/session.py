@@ -77,12 +77,8 @@ class Session:
 def _explanation(message: str) -> OqlError | None:
     """The error of the statement that a message of SQLite means, if it means one."""
     if "integer overflow" in message:
-        return OqlError(
-            "oql_type_mismatch",
-            Span(0, 0),
-            "a sum or an absolute value does not fit into 64 bits.",
-            hint="Multiply by 1.0 first: sum(x * 1.0).",
-        )
+        message = "a sum or an absolute value does not fit into 64 bits."
+        return OqlError("oql_type_mismatch", Span(0, 0), message, hint="Multiply by 1.0 first: sum(x * 1.0).")
     if any(part in message for part in _TOO_COMPLEX):
         return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
     return None
@@ -143,12 +139,10 @@ class Sessions:
 
     def _take(self, path: Path) -> "_Reader | None":
         with self._mutex:
-            for place, reader in enumerate(self._kept):
-                if reader.path == path:
-                    del self._kept[place]
-                    break
-            else:
+            reader = next((reader for reader in self._kept if reader.path == path), None)
+            if reader is None:
                 return None
+            self._kept.remove(reader)
         if reader.file == _file_at(path):
             return reader
         reader.connection.close()  # the organization was deleted, and created again under the same name

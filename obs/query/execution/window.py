@@ -16,20 +16,9 @@ from obs.query.sql import Range, Scan
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
 
 AUTO_MS = (
-    SECOND_MS,
-    5 * SECOND_MS,
-    10 * SECOND_MS,
-    30 * SECOND_MS,
-    MINUTE_MS,
-    5 * MINUTE_MS,
-    10 * MINUTE_MS,
-    30 * MINUTE_MS,
-    HOUR_MS,
-    3 * HOUR_MS,
-    6 * HOUR_MS,
-    12 * HOUR_MS,
-    DAY_MS,
-    WEEK_MS,
+    *(count * unit_ms for unit_ms in (SECOND_MS, MINUTE_MS) for count in (1, 5, 10, 30)),
+    *(count * HOUR_MS for count in (1, 3, 6, 12)),
+    *(DAY_MS, WEEK_MS),
 )
 """The intervals that EVERY AUTO chooses from."""
 MAX_AUTO_BUCKETS = 300
@@ -87,12 +76,8 @@ def resolve(window: Window, now_ms: int) -> Range:
     end = now_ms if window.until is None else _resolve_moment(window.until, now_ms)
     if start >= end:
         wrong = window.until or window.since
-        raise OqlError(
-            "oql_bad_time",
-            wrong.span,
-            "the window must end after it starts.",
-            hint="Write the earlier time first.",
-        )
+        message = "the window must end after it starts."
+        raise OqlError("oql_bad_time", wrong.span, message, hint="Write the earlier time first.")
     return Range(start, end)
 
 
@@ -107,10 +92,9 @@ def _resolve_moment(moment: Moment, now_ms: int) -> int:
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
     """The shortest of AUTO_MS that gives at most MAX_AUTO_BUCKETS buckets, else the longest."""
     for interval in AUTO_MS[:-1]:
-        if (
-            window.max_buckets(interval) <= MAX_AUTO_BUCKETS + 2
-            and len(bucket_starts(window, interval, zone)) <= MAX_AUTO_BUCKETS
-        ):
+        if window.max_buckets(interval) > MAX_AUTO_BUCKETS + 2:
+            continue
+        if len(bucket_starts(window, interval, zone)) <= MAX_AUTO_BUCKETS:
             return interval
     return AUTO_MS[-1]
 

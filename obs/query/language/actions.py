@@ -227,16 +227,15 @@ def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
 
 
 def case(segment: Segment, place: int, found: Any) -> Operation:
-    """The content of CASE ... END. Without ELSE the last value is NULL."""
+    """The content of CASE ... END."""
     *parts, end = found
-    if isinstance(parts[-1], Keyword):
-        parts[-1] = Literal(Span(end.start, end.start), None)
     return Operation(Span(segment.start + place, end.end), "case", tuple(parts))
 
 
-def otherwise(_segment: Segment, _place: int, found: Any) -> Any:
-    """The value of ELSE, or a Keyword where there is none."""
-    return found[0] if found else Keyword("no else")
+def otherwise(segment: Segment, place: int, found: Any) -> Expression:
+    """The value of ELSE, or NULL where there is none."""
+    value: Expression = found[0] if found else Literal(segment.span(place, place), None)
+    return value
 
 
 # Operators
@@ -248,9 +247,8 @@ def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
     operands = [_signed(parts[index], parts[index + 1]) for index in range(0, len(parts), 3)]
     operators: list[Operator] = parts[2::3]
     if len(operators) > MOST_TERMS:
-        raise OqlError(
-            "oql_too_long", operators[MOST_TERMS].span, f"An expression can have at most {MOST_TERMS} operators."
-        )
+        message = f"An expression can have at most {MOST_TERMS} operators."
+        raise OqlError("oql_too_long", operators[MOST_TERMS].span, message)
     terms = [operands[0]]
     additions = []
     for operator, operand in zip(operators, operands[1:], strict=True):

@@ -102,7 +102,7 @@ def _aggregate(
     return Function(name, (parameter,), result, description, sql, aggregate=True, **options)
 
 
-def _percentile(name: str, percent: int, description: str, python: SqlFunction = _EXACT) -> Function:
+def _percentile_of(name: str, percent: int, description: str, python: SqlFunction = _EXACT) -> Function:
     sql = f"{python.name}({{0}}, {{fraction}})"
     return _aggregate(name, Family.NUMBER, Result.MEAN, description, sql, sqlite=python, percent=percent)
 
@@ -153,9 +153,9 @@ AGGREGATES = (
         "The standard deviation of a sample; null for fewer than two values.",
         sqlite=SqlFunction("obs_stddev", 1, _StandardDeviation),
     ),
-    _percentile("median", 50, "The middle value; the same as p50."),
+    _percentile_of("median", 50, "The middle value; the same as p50."),
     *(
-        _percentile(f"p{each}", each, f"The {each}th percentile, interpolated between the two nearest values.")
+        _percentile_of(f"p{each}", each, f"The {each}th percentile, interpolated between the two nearest values.")
         for each in PERCENTS
     ),
     Function(
@@ -168,7 +168,7 @@ AGGREGATES = (
         aggregate=True,
     ),
     *(
-        _percentile(
+        _percentile_of(
             f"approx_p{each}", each, f"The {each}th percentile, accurate to 1 %, using little memory.", _APPROXIMATE
         )
         for each in PERCENTS
