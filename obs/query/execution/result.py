@@ -78,12 +78,7 @@ def order_series(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int])
     `places` says where in a row each output of the plan is. ORDER BY decides which rows LIMIT keeps, and the order of
     rows within a bucket.
     """
-    for order in reversed(plan.order):
-        assert order.output is not None
-        place = None if order.output < 0 else places[order.output]
-        rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
-    kept = rows if plan.limit is None else rows[: plan.limit]
-    return sorted(kept, key=itemgetter(0))
+    return sorted(_ordered(rows, plan, places), key=itemgetter(0))
 
 
 def order_groups(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
@@ -93,11 +88,16 @@ def order_groups(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int])
     """
     groups = [place for place, output in zip(places, plan.outputs, strict=True) if output.group is not None]
     rows = sorted(rows, key=lambda row: [_rank(row[1][place]) for place in groups])
+    return _ordered(rows, plan, places)
+
+
+def _ordered(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
+    """The rows in the order of ORDER BY, and of these those that LIMIT keeps."""
     for order in reversed(plan.order):
         if order.output is not None:
-            place = places[order.output]
-            rows.sort(key=lambda row: _rank(row[1][place]), reverse=order.descending)
-    return rows if plan.limit is None else rows[: plan.limit]
+            place = places[order.output] if order.output >= 0 else None  # None: the bucket
+            rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
+    return rows[: plan.limit]
 
 
 def _rank(cell: Cell) -> tuple[bool, Any]:

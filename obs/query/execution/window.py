@@ -31,36 +31,29 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     empty or not within the years supported.
     """
     try:
-        return _scans(plan, now_ms, limits)
+        window = resolve(plan.window, now_ms)
+        max_rows = limits.max_rows + 1  # one more, to notice that there are too many
+        if plan.interval_ms is None:
+            scan = Scan(window, now_ms, window.length_ms, max_rows)
+        else:
+            interval = plan.interval_ms or _auto_interval(window, plan.timezone)
+            starts = _starts_within(limits, plan, window, interval)
+            timeline = None if _is_even(starts, interval, window) else 0
+            scan = Scan(window, now_ms, interval, max_rows, interval, starts, timeline)
+        if plan.compare is None:
+            return [scan]
+        back, zone = plan.compare.milliseconds, plan.timezone
+        window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
+        compared = replace(scan, window=window)
+        if scan.interval_ms is not None:
+            starts = _all_earlier(scan.bucket_starts, back, zone)
+            timeline = None if _is_even(starts, scan.interval_ms, window) else 1
+            compared = replace(compared, bucket_starts=starts, timeline=timeline)
+        return [scan, compared]
     except OverflowError as error:
-        raise OqlError(
-            "oql_bad_time",
-            plan.window.span,
-            "with TIMEZONE, buckets would start before the year 1 or after the year 9999.",
-            hint="Remove TIMEZONE, or choose another window.",
-        ) from error
-
-
-def _scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
-    window = resolve(plan.window, now_ms)
-    max_rows = limits.max_rows + 1  # one more, to notice that there are too many
-    if plan.interval_ms is None:
-        scan = Scan(window, now_ms, window.length_ms, max_rows)
-    else:
-        interval = plan.interval_ms or _auto_interval(window, plan.timezone)
-        starts = _starts_within(limits, plan, window, interval)
-        timeline = None if _is_even(starts, interval, window) else 0
-        scan = Scan(window, now_ms, interval, max_rows, interval, starts, timeline)
-    if plan.compare is None:
-        return [scan]
-    back, zone = plan.compare.milliseconds, plan.timezone
-    window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
-    compared = replace(scan, window=window)
-    if scan.interval_ms is not None:
-        starts = _all_earlier(scan.bucket_starts, back, zone)
-        timeline = None if _is_even(starts, scan.interval_ms, window) else 1
-        compared = replace(compared, bucket_starts=starts, timeline=timeline)
-    return [scan, compared]
+        message = "with TIMEZONE, buckets would start before the year 1 or after the year 9999."
+        hint = "Remove TIMEZONE, or choose another window."
+        raise OqlError("oql_bad_time", plan.window.span, message, hint=hint) from error
 
 
 def resolve(window: Window, now_ms: int) -> Range:

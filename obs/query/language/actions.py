@@ -9,25 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.nodes import (
-    Call,
-    Clause,
-    Duration,
-    Every,
-    Expression,
-    Fill,
-    Item,
-    Literal,
-    Moment,
-    Name,
-    Operation,
-    Select,
-    Show,
-    Sorting,
-    Span,
-    Star,
-)
+from obs.query.language.nodes import Expression, Span
 from obs.query.language.scan import Segment
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
@@ -102,24 +86,24 @@ def operator(segment: Segment, place: int, found: Any) -> Operator:
     return Operator(span_of(segment, place, found), found[0].lower())
 
 
-def name(segment: Segment, place: int, found: Any) -> Name:
+def name(segment: Segment, place: int, found: Any) -> nodes.Name:
     """A name, with or without double quotes."""
     written: str = found[0]
     unquoted = written[1:-1].replace('""', '"') if written.startswith('"') else written
-    return Name(span_of(segment, place, found), unquoted)
+    return nodes.Name(span_of(segment, place, found), unquoted)
 
 
-def text(segment: Segment, place: int, found: Any) -> Literal:
+def text(segment: Segment, place: int, found: Any) -> nodes.Literal:
     """A text in single quotes."""
-    return Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
+    return nodes.Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
 
 
-def star(segment: Segment, place: int, found: Any) -> Star:
+def star(segment: Segment, place: int, found: Any) -> nodes.Star:
     """``*``."""
-    return Star(span_of(segment, place, found))
+    return nodes.Star(span_of(segment, place, found))
 
 
-def value(segment: Segment, place: int, found: Any) -> Name | Literal | Duration:
+def value(segment: Segment, place: int, found: Any) -> nodes.Name | nodes.Literal | nodes.Duration:
     """A column, a literal or a duration. Raises OqlError."""
     written: str = found[0]
     if written[0] == "'":
@@ -128,11 +112,11 @@ def value(segment: Segment, place: int, found: Any) -> Name | Literal | Duration
         return number(segment, place, found)
     constant = written.upper()
     if constant in _CONSTANTS:
-        return Literal(span_of(segment, place, found), _CONSTANTS[constant])
+        return nodes.Literal(span_of(segment, place, found), _CONSTANTS[constant])
     return name(segment, place, found)
 
 
-def number(segment: Segment, place: int, found: Any) -> Literal | Duration:
+def number(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Duration:
     """A number, or a duration. Raises OqlError."""
     written: str = found[0]
     if not _NUMBER.fullmatch(written):
@@ -143,10 +127,10 @@ def number(segment: Segment, place: int, found: Any) -> Literal | Duration:
     value = int(written) if written.isdigit() else float(written)
     if (isinstance(value, float) and value == float("inf")) or (isinstance(value, int) and value > _LARGEST):
         raise OqlError("oql_type_mismatch", span, "The number is too large.", hint="Whole numbers go up to 2^63 - 1.")
-    return Literal(span, value)
+    return nodes.Literal(span, value)
 
 
-def duration(segment: Segment, place: int, found: Any) -> Duration:
+def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
     """A duration. Raises OqlError (oql_bad_duration)."""
     written: str = found[0]
     span = span_of(segment, place, found)
@@ -163,12 +147,12 @@ def duration(segment: Segment, place: int, found: Any) -> Duration:
     elif len(amount) > 15 or int(amount) * UNITS_MS[unit.lower()] > _LONGEST_MS:
         wrong = "A duration can be at most 100 years."
     else:
-        return Duration(span, int(amount) * UNITS_MS[unit.lower()])
+        return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()])
     hint = "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d."
     raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
 
 
-def count(segment: Segment, place: int, found: Any) -> Literal:
+def count(segment: Segment, place: int, found: Any) -> nodes.Literal:
     """A whole number. Raises OqlError."""
     written: str = found[0]
     span = span_of(segment, place, found)
@@ -176,7 +160,7 @@ def count(segment: Segment, place: int, found: Any) -> Literal:
         raise OqlError("oql_syntax", span, f"{written!r} is not a whole number.", expected=["a whole number"])
     if len(written) > 18:
         raise OqlError("oql_type_mismatch", span, "The number is too large.", expected=["a whole number"])
-    return Literal(span, int(written))
+    return nodes.Literal(span, int(written))
 
 
 # Groups
@@ -194,21 +178,21 @@ def values(segment: Segment, place: int, found: Any) -> list[Any]:
     return [*inner.expressions, span_of(segment, place, found)]
 
 
-def call_head(segment: Segment, place: int, found: Any) -> Call:
+def call_head(segment: Segment, place: int, found: Any) -> nodes.Call:
     """A function name with its parentheses."""
     written: str = found[0]
     parenthesis = written.index("(")
     name = written[:parenthesis].rstrip()
     inner = segment.trees.get(segment.start + place + parenthesis) or Arguments(())
     assert isinstance(inner, Arguments)
-    function = Name(segment.span(place, place + len(name)), name)
-    return Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
+    function = nodes.Name(segment.span(place, place + len(name)), name)
+    return nodes.Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
 
 
-def call(_segment: Segment, _place: int, found: Any) -> Call:
+def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
     """A call, perhaps with FILTER."""
     call, *rest = found
-    assert isinstance(call, Call)
+    assert isinstance(call, nodes.Call)
     if not rest:
         return call
     ((end, condition),) = rest
@@ -226,15 +210,15 @@ def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
     return Arguments(tuple(found[distinct:]), distinct)
 
 
-def case(segment: Segment, place: int, found: Any) -> Operation:
+def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
     """The content of CASE ... END."""
     *parts, end = found
-    return Operation(Span(segment.start + place, end.end), "case", tuple(parts))
+    return nodes.Operation(Span(segment.start + place, end.end), "case", tuple(parts))
 
 
 def otherwise(segment: Segment, place: int, found: Any) -> Expression:
     """The value of ELSE, or NULL where there is none."""
-    value: Expression = found[0] if found else Literal(segment.span(place, place), None)
+    value: Expression = found[0] if found else nodes.Literal(segment.span(place, place), None)
     return value
 
 
@@ -267,7 +251,7 @@ def predicate(_segment: Segment, _place: int, found: Any) -> Expression:
     """``nots operand [comparison]``."""
     (start, negated), operand, *rest = found
     expression: Expression = _compared(operand, rest) if rest else operand
-    return Operation(Span(start, expression.span.end), "not", (expression,)) if negated else expression
+    return nodes.Operation(Span(start, expression.span.end), "not", (expression,)) if negated else expression
 
 
 def condition(_segment: Segment, _place: int, found: Any) -> Expression:
@@ -284,7 +268,7 @@ def condition(_segment: Segment, _place: int, found: Any) -> Expression:
 def _joined(symbol: str, operands: Sequence[Expression]) -> Expression:
     if len(operands) == 1:
         return operands[0]
-    return Operation(Span(operands[0].span.start, operands[-1].span.end), symbol, tuple(operands))
+    return nodes.Operation(Span(operands[0].span.start, operands[-1].span.end), symbol, tuple(operands))
 
 
 def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
@@ -292,25 +276,26 @@ def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
     if not negated:
         return operand
     span = Span(start, operand.span.end)
-    if isinstance(operand, Literal) and isinstance(operand.value, int | float) and not isinstance(operand.value, bool):
-        return Literal(span, -operand.value)
-    return Operation(span, "negative", (operand,))
+    value = operand.value if isinstance(operand, nodes.Literal) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return nodes.Literal(span, -value)
+    return nodes.Operation(span, "negative", (operand,))
 
 
-def _binary(operator: Operator, left: Expression, right: Expression) -> Operation:
-    return Operation(Span(left.span.start, right.span.end), operator.symbol, (left, right))
+def _binary(operator: Operator, left: Expression, right: Expression) -> nodes.Operation:
+    return nodes.Operation(Span(left.span.start, right.span.end), operator.symbol, (left, right))
 
 
-def _compared(left: Expression, rest: Sequence[Any]) -> Operation:
+def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
     """`left` with the comparison after it: ``[not] operator operands``, or ``[not] "is null"``."""
     negated = rest[0] == "not"
     operator, *operands = rest[negated:]
     if not isinstance(operator, Operator):
-        return Operation(left.span, "is not null" if negated else "is null", (left,))
+        return nodes.Operation(left.span, "is not null" if negated else "is null", (left,))
     last = operands[-1]
     end = last.end if isinstance(last, Span) else last.span.end
     symbol = {"<>": "!=", "starts": "starts with"}.get(operator.symbol, operator.symbol)
-    return Operation(
+    return nodes.Operation(
         Span(left.span.start, end),
         f"not {symbol}" if negated else symbol,
         (left, *(operand for operand in operands if not isinstance(operand, Span))),
@@ -323,68 +308,68 @@ def _compared(left: Expression, rest: Sequence[Any]) -> Operation:
 def clause(kind: str, node: Callable[[Span, list[Any]], Any]) -> Action:
     """The action of a clause, whose `node` is created from the span of its keyword and what follows the keyword."""
 
-    def action(_segment: Segment, _place: int, found: Any) -> Clause:
+    def action(_segment: Segment, _place: int, found: Any) -> nodes.Clause:
         keyword, *rest = found
-        return Clause(keyword.span, kind, node(keyword.span, rest))
+        return nodes.Clause(keyword.span, kind, node(keyword.span, rest))
 
     return action
 
 
-def moment(_segment: Segment, _place: int, found: Any) -> Moment:
+def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     """A time of a window."""
     first, *before = found
-    if isinstance(first, Literal):
+    if isinstance(first, nodes.Literal):
         assert isinstance(first.value, str)
-        return Moment(first.span, first.value)
+        return nodes.Moment(first.span, first.value)
     end = before[0].span.end if before else first.span.end
-    return Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
+    return nodes.Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
 
 
-def every(span: Span, found: list[Any]) -> Every:
+def every(span: Span, found: list[Any]) -> nodes.Every:
     """The interval of EVERY."""
-    return Every(span, found[0] if isinstance(found[0], Duration) else None)
+    return nodes.Every(span, found[0] if isinstance(found[0], nodes.Duration) else None)
 
 
-def fill(span: Span, found: list[Any]) -> Fill:
+def fill(span: Span, found: list[Any]) -> nodes.Fill:
     """The value of FILL. Raises OqlError."""
     if isinstance(found[0], Keyword):
-        return Fill(span, str(found[0]))
+        return nodes.Fill(span, str(found[0]))
     (_, negated), value = found
-    if not isinstance(value, Literal) or not isinstance(value.value, int | float):
+    if not isinstance(value, nodes.Literal) or not isinstance(value.value, int | float):
         raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
-    return Fill(span, -value.value if negated else value.value)
+    return nodes.Fill(span, -value.value if negated else value.value)
 
 
-def sorting(_segment: Segment, _place: int, found: Any) -> Sorting:
+def sorting(_segment: Segment, _place: int, found: Any) -> nodes.Sorting:
     """One part of ORDER BY."""
-    return Sorting(found[0], len(found) > 1 and found[1] == "desc")
+    return nodes.Sorting(found[0], len(found) > 1 and found[1] == "desc")
 
 
-def item(segment: Segment, _place: int, found: Any) -> Item:
+def item(segment: Segment, _place: int, found: Any) -> nodes.Item:
     """A column of the result."""
     expression = found[0]
     written = " ".join(segment.statement[slice(*expression.span)].split())
-    return Item(expression, found[1] if len(found) > 1 else None, written)
+    return nodes.Item(expression, found[1] if len(found) > 1 else None, written)
 
 
-def show(_segment: Segment, _place: int, found: Any) -> Show:
+def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
     """SHOW."""
-    return Show(found[0] if found else None)
+    return nodes.Show(found[0] if found else None)
 
 
-def select(_segment: Segment, _place: int, found: Any) -> Select:
+def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     """A whole SELECT. Raises OqlError (oql_duplicate_clause)."""
     parts = list(found)
     explain = isinstance(parts[0], Keyword)
     items, source, *clauses = parts[explain:]
-    by_kind: dict[str, Clause] = {}
+    by_kind: dict[str, nodes.Clause] = {}
     for clause in clauses:
         if clause.kind in by_kind:
             name = _CLAUSE_NAMES.get(clause.kind, clause.kind.upper())
             raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
         by_kind[clause.kind] = clause
     values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
-    return Select(tuple(items), source, explain=explain, **values)
+    return nodes.Select(tuple(items), source, explain=explain, **values)
 
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:
@@ -394,6 +379,6 @@ def span_of(segment: Segment, place: int, found: Any) -> Span:
 
 def _inner(segment: Segment, place: int, found: Any) -> Expression:
     """The expression in a group; NULL where the group could not be parsed, which is reported in any case."""
-    inner = segment.trees.get(segment.start + place) or Literal(span_of(segment, place, found), None)
+    inner = segment.trees.get(segment.start + place) or nodes.Literal(span_of(segment, place, found), None)
     assert isinstance(inner, Expression)
     return inner

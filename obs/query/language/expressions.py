@@ -8,7 +8,7 @@ from obs.query.language import nodes
 from obs.query.language.errors import OqlError
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
 from obs.query.language.functions.definition import LITERAL_ONLY
-from obs.query.language.patterns import regular_expression
+from obs.query.language.functions.scalars import regular_expression
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, walk
 from obs.sources import Source, Type
 

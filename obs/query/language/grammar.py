@@ -107,8 +107,8 @@ def _token(name: str, pattern: str, action: actions.Action, *expected: str) -> p
 
     def note(segment: Segment, place: int, _element: Any, _error: Exception) -> None:
         if place > segment.farthest:
-            segment.farthest, segment.failures = place, []
-        if place == segment.farthest:
+            segment.farthest, segment.failures = place, [(name, words)]
+        elif place == segment.farthest:
             segment.failures.append((name, words))
 
     element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), action)

@@ -65,7 +65,7 @@ class Segment(str):
     statement: str
     start: int
     trees: dict[int, object]
-    farthest: int
+    farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
 
     def span(self, start: int, end: int) -> Span:
@@ -163,6 +163,4 @@ def _segment(group: _Group, statement: str, end: int) -> Segment:
         start = inner.end
     segment = Segment("".join([*parts, statement[start:end]]))
     segment.kind, segment.statement, segment.start = group.kind, statement, group.start
-    segment.trees = {}
-    segment.farthest, segment.failures = -1, []
     return segment
