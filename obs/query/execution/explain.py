@@ -4,7 +4,6 @@ The cost is measured on slices of the window.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -71,12 +70,13 @@ def _estimate_bytes(plan: Plan, scan: Scan, cover: Cover | None, path: Path, ses
     With rollups the statement is run, for it reads little. Else the slices are read, and what they read is multiplied
     by the share of the window that they are; the estimate is at most the size of the file and its log.
     """
-    if session.bytes_scanned() is None:
+    counter = session.usage.bytes_scanned
+    if counter() is None:
         return None
     if cover is not None:
-        return _bytes_of(select_rollups(plan, scan, cover), session)
-    slices = list(_slices(scan.window))
-    read = sum(_bytes_of(select(plan, replace(scan, window=each)), session) for each in slices)
+        return int(_cost(select_rollups(plan, scan, cover), session, counter))
+    slices = _slices(scan.window)
+    read = sum(int(_cost(select(plan, replace(scan, window=each)), session, counter)) for each in slices)
     files = [path, path.with_name(path.name + "-wal")]
     return min(
         read * scan.window.length_ms // sum(each.length_ms for each in slices),
@@ -99,11 +99,12 @@ def narrower_window(
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None
-    slices = list(_slices(scan.window))
+    slices = _slices(scan.window)
     try:
         with open_session(replace(limits, max_seconds=min(1, limits.max_seconds))) as session:
-            measure = _bytes_of if limit == "max_bytes_scanned" else _seconds_of
-            cost = max(measure(select(plan, replace(scan, window=each, max_rows=None)), session) for each in slices)
+            counter = session.usage.bytes_scanned if limit == "max_bytes_scanned" else session.usage.seconds
+            statements = [select(plan, replace(scan, window=each, max_rows=None)) for each in slices]
+            cost = max(_cost(statement, session, counter) for statement in statements)
     except ServiceError:  # a slice alone exceeds the limit, so no window can be named
         return None
     allowed = refusal.extra["max"] / _SAFETY
@@ -113,21 +114,15 @@ def narrower_window(
     return f"Narrow the window to {write_duration(longest_duration(length))}, or choose one job with WHERE job = '...'."
 
 
-def _slices(window: Range) -> Iterator[Range]:
+def _slices(window: Range) -> list[Range]:
     """A slice at the start, one in the middle and one at the end of the window."""
     length = max(1, window.length_ms // _SHARE)
-    for number in range(_SLICES):
-        start = window.start + (window.length_ms - length) * number // (_SLICES - 1)
-        yield Range(start, start + length)
+    starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
+    return [Range(start, start + length) for start in starts]
 
 
-def _bytes_of(statement: SqlStatement, session: Session) -> int:
-    before = session.bytes_scanned() or 0
+def _cost(statement: SqlStatement, session: Session, counter: Callable[[], int | float | None]) -> float:
+    """How much a statement adds to a counter of the session's usage."""
+    before = counter() or 0
     session.fetch(statement)
-    return (session.bytes_scanned() or 0) - before
-
-
-def _seconds_of(statement: SqlStatement, session: Session) -> float:
-    started = time.monotonic()
-    session.fetch(statement)
-    return time.monotonic() - started
+    return (counter() or 0) - before

@@ -29,12 +29,9 @@ def _exceeded(limit: str, maximum: int, actual: int | float, message: str, hint:
 
 def too_much_memory(maximum: int) -> ServiceError:
     """The 422 for a query that needs more memory than its process may have; `maximum` is in bytes."""
-    return ServiceError(
-        "query_limit_exceeded",
-        f"The query needs more than {maximum >> 20} MB of memory.",
-        hint="Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values.",
-        extra={"limit": "memory", "max": maximum},
-    )
+    message = f"The query needs more than {maximum >> 20} MB of memory."
+    hint = "Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values."
+    return ServiceError("query_limit_exceeded", message, hint=hint, extra={"limit": "memory", "max": maximum})
 
 
 def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, limits: Limits) -> ServiceError:
@@ -53,48 +50,30 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
     if not ways:
         ways.append("remove BY, or group by something with fewer values")
     hint = ", or ".join(ways)
-    return _exceeded(
-        "max_rows",
-        limits.max_rows,
-        rows,
-        f"The result would have {rows} rows ({what}); {limits.max_rows} are allowed.",
-        f"{hint[0].upper()}{hint[1:]}.",
-    )
+    message = f"The result would have {rows} rows ({what}); {limits.max_rows} are allowed."
+    return _exceeded("max_rows", limits.max_rows, rows, message, f"{hint[0].upper()}{hint[1:]}.")
 
 
 def too_many_rows(limits: Limits, *, grouped: bool) -> ServiceError:
     """The 422 for a result of more rows than allowed; it is not known how many more."""
     most = limits.max_rows
     way = f"add TOP {most} or LIMIT {most}" if grouped else f"add LIMIT {most}"
-    return _exceeded(
-        "max_rows",
-        most,
-        most + 1,
-        f"The result has more than {most} rows.",
-        f"Narrow the window, choose fewer rows with WHERE, or {way}.",
-    )
+    hint = f"Narrow the window, choose fewer rows with WHERE, or {way}."
+    return _exceeded("max_rows", most, most + 1, f"The result has more than {most} rows.", hint)
 
 
 def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
     """The 422 for a query that has read `scanned` bytes, more than allowed."""
-    return _exceeded(
-        "max_bytes_scanned",
-        limits.max_bytes_scanned,
-        scanned,
-        f"The query was stopped after reading {scanned} bytes; {limits.max_bytes_scanned} are allowed.",
-        _NARROWER,
-    )
+    most = limits.max_bytes_scanned
+    message = f"The query was stopped after reading {scanned} bytes; {most} are allowed."
+    return _exceeded("max_bytes_scanned", most, scanned, message, _NARROWER)
 
 
 def too_slow(limits: Limits, seconds: float) -> ServiceError:
     """The 422 for a query that has run for `seconds`, longer than allowed."""
-    return _exceeded(
-        "max_seconds",
-        limits.max_seconds,
-        math.ceil(seconds * 1000) / 1000,
-        f"The query was stopped after {seconds:.2f} s; {limits.max_seconds} s are allowed.",
-        _NARROWER,
-    )
+    most = limits.max_seconds
+    message = f"The query was stopped after {seconds:.2f} s; {most} s are allowed."
+    return _exceeded("max_seconds", most, math.ceil(seconds * 1000) / 1000, message, _NARROWER)
 
 
 def _shortest_interval(length_ms: int, interval_ms: int) -> int:

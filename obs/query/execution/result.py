@@ -154,7 +154,8 @@ def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: E
             missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
             rows.update((key, list(values)) for key in missing)
             added.update(missing)
-    rows = {key: rows[key] for key in sorted(rows, key=lambda key: (key[0], group_order(key[1])))}
+    order = (lambda key: (key[0], group_order(key[1]))) if plan.groups else None
+    rows = {key: rows[key] for key in sorted(rows, key=order)}
     if plan.fill is not None and plan.fill.with_ == "previous":
         _carry_forward(rows, added, [has_aggregate(output.expression) for output in plan.values])
     return rows

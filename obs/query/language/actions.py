@@ -61,6 +61,14 @@ class Arguments(NamedTuple):
     distinct: bool = False
 
 
+class Clause(NamedTuple):
+    """A clause. `span` is that of its keyword. `kind` is the field of nodes.Select that `value` belongs to."""
+
+    span: Span
+    kind: str
+    value: object
+
+
 # Tokens
 
 
@@ -308,9 +316,9 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
 def clause(kind: str, node: Callable[[Span, list[Any]], Any]) -> Action:
     """The action of a clause, whose `node` is created from the span of its keyword and what follows the keyword."""
 
-    def action(_segment: Segment, _place: int, found: Any) -> nodes.Clause:
+    def action(_segment: Segment, _place: int, found: Any) -> Clause:
         keyword, *rest = found
-        return nodes.Clause(keyword.span, kind, node(keyword.span, rest))
+        return Clause(keyword.span, kind, node(keyword.span, rest))
 
     return action
 
@@ -362,7 +370,7 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     parts = list(found)
     explain = isinstance(parts[0], Keyword)
     items, source, *clauses = parts[explain:]
-    by_kind: dict[str, nodes.Clause] = {}
+    by_kind: dict[str, Clause] = {}
     for clause in clauses:
         if clause.kind in by_kind:
             name = _CLAUSE_NAMES.get(clause.kind, clause.kind.upper())
