@@ -118,15 +118,8 @@ class Source:
     where: str = ""
     rollup: Rollup | None = None
 
-    def column(self, name: str) -> Column | None:
-        """The column `name`, which may be ``time``; None if there is none."""
-        return self._by_name().get(name)
-
-    def names(self) -> tuple[str, ...]:
-        """The names of all columns, ``time`` first."""
-        return tuple(self._by_name())
-
-    def _by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, Column]:
+        """All columns by name, ``time`` first."""
         time = Column("time", Type.TIME, self.time_sql, self.time)
         return {column.name: column for column in (time, *self.columns)}
 

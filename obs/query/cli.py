@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from obs import config
-from obs.errors import ServiceError
 from obs.query import service, store
 from obs.query.execution.run import run
 from obs.query.execution.session import Sessions
@@ -43,18 +42,14 @@ def query_group(sources: Sequence[Source]) -> click.Group:
                     path, now_ms = tenancy.databases.path(org), tenancy.clock()
                     result = run(replace(plan, explain=True), path, now_ms, limits, Sessions())
             except OqlError as error:
-                raise click.ClickException(_text_of(error.error(statement))) from error
+                shown = error.error(statement)
+                assert shown.errors is not None
+                lines = [shown.message, shown.errors["query"][0]["caret"], shown.hint]
+                raise click.ClickException("\n".join(filter(None, lines))) from error
         for what, text in result.rows:
             click.echo(f"{what}: {text}")
 
     return query
-
-
-def _text_of(error: ServiceError) -> str:
-    """An error of the language as lines of text."""
-    assert error.errors is not None
-    caret = error.errors["query"][0]["caret"]
-    return "\n".join(filter(None, [error.message, caret, error.hint]))
 
 
 @tenancy_cli.org.command("set-limit")

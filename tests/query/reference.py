@@ -10,7 +10,7 @@ from obs import SOURCES
 from obs.config import SETTINGS
 from obs.errors import ERROR_CODES
 from obs.query.execution.window import AUTO_MS
-from obs.query.language.durations import UNITS_MS
+from obs.query.language.actions import UNITS_MS
 from obs.query.language.functions import FUNCTIONS, Family, Function
 from obs.query.language.scan import RESERVED
 
@@ -42,7 +42,7 @@ def _functions(*, aggregate: bool) -> str:
     lines = ["| Function | Arguments | Result |", "|---|---|---|"]
     for function in FUNCTIONS.values():
         if function.aggregate is aggregate:
-            takes = ", ".join(dict.fromkeys(family.value for family in function.parameters))
+            takes = ", ".join(dict.fromkeys(family.text for family in function.parameters))
             lines.append(f"| `{_call(function)}` | {takes} | {function.description} |")
     return "\n".join(lines)
 
@@ -52,9 +52,7 @@ def _sources() -> str:
     for source in SOURCES:
         lines = [f"### {source.name}", "", f"One row is {source.row}; its time is {source.time}.", ""]
         lines += ["| Column | Type | Meaning |", "|---|---|---|"]
-        for name in source.names():
-            column = source.column(name)
-            assert column is not None
+        for name, column in source.by_name().items():
             lines.append(f"| `{name}` | {column.type.value} | {column.description} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

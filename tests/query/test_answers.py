@@ -29,6 +29,8 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ),
     ("select COUNT(*) from runs last 3h", "single_value", ["count"], [[5]]),
     ("SELECT count(duration_ms) FROM runs LAST 1d", "single_value", ["count_duration_ms"], [[3]]),
+    ("SELECT count(*) FROM runs WHERE status < 'open' LAST 1d", "single_value", ["count"], [[2]]),
+    ("SELECT count(*) FROM runs WHERE 'open' > status LAST 1d", "single_value", ["count"], [[2]]),
     ("SELECT sum(duration_ms) AS total FROM runs LAST 1d", "single_value", ["total"], [[34_000]]),
     ("SELECT avg(duration_ms) FROM runs LAST 1h", "single_value", ["avg_duration_ms"], [[3_000.0]]),
     ("SELECT max(duration_ms) FROM runs WHERE job = 'mail' LAST 1d", "single_value", ["max_duration_ms"], [[None]]),

@@ -16,7 +16,7 @@ from obs.query.execution.session import Sessions
 from obs.query.execution.window import resolve
 from obs.query.language import Language
 from obs.query.language.plan import Plan
-from obs.query.sql.scan import Scan
+from obs.query.sql import Scan
 from obs.query.sql.select import SqlStatement, select
 from obs.services import services
 from obs.tenancy import auth

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs.query.language.functions.sketch import ACCURACY, Sketch
+from obs.query.language.functions.percentiles import ACCURACY, Sketch
 
 values = st.lists(st.floats(-1e15, 1e15, allow_subnormal=False).filter(lambda value: abs(value) > 1e-6), min_size=1)
 

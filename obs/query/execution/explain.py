@@ -1,20 +1,30 @@
-"""EXPLAIN: what a statement means, the SQL it becomes, SQLite's plan for it, and how much it may read."""
+"""What a statement means and what it costs: for EXPLAIN, and for the hint when a limit is exceeded.
+
+The cost is measured on slices of the window.
+"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from obs import times
-from obs.query.execution.estimate import estimate_bytes
+from obs.errors import ServiceError
 from obs.query.execution.grid import find_cover
+from obs.query.execution.limits import Limits, longest_duration, write_duration
 from obs.query.execution.session import Session
-from obs.query.language.durations import write_duration
 from obs.query.language.plan import Plan
+from obs.query.sql import Range, Scan
 from obs.query.sql.rollup import Cover, select_rollups
-from obs.query.sql.scan import Scan
-from obs.query.sql.select import query_plan, select
+from obs.query.sql.select import SqlStatement, query_plan, select
 
 COLUMNS = ("what", "text")
+_SLICES = 3
+_SHARE = 200
+"""The length of the window divided by the length of a slice."""
+_SAFETY = 2
+"""How many times less than the limit the window of a hint may cost: rows between the slices may be denser."""
 
 
 def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> Iterator[tuple[str, str]]:
@@ -39,7 +49,7 @@ def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> 
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
     for step in session.fetch(query_plan(statement)):
         yield "plan", step[3]
-    estimate = estimate_bytes(plan, scan, cover, path, session)
+    estimate = _estimate_bytes(plan, scan, cover, path, session)
     yield "estimated bytes", "unknown" if estimate is None else str(estimate)
 
 
@@ -52,3 +62,67 @@ def _parts(cover: Cover) -> Iterator[str]:
         yield f"{count} x {unit} by {' and '.join(sorted(grain.columns))}, between {first} and {end}"
     if cover.rest:
         yield f"the rows of {', '.join(map(str, cover.rest))}"
+
+
+def _estimate_bytes(plan: Plan, scan: Scan, cover: Cover | None, path: Path, session: Session) -> int | None:
+    """How many bytes a plan reads; None where the system does not count them.
+
+    With rollups the statement is run, for it reads little. Else the slices are read, and what they read is multiplied
+    by the share of the window that they are; the estimate is at most the size of the file and its log.
+    """
+    counter = session.usage.bytes_scanned
+    if counter() is None:
+        return None
+    if cover is not None:
+        return int(_cost(select_rollups(plan, scan, cover), session, counter))
+    slices = _slices(scan.window)
+    read = sum(int(_cost(select(plan, replace(scan, window=each)), session, counter)) for each in slices)
+    files = [path, path.with_name(path.name + "-wal")]
+    return min(
+        read * scan.window.length_ms // sum(each.length_ms for each in slices),
+        sum(file.stat().st_size for file in files if file.exists()),
+    )
+
+
+def narrower_window(
+    refusal: ServiceError,
+    plan: Plan,
+    scan: Scan,
+    limits: Limits,
+    open_session: Callable[[Limits], AbstractContextManager[Session]],
+) -> str | None:
+    """For a query refused for its bytes or its time: a hint that names a window which is within the limit.
+
+    None for another limit, and where even a slice exceeds it. The measurement may use as much as one query, and one
+    second.
+    """
+    limit = refusal.extra.get("limit")
+    if limit not in ("max_bytes_scanned", "max_seconds"):
+        return None
+    slices = _slices(scan.window)
+    try:
+        with open_session(replace(limits, max_seconds=min(1, limits.max_seconds))) as session:
+            counter = session.usage.bytes_scanned if limit == "max_bytes_scanned" else session.usage.seconds
+            statements = [select(plan, replace(scan, window=each, max_rows=None)) for each in slices]
+            cost = max(_cost(statement, session, counter) for statement in statements)
+    except ServiceError:  # a slice alone exceeds the limit, so no window can be named
+        return None
+    allowed = refusal.extra["max"] / _SAFETY
+    length = int(slices[0].length_ms * allowed / max(cost, 1e-9))
+    if not 1 <= length < scan.window.length_ms:
+        return None
+    return f"Narrow the window to {write_duration(longest_duration(length))}, or choose one job with WHERE job = '...'."
+
+
+def _slices(window: Range) -> list[Range]:
+    """A slice at the start, one in the middle and one at the end of the window."""
+    length = max(1, window.length_ms // _SHARE)
+    starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
+    return [Range(start, start + length) for start in starts]
+
+
+def _cost(statement: SqlStatement, session: Session, counter: Callable[[], int | float | None]) -> float:
+    """How much a statement adds to a counter of the session's usage."""
+    before = counter() or 0
+    session.fetch(statement)
+    return (counter() or 0) - before

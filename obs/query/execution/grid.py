@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from obs.query.execution.session import Session
 from obs.query.language.plan import Plan
-from obs.query.sql.rollup import Cover, Span, complete_units, select_rollups, usable_grains
-from obs.query.sql.scan import Range, Scan
-from obs.query.sql.select import count_rows, count_rows_in, driver_of, query_plan, select, select_bucket
+from obs.query.sql import Range, Scan
+from obs.query.sql.rollup import Cover, Span, select_rollups, usable_grains
+from obs.query.sql.select import SqlStatement, count_rows, count_rows_in, driver_of, query_plan, select, select_bucket
 from obs.sources import Grain
 
 Group = tuple[Any, ...]
@@ -139,9 +140,10 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
     unit_ms = grain.unit_ms
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
-        complete = [row[0] for row in session.fetch(complete_units(grain, first, end))] if first < end else []
+        complete = SqlStatement(grain.complete, {"first": first, "end": end})
+        units = [row[0] for row in session.fetch(complete)] if first < end else []
         start = each.start
-        for span in _spans(complete):
+        for span in _spans(units):
             covered.append(span)
             if start < span[0] * unit_ms:
                 uncovered.append(Range(start, span[0] * unit_ms))
@@ -153,12 +155,7 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
 
 def _spans(units: Sequence[int]) -> Iterator[Span]:
     """Ascending numbers of units as spans."""
-    if not units:
-        return
-    first = last = units[0]
-    for unit in units[1:]:
-        if unit != last + 1:
-            yield first, last + 1
-            first = unit
-        last = unit
-    yield first, last + 1
+    # In a run of consecutive units, the number of a unit minus its place in the list stays the same.
+    for _, run in groupby(enumerate(units), lambda numbered: numbered[1] - numbered[0]):
+        numbers = [unit for _, unit in run]
+        yield numbers[0], numbers[-1] + 1

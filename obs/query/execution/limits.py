@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 
 from obs.errors import ServiceError
-from obs.query.language.durations import write_duration
-from obs.query.sql.scan import Range
+from obs.query.sql import Range
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
-_UNITS = (DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1)
+_UNITS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
+_NARROWER = "Narrow the window, or choose one job with WHERE job = '...'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,9 @@ def _exceeded(limit: str, maximum: int, actual: int | float, message: str, hint:
 
 def too_much_memory(maximum: int) -> ServiceError:
     """The 422 for a query that needs more memory than its process may have; `maximum` is in bytes."""
-    return ServiceError(
-        "query_limit_exceeded",
-        f"The query needs more than {maximum >> 20} MB of memory.",
-        hint="Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values.",
-        extra={"limit": "memory", "max": maximum},
-    )
+    message = f"The query needs more than {maximum >> 20} MB of memory."
+    hint = "Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values."
+    return ServiceError("query_limit_exceeded", message, hint=hint, extra={"limit": "memory", "max": maximum})
 
 
 def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, limits: Limits) -> ServiceError:
@@ -53,57 +50,45 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
     if not ways:
         ways.append("remove BY, or group by something with fewer values")
     hint = ", or ".join(ways)
-    return _exceeded(
-        "max_rows",
-        limits.max_rows,
-        rows,
-        f"The result would have {rows} rows ({what}); {limits.max_rows} are allowed.",
-        f"{hint[0].upper()}{hint[1:]}.",
-    )
+    message = f"The result would have {rows} rows ({what}); {limits.max_rows} are allowed."
+    return _exceeded("max_rows", limits.max_rows, rows, message, f"{hint[0].upper()}{hint[1:]}.")
 
 
 def too_many_rows(limits: Limits, *, grouped: bool) -> ServiceError:
     """The 422 for a result of more rows than allowed; it is not known how many more."""
     most = limits.max_rows
     way = f"add TOP {most} or LIMIT {most}" if grouped else f"add LIMIT {most}"
-    return _exceeded(
-        "max_rows",
-        most,
-        most + 1,
-        f"The result has more than {most} rows.",
-        f"Narrow the window, choose fewer rows with WHERE, or {way}.",
-    )
+    hint = f"Narrow the window, choose fewer rows with WHERE, or {way}."
+    return _exceeded("max_rows", most, most + 1, f"The result has more than {most} rows.", hint)
 
 
 def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
     """The 422 for a query that has read `scanned` bytes, more than allowed."""
-    return _exceeded(
-        "max_bytes_scanned",
-        limits.max_bytes_scanned,
-        scanned,
-        f"The query was stopped after reading {scanned} bytes; {limits.max_bytes_scanned} are allowed.",
-        "Narrow the window, or choose one job with WHERE job = '...'.",
-    )
+    most = limits.max_bytes_scanned
+    message = f"The query was stopped after reading {scanned} bytes; {most} are allowed."
+    return _exceeded("max_bytes_scanned", most, scanned, message, _NARROWER)
 
 
 def too_slow(limits: Limits, seconds: float) -> ServiceError:
     """The 422 for a query that has run for `seconds`, longer than allowed."""
-    return _exceeded(
-        "max_seconds",
-        limits.max_seconds,
-        math.ceil(seconds * 1000) / 1000,
-        f"The query was stopped after {seconds:.2f} s; {limits.max_seconds} s are allowed.",
-        "Narrow the window, or choose one job with WHERE job = '...'.",
-    )
+    most = limits.max_seconds
+    message = f"The query was stopped after {seconds:.2f} s; {most} s are allowed."
+    return _exceeded("max_seconds", most, math.ceil(seconds * 1000) / 1000, message, _NARROWER)
 
 
 def _shortest_interval(length_ms: int, interval_ms: int) -> int:
     """The shortest interval of at least `length_ms`, in the largest unit that `interval_ms` is a multiple of."""
-    unit = next(unit for unit in _UNITS if interval_ms % unit == 0)
+    unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
     return -(-length_ms // unit) * unit
 
 
 def longest_duration(length_ms: int) -> int:
     """The longest duration of at most `length_ms` that is a multiple of the largest unit it can be written in."""
-    unit = next(unit for unit in _UNITS if length_ms >= unit)
+    unit = next(unit for unit in _UNITS.values() if length_ms >= unit)
     return length_ms // unit * unit
+
+
+def write_duration(length_ms: int) -> str:
+    """The shortest text for a duration of at least 1ms: ``90s`` for 90,000, ``2h`` for 7,200,000."""
+    name, unit = next((name, unit) for name, unit in _UNITS.items() if length_ms % unit == 0)
+    return f"{length_ms // unit}{name}"

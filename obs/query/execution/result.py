@@ -1,7 +1,7 @@
 """From the rows that SQLite returned to the rows of the result: empty buckets, comparison, order, and JSON values."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -11,7 +11,7 @@ from obs.query.execution.grid import Grid, Group, Key
 from obs.query.execution.session import Session
 from obs.query.language.functions import NUMERIC
 from obs.query.language.plan import Aggregate, Checked, Output, Plan, Read, has_aggregate, walk
-from obs.query.sql.scan import Scan
+from obs.query.sql import Scan
 from obs.query.sql.select import select_empty
 from obs.sources import Type
 
@@ -26,14 +26,13 @@ Rows = dict[Key, list[Any]]
 
 def writers(outputs: Sequence[Output]) -> list[Callable[[Any], Cell]]:
     """For each output, the function that turns a stored value into a JSON value."""
-    functions: list[Callable[[Any], Cell]] = []
-    for output in outputs:
-        expression = output.expression
-        if isinstance(expression, Read) and expression.column.values:
-            functions.append(_text_of(expression.column.values))
-        else:
-            functions.append(_WRITERS.get(expression.type, _plain) if expression.type else _plain)
-    return functions
+    return [_writer(output.expression) for output in outputs]
+
+
+def _writer(expression: Checked) -> Callable[[Any], Cell]:
+    if isinstance(expression, Read) and (values := expression.column.values):
+        return lambda number: values[number] if number is not None else None
+    return {Type.TIME: _time, Type.BOOLEAN: _boolean}.get(expression.type or Type.TEXT, _plain)
 
 
 def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) -> Row:
@@ -44,19 +43,12 @@ def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) ->
 def write_rows(outputs: Sequence[Output], rows: Rows) -> list[tuple[int, Row]]:
     """The rows of a grouped result as JSON values in the order of the outputs, each with the number of its bucket."""
     functions = writers(outputs)
-    return [(key[0], write_row(_arrange(outputs, key, values), functions)) for key, values in rows.items()]
-
-
-def _arrange(outputs: Sequence[Output], key: Key, values: Sequence[Any]) -> list[Any]:
-    """The stored values of one row, groups included, in the order of the outputs."""
-    if not key[1]:
-        return list(values)
-    rest = iter(values)
-    return [next(rest) if output.group is None else key[1][output.group] for output in outputs]
-
-
-def _text_of(values: Sequence[str]) -> Callable[[Any], Cell]:
-    return lambda number: values[number] if number is not None else None
+    written = []
+    for (bucket, group), values in rows.items():
+        rest = iter(values)
+        stored = [next(rest) if output.group is None else group[output.group] for output in outputs]
+        written.append((bucket, write_row(stored, functions)))
+    return written
 
 
 def _plain(value: Any) -> Cell:
@@ -77,9 +69,6 @@ def _boolean(value: Any) -> Cell:
     return None if value is None else bool(value)
 
 
-_WRITERS: Mapping[Type, Callable[[Any], Cell]] = {Type.TIME: _time, Type.BOOLEAN: _boolean}
-
-
 # Order
 
 
@@ -89,12 +78,7 @@ def order_series(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int])
     `places` says where in a row each output of the plan is. ORDER BY decides which rows LIMIT keeps, and the order of
     rows within a bucket.
     """
-    for order in reversed(plan.order):
-        assert order.output is not None
-        place = None if order.output < 0 else places[order.output]
-        rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
-    kept = rows if plan.limit is None else rows[: plan.limit]
-    return sorted(kept, key=itemgetter(0))
+    return sorted(_ordered(rows, plan, places), key=itemgetter(0))
 
 
 def order_groups(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
@@ -104,11 +88,16 @@ def order_groups(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int])
     """
     groups = [place for place, output in zip(places, plan.outputs, strict=True) if output.group is not None]
     rows = sorted(rows, key=lambda row: [_rank(row[1][place]) for place in groups])
+    return _ordered(rows, plan, places)
+
+
+def _ordered(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
+    """The rows in the order of ORDER BY, and of these those that LIMIT keeps."""
     for order in reversed(plan.order):
         if order.output is not None:
-            place = places[order.output]
-            rows.sort(key=lambda row: _rank(row[1][place]), reverse=order.descending)
-    return rows if plan.limit is None else rows[: plan.limit]
+            place = places[order.output] if order.output >= 0 else None  # None: the bucket
+            rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
+    return rows[: plan.limit]
 
 
 def _rank(cell: Cell) -> tuple[bool, Any]:
@@ -131,7 +120,7 @@ class EmptyRows:
         self._plan = plan
         self._statement = select_empty(plan, scan)
         self._session = session
-        self._outputs = value_outputs(plan)
+        self._outputs = plan.values
         self._fill = plan.fill.with_ if plan.fill is not None and plan.fills else None
         self._depends_on_group = plan.having is not None or any(self._reads_group(o.expression) for o in self._outputs)
         self._cached: tuple[list[Any], bool] | None = None
@@ -155,11 +144,6 @@ class EmptyRows:
         return any(part in self._plan.groups and id(part) not in inside for part in walk(expression))
 
 
-def value_outputs(plan: Plan) -> list[Output]:
-    """The outputs that are not groups."""
-    return [output for output in plan.outputs if output.group is None]
-
-
 def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: EmptyRows) -> Rows:
     """The rows of the grid by bucket and group, with a row for each of `groups` in each of so many `buckets`."""
     rows = dict(grid.rows)
@@ -170,12 +154,10 @@ def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: E
             missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
             rows.update((key, list(values)) for key in missing)
             added.update(missing)
-    if plan.groups:
-        rows = dict(sorted(rows.items(), key=lambda row: (row[0][0], group_order(row[0][1]))))
-    else:
-        rows = {key: rows[key] for key in sorted(rows)}
+    order = (lambda key: (key[0], group_order(key[1]))) if plan.groups else None
+    rows = {key: rows[key] for key in sorted(rows, key=order)}
     if plan.fill is not None and plan.fill.with_ == "previous":
-        _carry_forward(rows, added, [has_aggregate(output.expression) for output in value_outputs(plan)])
+        _carry_forward(rows, added, [has_aggregate(output.expression) for output in plan.values])
     return rows
 
 
@@ -208,7 +190,7 @@ def add_vanished(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> Row
 
 def compare(plan: Plan, rows: Rows, earlier: Grid, empty: EmptyRows) -> Rows:
     """The rows with the value of the earlier window after each aggregate."""
-    is_compared = [has_aggregate(output.expression) for output in value_outputs(plan)]
+    is_compared = [has_aggregate(output.expression) for output in plan.values]
     compared = {}
     for key, values in rows.items():
         previous = earlier.rows.get(key) or empty.values(key[1])[0]

@@ -1,19 +1,18 @@
 """From a statement to its response: parse it, resolve its window, read the rows, and write the result as JSON."""
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import result, window
-from obs.query.execution.around import around
-from obs.query.execution.estimate import narrower_window
-from obs.query.execution.explain import COLUMNS, explain
+from obs.query.execution.explain import COLUMNS, explain, narrower_window
 from obs.query.execution.grid import Grid, Group, count_groups, read_earlier, read_grid
 from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.execution.result import EmptyRows, Row
@@ -21,8 +20,9 @@ from obs.query.execution.session import Session, Sessions
 from obs.query.language import Language
 from obs.query.language.check import BUCKET
 from obs.query.language.errors import OqlError
+from obs.query.language.functions import NUMERIC
 from obs.query.language.plan import Listing, Plan
-from obs.query.sql.scan import Range, Scan
+from obs.query.sql import Range, Scan
 from obs.query.sql.select import select
 from obs.sources import Source
 
@@ -122,24 +122,24 @@ def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session
         output_type, columns, count = "table", list(COLUMNS), 0
         rows: list[Row] = [list(row) for row in explain(plan, scans, path, session)]
     elif plan.around is not None:
-        columns, rows, count = around(plan, scan, limits, session)
+        columns, rows, count = _read_around(plan, scan, limits, session)
     elif plan.grouped:
         columns, rows, count = _read_grouped(plan, scans, limits, session)
     else:
         columns = [output.name for output in plan.outputs]
-        rows = _read_plain(plan, scan, limits, session)
+        writers = result.writers(plan.outputs)
+        rows = [result.write_row(row, writers) for row in _fetch(plan, scan, limits, session)]
         count = len(rows)
-    return QueryResult(
-        output_type, columns, rows, scan.window, count, session.bytes_scanned(), session.elapsed_seconds()
-    )
+    usage = session.usage
+    return QueryResult(output_type, columns, rows, scan.window, count, usage.bytes_scanned(), usage.seconds())
 
 
-def _read_plain(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Row]:
+def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Sequence[Any]]:
+    """The rows of a plan that is not grouped. Raises ServiceError (422) for too many rows."""
     found = session.fetch(select(plan, scan))
     if len(found) > limits.max_rows:
         raise too_many_rows(limits, grouped=False)
-    writers = result.writers(plan.outputs)
-    return [result.write_row(row, writers) for row in found]
+    return found
 
 
 def _read_grouped(
@@ -192,3 +192,40 @@ def _groups_to_fill(
     if count * buckets > limits.max_rows:
         raise too_many_buckets(scan.window, scan.rate_ms, buckets, count, limits)
     return sorted(seen, key=result.group_order) if plan.groups else [()]
+
+
+def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[str], list[Row], int]:
+    """The names of the columns, one row for each annotation in the window, and the number of rows scanned.
+
+    Each row has the columns of the annotation, then each aggregate before it, after it, and its change in percent.
+    """
+    assert plan.around is not None
+    annotations, within_ms = plan.around.annotations, plan.around.within_ms
+    found = _fetch(annotations, scan, limits, session)
+    annotation_writers, value_writers = result.writers(annotations.outputs), result.writers(plan.outputs)
+    is_number = [output.expression.type in NUMERIC for output in plan.outputs]
+    scanned = len(found)
+    rows = []
+    for annotation in found:
+        moment = annotation[0]
+        sides = []
+        for side in (Range(moment - within_ms, moment), Range(moment, moment + within_ms)):
+            statement = select(plan, replace(scan, window=side, rate_ms=within_ms, max_rows=None))
+            ((_, *values, _, count),) = session.fetch(statement)
+            sides.append(result.write_row(values, value_writers))
+            scanned += count
+        row = result.write_row(annotation, annotation_writers)
+        for before, after, numeric in zip(*sides, is_number, strict=True):
+            row += [before, after, _change_pct(before, after) if numeric else None]
+        rows.append(row)
+    names = [output.name for output in annotations.outputs]
+    names += [f"{output.name}_{part}" for output in plan.outputs for part in ("before", "after", "change_pct")]
+    return names, rows, scanned
+
+
+def _change_pct(before: Any, after: Any) -> float | None:
+    """The change in percent of the value before; None where that is null or 0, or the result is not finite."""
+    if before is None or after is None or before == 0:
+        return None
+    change: float = (after - before) / abs(before) * 100
+    return change if math.isfinite(change) else None

@@ -40,7 +40,7 @@ class Session:
 
     def __init__(self, connection: sqlite3.Connection, usage: "Usage", limits: Limits) -> None:
         self._connection = connection
-        self._usage = usage
+        self.usage = usage
         self._limits = limits
 
     def fetch(self, statement: SqlStatement, more: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
@@ -50,39 +50,27 @@ class Session:
             rows: list[Sequence[Any]] = []
             while batch := cursor.fetchmany(_FETCH_ROWS):
                 rows += batch
-                if self._usage.is_over():  # the watchdog may not have noticed yet
+                if self.usage.is_over():  # the watchdog may not have noticed yet
                     raise self._refusal()
         except sqlite3.Error as error:
-            if self._usage.exceeded is not None:
+            if self.usage.exceeded is not None:
                 raise self._refusal() from error
             if (explanation := _explanation(str(error))) is not None:
                 raise explanation from error
             raise
         return rows
 
-    def elapsed_seconds(self) -> float:
-        """Time since the session began."""
-        return time.monotonic() - self._usage.started
-
-    def bytes_scanned(self) -> int | None:
-        """Bytes read so far; None where the system does not count them."""
-        return self._usage.bytes_scanned()
-
     def _refusal(self) -> ServiceError:
-        if self._usage.exceeded == "max_bytes_scanned":
-            return too_many_bytes(self._limits, self.bytes_scanned() or 0)
-        return too_slow(self._limits, self.elapsed_seconds())
+        if self.usage.exceeded == "max_bytes_scanned":
+            return too_many_bytes(self._limits, self.usage.bytes_scanned() or 0)
+        return too_slow(self._limits, self.usage.seconds())
 
 
 def _explanation(message: str) -> OqlError | None:
     """The error of the statement that a message of SQLite means, if it means one."""
     if "integer overflow" in message:
-        return OqlError(
-            "oql_type_mismatch",
-            Span(0, 0),
-            "a sum or an absolute value does not fit into 64 bits.",
-            hint="Multiply by 1.0 first: sum(x * 1.0).",
-        )
+        message = "a sum or an absolute value does not fit into 64 bits."
+        return OqlError("oql_type_mismatch", Span(0, 0), message, hint="Multiply by 1.0 first: sum(x * 1.0).")
     if any(part in message for part in _TOO_COMPLEX):
         return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
     return None
@@ -143,12 +131,10 @@ class Sessions:
 
     def _take(self, path: Path) -> "_Reader | None":
         with self._mutex:
-            for place, reader in enumerate(self._kept):
-                if reader.path == path:
-                    del self._kept[place]
-                    break
-            else:
+            reader = next((reader for reader in self._kept if reader.path == path), None)
+            if reader is None:
                 return None
+            self._kept.remove(reader)
         if reader.file == _file_at(path):
             return reader
         reader.connection.close()  # the organization was deleted, and created again under the same name
@@ -223,8 +209,8 @@ class Usage:
     def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
         self._connection = connection
         self._max_bytes = limits.max_bytes_scanned
-        self.started = time.monotonic()
-        self._deadline = self.started + limits.max_seconds
+        self._started = time.monotonic()
+        self._deadline = self._started + limits.max_seconds
         self.exceeded: str | None = None
         self._io = _open_io()
         self._bytes_before = self._bytes_read() or 0
@@ -233,6 +219,10 @@ class Usage:
         """Bytes read so far; None where the system does not count them."""
         read = self._bytes_read()
         return None if read is None else max(0, read - self._bytes_before)
+
+    def seconds(self) -> float:
+        """Time since the query began."""
+        return time.monotonic() - self._started
 
     def is_over(self) -> bool:
         """Whether a limit is exceeded; if so, the statement that is running is interrupted."""

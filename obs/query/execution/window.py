@@ -12,24 +12,13 @@ from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
 from obs.query.language.nodes import Moment, Window
 from obs.query.language.plan import Plan
-from obs.query.sql.scan import Range, Scan
+from obs.query.sql import Range, Scan
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
 
 AUTO_MS = (
-    SECOND_MS,
-    5 * SECOND_MS,
-    10 * SECOND_MS,
-    30 * SECOND_MS,
-    MINUTE_MS,
-    5 * MINUTE_MS,
-    10 * MINUTE_MS,
-    30 * MINUTE_MS,
-    HOUR_MS,
-    3 * HOUR_MS,
-    6 * HOUR_MS,
-    12 * HOUR_MS,
-    DAY_MS,
-    WEEK_MS,
+    *(count * unit_ms for unit_ms in (SECOND_MS, MINUTE_MS) for count in (1, 5, 10, 30)),
+    *(count * HOUR_MS for count in (1, 3, 6, 12)),
+    *(DAY_MS, WEEK_MS),
 )
 """The intervals that EVERY AUTO chooses from."""
 MAX_AUTO_BUCKETS = 300
@@ -42,36 +31,29 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     empty or not within the years supported.
     """
     try:
-        return _scans(plan, now_ms, limits)
+        window = resolve(plan.window, now_ms)
+        max_rows = limits.max_rows + 1  # one more, to notice that there are too many
+        if plan.interval_ms is None:
+            scan = Scan(window, now_ms, window.length_ms, max_rows)
+        else:
+            interval = plan.interval_ms or _auto_interval(window, plan.timezone)
+            starts = _starts_within(limits, plan, window, interval)
+            timeline = None if _is_even(starts, interval, window) else 0
+            scan = Scan(window, now_ms, interval, max_rows, interval, starts, timeline)
+        if plan.compare is None:
+            return [scan]
+        back, zone = plan.compare.milliseconds, plan.timezone
+        window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
+        compared = replace(scan, window=window)
+        if scan.interval_ms is not None:
+            starts = _all_earlier(scan.bucket_starts, back, zone)
+            timeline = None if _is_even(starts, scan.interval_ms, window) else 1
+            compared = replace(compared, bucket_starts=starts, timeline=timeline)
+        return [scan, compared]
     except OverflowError as error:
-        raise OqlError(
-            "oql_bad_time",
-            plan.window.span,
-            "with TIMEZONE, buckets would start before the year 1 or after the year 9999.",
-            hint="Remove TIMEZONE, or choose another window.",
-        ) from error
-
-
-def _scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
-    window = resolve(plan.window, now_ms)
-    max_rows = limits.max_rows + 1  # one more, to notice that there are too many
-    if plan.interval_ms is None:
-        scan = Scan(window, now_ms, window.length_ms, max_rows)
-    else:
-        interval = plan.interval_ms or _auto_interval(window, plan.timezone)
-        starts = _starts_within(limits, plan, window, interval)
-        timeline = None if _is_even(starts, interval, window) else 0
-        scan = Scan(window, now_ms, interval, max_rows, interval, starts, timeline)
-    if plan.compare is None:
-        return [scan]
-    back, zone = plan.compare.milliseconds, plan.timezone
-    window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
-    compared = replace(scan, window=window)
-    if scan.interval_ms is not None:
-        starts = _all_earlier(scan.bucket_starts, back, zone)
-        timeline = None if _is_even(starts, scan.interval_ms, window) else 1
-        compared = replace(compared, bucket_starts=starts, timeline=timeline)
-    return [scan, compared]
+        message = "with TIMEZONE, buckets would start before the year 1 or after the year 9999."
+        hint = "Remove TIMEZONE, or choose another window."
+        raise OqlError("oql_bad_time", plan.window.span, message, hint=hint) from error
 
 
 def resolve(window: Window, now_ms: int) -> Range:
@@ -87,12 +69,8 @@ def resolve(window: Window, now_ms: int) -> Range:
     end = now_ms if window.until is None else _resolve_moment(window.until, now_ms)
     if start >= end:
         wrong = window.until or window.since
-        raise OqlError(
-            "oql_bad_time",
-            wrong.span,
-            "the window must end after it starts.",
-            hint="Write the earlier time first.",
-        )
+        message = "the window must end after it starts."
+        raise OqlError("oql_bad_time", wrong.span, message, hint="Write the earlier time first.")
     return Range(start, end)
 
 
@@ -107,10 +85,9 @@ def _resolve_moment(moment: Moment, now_ms: int) -> int:
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
     """The shortest of AUTO_MS that gives at most MAX_AUTO_BUCKETS buckets, else the longest."""
     for interval in AUTO_MS[:-1]:
-        if (
-            window.max_buckets(interval) <= MAX_AUTO_BUCKETS + 2
-            and len(bucket_starts(window, interval, zone)) <= MAX_AUTO_BUCKETS
-        ):
+        if window.max_buckets(interval) > MAX_AUTO_BUCKETS + 2:
+            continue
+        if len(bucket_starts(window, interval, zone)) <= MAX_AUTO_BUCKETS:
             return interval
     return AUTO_MS[-1]
 

@@ -29,18 +29,14 @@ class Language:
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        self.sources = {source.name: source for source in sources}
-        self._cached: Callable[[str], Plan | Listing] = lru_cache(_CACHED_PLANS)(self._plan)
+        by_name = {source.name: source for source in sources}
+        self._cached: Callable[[str], Plan | Listing] = lru_cache(_CACHED_PLANS)(
+            lambda text: check(parse(text), text, by_name)
+        )
 
     def plan(self, text: str, max_length: int) -> Plan | Listing:
         """The plan of a statement of at most `max_length` characters. Raises OqlError."""
         if len(text) > max_length:
-            raise OqlError(
-                "oql_too_long",
-                Span(max_length, len(text)),
-                f"The statement has {len(text)} characters. The limit is {max_length}.",
-            )
+            message = f"The statement has {len(text)} characters. The limit is {max_length}."
+            raise OqlError("oql_too_long", Span(max_length, len(text)), message)
         return self._cached(text)
-
-    def _plan(self, text: str) -> Plan | Listing:
-        return check(parse(text), text, self.sources)

@@ -9,33 +9,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from obs.query.language.durations import parse_duration
+from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.nodes import (
-    Call,
-    Clause,
-    Duration,
-    Every,
-    Expression,
-    Fill,
-    Item,
-    Literal,
-    Moment,
-    Name,
-    Operation,
-    Select,
-    Show,
-    Sorting,
-    Span,
-    Star,
-)
+from obs.query.language.nodes import Expression, Span
 from obs.query.language.scan import Segment
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 Action = Callable[[Segment, int, Any], Any]
 
 MOST_TERMS = 200
 """Operators in one sum or product. Each adds a level to the syntax tree."""
 
+UNITS_MS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), SECOND_MS),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), MINUTE_MS),
+    **dict.fromkeys(("h", "hour", "hours"), HOUR_MS),
+    **dict.fromkeys(("d", "day", "days"), DAY_MS),
+    **dict.fromkeys(("w", "week", "weeks"), WEEK_MS),
+}
+"""The units of a duration, in milliseconds."""
+
+_LONGEST_MS = 36_525 * DAY_MS
+"""The longest duration: 100 years."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
@@ -65,6 +61,14 @@ class Arguments(NamedTuple):
     distinct: bool = False
 
 
+class Clause(NamedTuple):
+    """A clause. `span` is that of its keyword. `kind` is the field of nodes.Select that `value` belongs to."""
+
+    span: Span
+    kind: str
+    value: object
+
+
 # Tokens
 
 
@@ -90,24 +94,24 @@ def operator(segment: Segment, place: int, found: Any) -> Operator:
     return Operator(span_of(segment, place, found), found[0].lower())
 
 
-def name(segment: Segment, place: int, found: Any) -> Name:
+def name(segment: Segment, place: int, found: Any) -> nodes.Name:
     """A name, with or without double quotes."""
     written: str = found[0]
     unquoted = written[1:-1].replace('""', '"') if written.startswith('"') else written
-    return Name(span_of(segment, place, found), unquoted)
+    return nodes.Name(span_of(segment, place, found), unquoted)
 
 
-def text(segment: Segment, place: int, found: Any) -> Literal:
+def text(segment: Segment, place: int, found: Any) -> nodes.Literal:
     """A text in single quotes."""
-    return Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
+    return nodes.Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
 
 
-def star(segment: Segment, place: int, found: Any) -> Star:
+def star(segment: Segment, place: int, found: Any) -> nodes.Star:
     """``*``."""
-    return Star(span_of(segment, place, found))
+    return nodes.Star(span_of(segment, place, found))
 
 
-def value(segment: Segment, place: int, found: Any) -> Name | Literal | Duration:
+def value(segment: Segment, place: int, found: Any) -> nodes.Name | nodes.Literal | nodes.Duration:
     """A column, a literal or a duration. Raises OqlError."""
     written: str = found[0]
     if written[0] == "'":
@@ -116,11 +120,11 @@ def value(segment: Segment, place: int, found: Any) -> Name | Literal | Duration
         return number(segment, place, found)
     constant = written.upper()
     if constant in _CONSTANTS:
-        return Literal(span_of(segment, place, found), _CONSTANTS[constant])
+        return nodes.Literal(span_of(segment, place, found), _CONSTANTS[constant])
     return name(segment, place, found)
 
 
-def number(segment: Segment, place: int, found: Any) -> Literal | Duration:
+def number(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Duration:
     """A number, or a duration. Raises OqlError."""
     written: str = found[0]
     if not _NUMBER.fullmatch(written):
@@ -131,31 +135,32 @@ def number(segment: Segment, place: int, found: Any) -> Literal | Duration:
     value = int(written) if written.isdigit() else float(written)
     if (isinstance(value, float) and value == float("inf")) or (isinstance(value, int) and value > _LARGEST):
         raise OqlError("oql_type_mismatch", span, "The number is too large.", hint="Whole numbers go up to 2^63 - 1.")
-    return Literal(span, value)
+    return nodes.Literal(span, value)
 
 
-def duration(segment: Segment, place: int, found: Any) -> Duration:
+def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
     """A duration. Raises OqlError (oql_bad_duration)."""
     written: str = found[0]
     span = span_of(segment, place, found)
     match = _DURATION.fullmatch(written)
-    try:
-        if match is None:
-            raise ValueError(f"{written!r} is not a duration")
-        if not match[2]:
-            raise ValueError(f"{written} has no unit of time")
-        return Duration(span, parse_duration(match[1], match[2]))
-    except ValueError as error:
-        raise OqlError(
-            "oql_bad_duration",
-            span,
-            f"{error}.",
-            expected=["a duration"],
-            hint="Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d.",
-        ) from error
+    amount, unit = match.groups() if match else ("", "")
+    if match is None:
+        wrong = f"{written!r} is not a duration."
+    elif not unit:
+        wrong = f"{written} has no unit of time."
+    elif unit.lower() not in UNITS_MS:
+        wrong = f"{unit} is not a unit of time."
+    elif not amount.isdigit():
+        wrong = f"{amount} is not a whole number."
+    elif len(amount) > 15 or int(amount) * UNITS_MS[unit.lower()] > _LONGEST_MS:
+        wrong = "A duration can be at most 100 years."
+    else:
+        return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()])
+    hint = "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d."
+    raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
 
 
-def count(segment: Segment, place: int, found: Any) -> Literal:
+def count(segment: Segment, place: int, found: Any) -> nodes.Literal:
     """A whole number. Raises OqlError."""
     written: str = found[0]
     span = span_of(segment, place, found)
@@ -163,7 +168,7 @@ def count(segment: Segment, place: int, found: Any) -> Literal:
         raise OqlError("oql_syntax", span, f"{written!r} is not a whole number.", expected=["a whole number"])
     if len(written) > 18:
         raise OqlError("oql_type_mismatch", span, "The number is too large.", expected=["a whole number"])
-    return Literal(span, int(written))
+    return nodes.Literal(span, int(written))
 
 
 # Groups
@@ -181,21 +186,21 @@ def values(segment: Segment, place: int, found: Any) -> list[Any]:
     return [*inner.expressions, span_of(segment, place, found)]
 
 
-def call_head(segment: Segment, place: int, found: Any) -> Call:
+def call_head(segment: Segment, place: int, found: Any) -> nodes.Call:
     """A function name with its parentheses."""
     written: str = found[0]
     parenthesis = written.index("(")
     name = written[:parenthesis].rstrip()
     inner = segment.trees.get(segment.start + place + parenthesis) or Arguments(())
     assert isinstance(inner, Arguments)
-    function = Name(segment.span(place, place + len(name)), name)
-    return Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
+    function = nodes.Name(segment.span(place, place + len(name)), name)
+    return nodes.Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
 
 
-def call(_segment: Segment, _place: int, found: Any) -> Call:
+def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
     """A call, perhaps with FILTER."""
     call, *rest = found
-    assert isinstance(call, Call)
+    assert isinstance(call, nodes.Call)
     if not rest:
         return call
     ((end, condition),) = rest
@@ -213,17 +218,16 @@ def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
     return Arguments(tuple(found[distinct:]), distinct)
 
 
-def case(segment: Segment, place: int, found: Any) -> Operation:
-    """The content of CASE ... END. Without ELSE the last value is NULL."""
+def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
+    """The content of CASE ... END."""
     *parts, end = found
-    if isinstance(parts[-1], Keyword):
-        parts[-1] = Literal(Span(end.start, end.start), None)
-    return Operation(Span(segment.start + place, end.end), "case", tuple(parts))
+    return nodes.Operation(Span(segment.start + place, end.end), "case", tuple(parts))
 
 
-def otherwise(_segment: Segment, _place: int, found: Any) -> Any:
-    """The value of ELSE, or a Keyword where there is none."""
-    return found[0] if found else Keyword("no else")
+def otherwise(segment: Segment, place: int, found: Any) -> Expression:
+    """The value of ELSE, or NULL where there is none."""
+    value: Expression = found[0] if found else nodes.Literal(segment.span(place, place), None)
+    return value
 
 
 # Operators
@@ -235,9 +239,8 @@ def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
     operands = [_signed(parts[index], parts[index + 1]) for index in range(0, len(parts), 3)]
     operators: list[Operator] = parts[2::3]
     if len(operators) > MOST_TERMS:
-        raise OqlError(
-            "oql_too_long", operators[MOST_TERMS].span, f"An expression can have at most {MOST_TERMS} operators."
-        )
+        message = f"An expression can have at most {MOST_TERMS} operators."
+        raise OqlError("oql_too_long", operators[MOST_TERMS].span, message)
     terms = [operands[0]]
     additions = []
     for operator, operand in zip(operators, operands[1:], strict=True):
@@ -256,7 +259,7 @@ def predicate(_segment: Segment, _place: int, found: Any) -> Expression:
     """``nots operand [comparison]``."""
     (start, negated), operand, *rest = found
     expression: Expression = _compared(operand, rest) if rest else operand
-    return Operation(Span(start, expression.span.end), "not", (expression,)) if negated else expression
+    return nodes.Operation(Span(start, expression.span.end), "not", (expression,)) if negated else expression
 
 
 def condition(_segment: Segment, _place: int, found: Any) -> Expression:
@@ -273,7 +276,7 @@ def condition(_segment: Segment, _place: int, found: Any) -> Expression:
 def _joined(symbol: str, operands: Sequence[Expression]) -> Expression:
     if len(operands) == 1:
         return operands[0]
-    return Operation(Span(operands[0].span.start, operands[-1].span.end), symbol, tuple(operands))
+    return nodes.Operation(Span(operands[0].span.start, operands[-1].span.end), symbol, tuple(operands))
 
 
 def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
@@ -281,25 +284,26 @@ def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
     if not negated:
         return operand
     span = Span(start, operand.span.end)
-    if isinstance(operand, Literal) and isinstance(operand.value, int | float) and not isinstance(operand.value, bool):
-        return Literal(span, -operand.value)
-    return Operation(span, "negative", (operand,))
+    value = operand.value if isinstance(operand, nodes.Literal) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return nodes.Literal(span, -value)
+    return nodes.Operation(span, "negative", (operand,))
 
 
-def _binary(operator: Operator, left: Expression, right: Expression) -> Operation:
-    return Operation(Span(left.span.start, right.span.end), operator.symbol, (left, right))
+def _binary(operator: Operator, left: Expression, right: Expression) -> nodes.Operation:
+    return nodes.Operation(Span(left.span.start, right.span.end), operator.symbol, (left, right))
 
 
-def _compared(left: Expression, rest: Sequence[Any]) -> Operation:
+def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
     """`left` with the comparison after it: ``[not] operator operands``, or ``[not] "is null"``."""
     negated = rest[0] == "not"
     operator, *operands = rest[negated:]
     if not isinstance(operator, Operator):
-        return Operation(left.span, "is not null" if negated else "is null", (left,))
+        return nodes.Operation(left.span, "is not null" if negated else "is null", (left,))
     last = operands[-1]
     end = last.end if isinstance(last, Span) else last.span.end
     symbol = {"<>": "!=", "starts": "starts with"}.get(operator.symbol, operator.symbol)
-    return Operation(
+    return nodes.Operation(
         Span(left.span.start, end),
         f"not {symbol}" if negated else symbol,
         (left, *(operand for operand in operands if not isinstance(operand, Span))),
@@ -319,49 +323,49 @@ def clause(kind: str, node: Callable[[Span, list[Any]], Any]) -> Action:
     return action
 
 
-def moment(_segment: Segment, _place: int, found: Any) -> Moment:
+def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     """A time of a window."""
     first, *before = found
-    if isinstance(first, Literal):
+    if isinstance(first, nodes.Literal):
         assert isinstance(first.value, str)
-        return Moment(first.span, first.value)
+        return nodes.Moment(first.span, first.value)
     end = before[0].span.end if before else first.span.end
-    return Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
+    return nodes.Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
 
 
-def every(span: Span, found: list[Any]) -> Every:
+def every(span: Span, found: list[Any]) -> nodes.Every:
     """The interval of EVERY."""
-    return Every(span, found[0] if isinstance(found[0], Duration) else None)
+    return nodes.Every(span, found[0] if isinstance(found[0], nodes.Duration) else None)
 
 
-def fill(span: Span, found: list[Any]) -> Fill:
+def fill(span: Span, found: list[Any]) -> nodes.Fill:
     """The value of FILL. Raises OqlError."""
     if isinstance(found[0], Keyword):
-        return Fill(span, str(found[0]))
+        return nodes.Fill(span, str(found[0]))
     (_, negated), value = found
-    if not isinstance(value, Literal) or not isinstance(value.value, int | float):
+    if not isinstance(value, nodes.Literal) or not isinstance(value.value, int | float):
         raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
-    return Fill(span, -value.value if negated else value.value)
+    return nodes.Fill(span, -value.value if negated else value.value)
 
 
-def sorting(_segment: Segment, _place: int, found: Any) -> Sorting:
+def sorting(_segment: Segment, _place: int, found: Any) -> nodes.Sorting:
     """One part of ORDER BY."""
-    return Sorting(found[0], len(found) > 1 and found[1] == "desc")
+    return nodes.Sorting(found[0], len(found) > 1 and found[1] == "desc")
 
 
-def item(segment: Segment, _place: int, found: Any) -> Item:
+def item(segment: Segment, _place: int, found: Any) -> nodes.Item:
     """A column of the result."""
     expression = found[0]
     written = " ".join(segment.statement[slice(*expression.span)].split())
-    return Item(expression, found[1] if len(found) > 1 else None, written)
+    return nodes.Item(expression, found[1] if len(found) > 1 else None, written)
 
 
-def show(_segment: Segment, _place: int, found: Any) -> Show:
+def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
     """SHOW."""
-    return Show(found[0] if found else None)
+    return nodes.Show(found[0] if found else None)
 
 
-def select(_segment: Segment, _place: int, found: Any) -> Select:
+def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     """A whole SELECT. Raises OqlError (oql_duplicate_clause)."""
     parts = list(found)
     explain = isinstance(parts[0], Keyword)
@@ -373,7 +377,7 @@ def select(_segment: Segment, _place: int, found: Any) -> Select:
             raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
         by_kind[clause.kind] = clause
     values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
-    return Select(tuple(items), source, explain=explain, **values)
+    return nodes.Select(tuple(items), source, explain=explain, **values)
 
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:
@@ -383,6 +387,6 @@ def span_of(segment: Segment, place: int, found: Any) -> Span:
 
 def _inner(segment: Segment, place: int, found: Any) -> Expression:
     """The expression in a group; NULL where the group could not be parsed, which is reported in any case."""
-    inner = segment.trees.get(segment.start + place) or Literal(span_of(segment, place, found), None)
+    inner = segment.trees.get(segment.start + place) or nodes.Literal(span_of(segment, place, found), None)
     assert isinstance(inner, Expression)
     return inner

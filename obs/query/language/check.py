@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.expressions import Budget, Scope
+from obs.query.language.expressions import CONDITIONS, Budget, Scope
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
 from obs.query.language.plan import (
@@ -29,21 +29,14 @@ BUCKET = "t"
 """The name of the result column with the start of the bucket."""
 
 
-_COMPLETE = frozenset(
-    ["and", "or", "not", "=", "!=", "<", "<=", ">", ">=", "=~", "!~"]
-    + [
-        f"{negation}{word}"
-        for negation in ("", "not ")
-        for word in ("in", "like", "ilike", "contains", "starts with", "between")
-    ]
-)
-"""Operators after which BETWEEN does not compare, but starts the window."""
-
-
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
     """The plan of a statement. Raises OqlError."""
     if isinstance(statement, nodes.Show):
         return _show(statement, sources)
+    return _check_select(statement, text, sources)
+
+
+def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Source]) -> Plan:
     source = _source(statement.source, sources)
     if statement.window is None and statement.where is not None:
         condition, window = _without_window(statement.where)
@@ -78,12 +71,9 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
     order = _order(statement, scope, outputs, grouped=grouped)
     if grouped:
         whole = frozenset(groups)
-        for checked in [
-            *(output.expression for output in outputs),
-            *([having] if having else []),
-            *(o.expression for o in order),
-        ]:
-            _check_grouped(checked, whole)
+        written = [output.expression for output in outputs] + ([having] if having is not None else [])
+        for expression in written + [sorting.expression for sorting in order]:
+            _check_grouped(expression, whole)
     _check_clauses(statement, outputs, grouped=grouped)
     return Plan(
         source=source,
@@ -115,7 +105,7 @@ def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, node
     if not isinstance(condition, nodes.Operation):
         return condition, None
     first, last = condition.operands[0], condition.operands[-1]
-    if condition.operator == "between" and isinstance(first, nodes.Operation) and first.operator in _COMPLETE:
+    if condition.operator == "between" and isinstance(first, nodes.Operation) and first.operator in CONDITIONS:
         moments = [_as_moment(operand) for operand in condition.operands[1:]]
         if None not in moments:
             return first, nodes.Window(condition.span, None, *moments)
@@ -144,11 +134,8 @@ def _show(statement: nodes.Show, sources: Mapping[str, Source]) -> Listing:
         rows = tuple((source.name, source.row, source.time) for source in sources.values())
         return Listing(("source", "row", "time"), rows)
     source = _source(statement.source, sources)
-    columns = [source.column(name) for name in source.names()]
-    return Listing(
-        ("column", "type", "description"),
-        tuple((column.name, column.type.value, column.description) for column in columns if column is not None),
-    )
+    rows = tuple((column.name, column.type.value, column.description) for column in source.by_name().values())
+    return Listing(("column", "type", "description"), rows)
 
 
 def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
@@ -165,8 +152,8 @@ def _items(statement: nodes.Select, source: Source) -> list[tuple[str, Checked, 
     items: list[tuple[str, Checked, Span]] = []
     for item in statement.items:
         if isinstance(item.expression, nodes.Star):
-            columns = [source.column(name) for name in source.names()]
-            items += [(c.name, Read(item.expression.span, c), item.expression.span) for c in columns if c is not None]
+            span = item.expression.span
+            items += [(name, Read(span, column), span) for name, column in source.by_name().items()]
             continue
         checked = scope.check(item.expression)
         if item.alias is not None:
@@ -194,12 +181,8 @@ def _outputs(
     outputs = []
     for name, expression, span in [*unlisted, *items]:
         if name in taken:
-            raise OqlError(
-                "oql_duplicate_column",
-                span,
-                f"Two columns would have the name {name}.",
-                hint="Rename one of them with AS.",
-            )
+            message = f"Two columns would have the name {name}."
+            raise OqlError("oql_duplicate_column", span, message, hint="Rename one of them with AS.")
         taken.add(name)
         if statement.compare is not None and has_aggregate(expression):
             taken.add(f"{name}_previous")
@@ -222,13 +205,8 @@ def _order(statement: nodes.Select, scope: Scope, outputs: Sequence[Output], *, 
             raise OqlError("oql_not_grouped", node.span, "An aggregate in ORDER BY requires one in SELECT, or BY.")
         place = places.get(checked)
         if statement.every and place is None:
-            raise OqlError(
-                "oql_unknown_column",
-                node.span,
-                "With EVERY, ORDER BY takes columns of the result.",
-                expected=[BUCKET, *names],
-                hint="Add it to SELECT.",
-            )
+            message, expected = "With EVERY, ORDER BY takes columns of the result.", [BUCKET, *names]
+            raise OqlError("oql_unknown_column", node.span, message, expected=expected, hint="Add it to SELECT.")
         order.append(Order(checked, sorting.descending, place))
     return tuple(order)
 
@@ -239,13 +217,10 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
         case _ if expression in groups:
             return
         case Read():
-            raise OqlError(
-                "oql_not_grouped",
-                expression.span,
-                f"{expression.column.name} is neither inside an aggregate nor in BY.",
-                expected=["an aggregate"],
-                hint=f"Add BY {expression.column.name}, or write any({expression.column.name}).",
-            )
+            name = expression.column.name
+            message = f"{name} is neither inside an aggregate nor in BY."
+            hint = f"Add BY {name}, or write any({name})."
+            raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
         case Apply():
             for argument in expression.arguments:
                 _check_grouped(argument, groups)
@@ -256,21 +231,15 @@ def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | 
     around = statement.around
     if around is None:
         return None
-    assert statement.window is not None
-    source = _source(nodes.Name(around.span, "annotations"), sources)
-    scope = Scope(source)
     columns = [nodes.Name(around.span, name) for name in ("time", "name", "title")]
-    starts = nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix))
-    annotations = Plan(
-        source=source,
-        outputs=tuple(Output(name.name, scope.check(name)) for name in columns),
-        output_type="table",
+    annotations = nodes.Select(
+        items=tuple(nodes.Item(column, None, column.name) for column in columns),
+        source=nodes.Name(around.span, "annotations"),
+        where=nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix)),
         window=statement.window,
-        grouped=False,
-        where=scope.condition(starts),
-        limit=_count(statement.limit, least=0),
+        limit=statement.limit,
     )
-    return Around(annotations, around.within.milliseconds)
+    return Around(_check_select(annotations, "", sources), around.within.milliseconds)
 
 
 def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
@@ -278,10 +247,7 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
         return "timeseries"
     if statement.around is not None or statement.compare is not None:
         return "table"
-    aggregates = [
-        output for output in outputs if isinstance(output.expression, Aggregate) or has_aggregate(output.expression)
-    ]
-    if len(aggregates) == 1:
+    if sum(has_aggregate(output.expression) for output in outputs) == 1:
         if not statement.by and len(outputs) == 1:
             return "single_value"
         if len(statement.by) == 1 and len(outputs) == 2:
@@ -298,11 +264,8 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, groupe
         if first is None or not statement.by:
             raise OqlError("oql_syntax", statement.top.span, "TOP requires BY and an aggregate.", expected=["LIMIT"])
         if first.expression.type in (Type.TEXT, Type.BOOLEAN):
-            raise OqlError(
-                "oql_type_mismatch",
-                statement.top.span,
-                "TOP requires that the first aggregate is a number or a time.",
-            )
+            message = "TOP requires that the first aggregate is a number or a time."
+            raise OqlError("oql_type_mismatch", statement.top.span, message)
     if statement.compare is not None:
         if first is None:
             raise OqlError("oql_syntax", statement.compare.span, "COMPARE WITH requires an aggregate.")
@@ -311,17 +274,13 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, groupe
     if statement.around is not None:
         around = statement.around
         if first is None or statement.by or statement.every or statement.compare or statement.top or statement.having:
-            raise OqlError(
-                "oql_syntax",
-                around.span,
-                "AROUND requires an aggregate and allows only WHERE, a time window, ORDER BY and LIMIT beside it.",
-            )
+            message = "AROUND requires an aggregate and allows only WHERE, a time window, ORDER BY and LIMIT beside it."
+            raise OqlError("oql_syntax", around.span, message)
         if around.within.milliseconds == 0:
             raise OqlError("oql_bad_duration", around.within.span, "WITHIN requires at least 1ms.")
     if statement.having is not None and not grouped:
-        raise OqlError(
-            "oql_syntax", statement.having.span, "HAVING requires BY, EVERY or an aggregate.", expected=["WHERE"]
-        )
+        message = "HAVING requires BY, EVERY or an aggregate."
+        raise OqlError("oql_syntax", statement.having.span, message, expected=["WHERE"])
 
 
 def _interval(every: nodes.Every | None) -> int | None:
@@ -351,13 +310,9 @@ def _timezone(literal: nodes.Literal | None) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise OqlError(
-            "oql_bad_timezone",
-            literal.span,
-            f"There is no time zone {name}.",
-            expected=["a time zone such as 'Europe/Berlin'"],
-            known=sorted(available_timezones()),
-        ) from error
+        message, expected = f"There is no time zone {name}.", ["a time zone such as 'Europe/Berlin'"]
+        known = sorted(available_timezones())
+        raise OqlError("oql_bad_timezone", literal.span, message, expected=expected, known=known) from error
 
 
 def _name_of(expression: Checked, text: str) -> str:

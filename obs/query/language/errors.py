@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from obs.errors import ServiceError
@@ -11,6 +12,7 @@ from obs.query.language.nodes import Span
 _LONGEST_LINE = 100
 
 
+@dataclass(eq=False)
 class OqlError(Exception):
     """A statement that cannot be answered.
 
@@ -18,25 +20,14 @@ class OqlError(Exception):
     how the message lists it. `known` are the names among which the one that was meant is looked for.
     """
 
-    def __init__(
-        self,
-        word: str,
-        span: Span,
-        message: str,
-        *,
-        expected: Iterable[str] = (),
-        summary: Sequence[str] = (),
-        known: Iterable[str] = (),
-        hint: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.word = word
-        self.span = span
-        self.message = message
-        self.expected = list(expected)
-        self.summary = list(summary)
-        self.known = list(known)
-        self.hint = hint
+    word: str
+    span: Span
+    message: str
+    _: KW_ONLY
+    expected: Sequence[str] = ()
+    summary: Sequence[str] = ()
+    known: Sequence[str] = ()
+    hint: str | None = None
 
     def error(self, text: str) -> ServiceError:
         """The response (400) to the statement `text`."""
@@ -51,7 +42,7 @@ class OqlError(Exception):
             "offset": start,
             "length": end - start,
             "found": found,
-            "expected": self.expected,
+            "expected": list(self.expected),
             "did_you_mean": suggestions,
             "caret": _caret(text, start, end),
         }
@@ -73,7 +64,7 @@ def _listed(expected: Sequence[str]) -> str | None:
     return f"Expected {'one of: ' if len(words) > 1 else ''}{', '.join(words)}."
 
 
-def _similar(found: str, known: list[str]) -> list[str]:
+def _similar(found: str, known: Sequence[str]) -> list[str]:
     written = {name.strip("'").lower(): name for name in reversed(known)}
     close = difflib.get_close_matches(found.strip("\"'").lower(), list(written), n=3, cutoff=0.6)
     return [written[name] for name in close]

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from obs import times
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import FUNCTIONS, NUMERIC, TYPES, Family, Function, Result
+from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
 from obs.query.language.functions.definition import LITERAL_ONLY
-from obs.query.language.patterns import regular_expression
+from obs.query.language.functions.scalars import regular_expression
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, walk
 from obs.sources import Source, Type
 
-_ORDERED = TYPES[Family.ORDERED]
+_ORDERED = Family.ORDERED.types
 _EQUALITY = ("=", "!=", "in", "not in")
 
 
@@ -71,7 +71,7 @@ class Scope:
 
     def _name(self, node: nodes.Name) -> Checked:
         named = (self.names or {}).get(node.name)
-        column = self.source.column(node.name)
+        column = self.source.by_name().get(node.name)
         if named is not None and (self.names_first or column is None):
             self.budget.spend(node, named)
             return replace(named, span=node.span)
@@ -79,25 +79,15 @@ class Scope:
             return Read(node.span, column)
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
-        names = [*self.source.names(), *(self.names or {})]
-        raise OqlError(
-            "oql_unknown_column",
-            node.span,
-            f"{self.source.name} has no column {node.name}.",
-            expected=names,
-            known=names,
-        )
+        names = [*self.source.by_name(), *(self.names or {})]
+        message = f"{self.source.name} has no column {node.name}."
+        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names)
 
     def _call(self, node: nodes.Call) -> Checked:
         function = FUNCTIONS.get(node.name.name.lower())
         if function is None:
-            raise OqlError(
-                "oql_unknown_function",
-                node.name.span,
-                f"There is no function {node.name.name}.",
-                expected=list(FUNCTIONS),
-                known=list(FUNCTIONS),
-            )
+            names, message = list(FUNCTIONS), f"There is no function {node.name.name}."
+            raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=names)
         if not function.aggregate:
             return self._scalar(node, function)
         if self.no_aggregates:
@@ -137,7 +127,10 @@ class Scope:
         percent = function.percent
         if Family.PERCENT in function.parameters:
             *first, last = arguments
-            percent = _number_between(last, 0, 100)
+            assert isinstance(last, Constant)
+            if not isinstance(last.value, int | float) or not 0 <= last.value <= 100:
+                raise _mismatch(last, "The number has to be from 0 to 100.", [Family.PERCENT.text])
+            percent = last.value
             arguments = tuple(first)
         type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
@@ -162,9 +155,8 @@ def time_of(text: str, span: nodes.Span) -> int:
     try:
         return times.parse_iso(text)
     except ValueError as error:
-        raise OqlError(
-            "oql_bad_time", span, str(error), expected=["a time"], hint="Write a time as '2026-06-21T10:00:00Z'."
-        ) from error
+        hint = "Write a time as '2026-06-21T10:00:00Z'."
+        raise OqlError("oql_bad_time", span, str(error), expected=["a time"], hint=hint) from error
 
 
 # Functions
@@ -176,20 +168,17 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
     fewest, most = len(parameters) - function.optional, len(parameters)
     if len(arguments) < fewest or (len(arguments) > most and not function.repeats):
         count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
-        raise OqlError(
-            "oql_type_mismatch",
-            node.name.span,
-            f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}.",
-            expected=[family.value for family in parameters],
-        )
+        message = f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}."
+        expected = [family.text for family in parameters]
+        raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected)
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
-        if argument.type is not None and argument.type not in TYPES[family]:
+        if argument.type is not None and argument.type not in family.types:
             raise _mismatch(
-                argument, f"{function.name} takes {family.value} here, not {_named(argument.type)}.", [family.value]
+                argument, f"{function.name} takes {family.text} here, not {_named(argument.type)}.", [family.text]
             )
         if family in LITERAL_ONLY and not isinstance(argument, Constant):
-            raise _mismatch(argument, f"{function.name} takes {family.value} here, not an expression.", [family.value])
+            raise _mismatch(argument, f"{function.name} takes {family.text} here, not an expression.", [family.text])
     return families
 
 
@@ -198,13 +187,6 @@ def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | Non
         return function.result
     type_ = arguments[0].type
     return Type.NUMBER if function.result is Result.MEAN and type_ is Type.INTEGER else type_
-
-
-def _number_between(constant: Checked, least: float, most: float) -> float:
-    assert isinstance(constant, Constant)
-    if not isinstance(constant.value, int | float) or not least <= constant.value <= most:
-        raise _mismatch(constant, f"The number has to be from {least:g} to {most:g}.", [Family.PERCENT.value])
-    return constant.value
 
 
 # Types
@@ -301,13 +283,9 @@ def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
         try:
             regular_expression(str(pattern.value))
         except ValueError as error:
-            raise OqlError(
-                "oql_syntax",
-                pattern.span,
-                f"The regular expression is not valid: {error}.",
-                expected=["a regular expression of RE2"],
-                hint="RE2 has no back references and no look-around.",
-            ) from error
+            message, expected = f"The regular expression is not valid: {error}.", ["a regular expression of RE2"]
+            hint = "RE2 has no back references and no look-around."
+            raise OqlError("oql_syntax", pattern.span, message, expected=expected, hint=hint) from error
     return Apply(node.span, node.operator, tuple(arguments), Type.BOOLEAN)
 
 
@@ -376,3 +354,6 @@ _OPERATORS: Mapping[str, Callable[[nodes.Operation, Sequence[Checked]], Checked]
     "negative": _negative,
     "case": _case,
 }
+
+CONDITIONS = frozenset(name for name, check in _OPERATORS.items() if check in (_logic, _comparison, _matching))
+"""Operators that compare values or combine conditions."""

@@ -22,7 +22,6 @@ from typing import Any
 import pyparsing as pp
 
 from obs.query.language import actions
-from obs.query.language.durations import UNITS_MS
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Around, Call, Operation, Select, Statement, Window, children
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
@@ -108,8 +107,8 @@ def _token(name: str, pattern: str, action: actions.Action, *expected: str) -> p
 
     def note(segment: Segment, place: int, _element: Any, _error: Exception) -> None:
         if place > segment.farthest:
-            segment.farthest, segment.failures = place, []
-        if place == segment.farthest:
+            segment.farthest, segment.failures = place, [(name, words)]
+        elif place == segment.farthest:
             segment.failures.append((name, words))
 
     element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), action)
@@ -152,7 +151,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     # Tokens
     word = rf"(?!{_words(*sorted(RESERVED))})[^\W\d]\w*+"
     column = rf"{word}(?!\s*\()|{QUOTED_NAME}"
-    unit = _words(*sorted(UNITS_MS, key=len, reverse=True))
+    unit = _words(*sorted(actions.UNITS_MS, key=len, reverse=True))
     number = rf"\d+(?:\.\d+)?[eE][+-]\d+|\d[\w.]*+(?:(?<=\d)\s+{unit})?"
     value = rf"{QUOTED_TEXT}|{number}|{_words('TRUE', 'FALSE', 'NULL')}|{column}"
     values = ("a column", "a number", "a text in single quotes", "TRUE", "FALSE", "NULL")

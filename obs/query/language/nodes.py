@@ -142,15 +142,6 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
-    """A clause. `span` is that of its keyword. `kind` is the field of Select that `value` belongs to."""
-
-    span: Span
-    kind: str
-    value: object
-
-
-@dataclass(frozen=True, slots=True)
 class Select:
     """A SELECT statement."""
 

@@ -116,6 +116,11 @@ class Plan:
     explain: bool = False
 
     @property
+    def values(self) -> list[Output]:
+        """The outputs that are not groups."""
+        return [output for output in self.outputs if output.group is None]
+
+    @property
     def fills(self) -> bool:
         """Whether the result includes buckets without rows."""
         return self.fill is None or self.fill.with_ != "none"

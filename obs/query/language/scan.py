@@ -65,7 +65,7 @@ class Segment(str):
     statement: str
     start: int
     trees: dict[int, object]
-    farthest: int
+    farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
 
     def span(self, start: int, end: int) -> Span:
@@ -100,12 +100,13 @@ def scan(text: str) -> list[Segment]:
             groups[-1].inner.append(Span(content_start, content_end))
 
     for match in _GROUPS.finditer(statement):
-        if match["case"]:
-            groups.append(_Group(Kind.CASE, match.start()))
-            _check_levels(groups, match.span())
-        elif match["open"]:
-            groups.append(_Group(_kind(match, groups[-1], statement), match.start("open")))
-            _check_levels(groups, match.span("open"))
+        if match["case"] or match["open"]:
+            kind = Kind.CASE if match["case"] else _kind(match, groups[-1], statement)
+            place = Span(*match.span("case" if match["case"] else "open"))
+            if len(groups) > MOST_LEVELS:
+                message = f"The statement is nested more than {MOST_LEVELS} levels deep."
+                raise OqlError("oql_too_long", place, message, hint="Remove parentheses that AND and OR do not need.")
+            groups.append(_Group(kind, place.start))
         elif match["end"] and groups[-1].kind is Kind.CASE:
             close(match.end(), match.start())
         elif match["close"] and any(group.kind not in (Kind.CASE, Kind.STATEMENT) for group in groups):
@@ -130,9 +131,8 @@ def _without_comments(text: str) -> str:
     for match in _QUOTES_AND_COMMENTS.finditer(text):
         if match["unclosed"]:
             what = "text" if match[0] == "'" else "name"
-            raise OqlError(
-                "oql_syntax", Span(*match.span()), f"The {what} that starts here is never closed.", expected=[match[0]]
-            )
+            message = f"The {what} that starts here is never closed."
+            raise OqlError("oql_syntax", Span(*match.span()), message, expected=[match[0]])
         if match["comment"]:
             parts += [text[end : match.start()], " " * len(match[0])]
             end = match.end()
@@ -155,16 +155,6 @@ def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
     return Kind.ARGUMENTS
 
 
-def _check_levels(groups: list[_Group], place: tuple[int, int]) -> None:
-    if len(groups) - 1 > MOST_LEVELS:
-        raise OqlError(
-            "oql_too_long",
-            Span(*place),
-            f"The statement is nested more than {MOST_LEVELS} levels deep.",
-            hint="Remove parentheses that AND and OR do not need.",
-        )
-
-
 def _segment(group: _Group, statement: str, end: int) -> Segment:
     parts = []
     start = group.start
@@ -173,6 +163,4 @@ def _segment(group: _Group, statement: str, end: int) -> Segment:
         start = inner.end
     segment = Segment("".join([*parts, statement[start:end]]))
     segment.kind, segment.statement, segment.start = group.kind, statement, group.start
-    segment.trees = {}
-    segment.farthest, segment.failures = -1, []
     return segment

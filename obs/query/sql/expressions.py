@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.functions.scalars import case_sql
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
-from obs.query.sql.scan import Scan
+from obs.query.sql import Scan
 from obs.sources import Column, Type
 
 Value = str | int | float | None
@@ -98,6 +98,8 @@ class Writer:
     def enumerated(self, expression: Apply) -> str | None:
         """``=``, ``!=`` or IN between a column of `values` and literals, as a comparison of the stored numbers."""
         column, *others = expression.arguments
+        if expression.name not in ("=", "!=", "in", "not in"):
+            return None  # the order of the numbers is not that of the texts
         if expression.name in ("=", "!=") and isinstance(column, Constant):
             column, others = others[0], [column]
         if not isinstance(column, Read) or not column.column.values:
@@ -153,38 +155,24 @@ def _and_or(sql: Writer, expression: Apply) -> str:
     return word.join(parts)
 
 
-def _infix(sql: Writer, expression: Apply) -> str:
-    left, right = map(sql.expression, expression.arguments)
-    return _joined(left, expression.name, right)
-
-
 def _joined(left: str, operator: str, right: str) -> str:
     if operator in _MIRRORED and (depth := _depth(right)) > _SHALLOW and depth > _depth(left):
         return f"{right} {_MIRRORED[operator]} {left}"
     return f"{left} {operator} {right}"
 
 
-def _chain(sql: Writer, expression: Apply, same: str) -> list[str]:
-    """The operands and operators of a sum or product: ``a - b + c`` needs no parentheses around ``a - b``.
+def _chain(sql: Writer, expression: Apply) -> str:
+    """A sum or a product: ``a - b + c`` needs no parentheses around ``a - b``.
 
-    `same` are the operators of the same precedence.
+    ``/`` never rounds: its left operand is a REAL.
     """
+    same = "+-" if expression.name in "+-" else "*/"
     parts: list[str] = []
     left: Checked = expression
     while isinstance(left, Apply) and left.name in same and (left is expression or sql.known_group(left) is None):
         parts += [sql.expression(left.arguments[1]), left.name]
         left = left.arguments[0]
-    return [*parts, sql.expression(left)][::-1]
-
-
-def _sum(sql: Writer, expression: Apply) -> str:
-    parts = _chain(sql, expression, "+-")
-    return _joined(*parts) if len(parts) == 3 else " ".join(parts)
-
-
-def _product(sql: Writer, expression: Apply) -> str:
-    """``/`` never rounds: its left operand is a REAL."""
-    parts = _chain(sql, expression, "*/")
+    parts = [*parts, sql.expression(left)][::-1]
     if "/" in parts:
         place = parts.index("/")
         parts[:place] = [f"CAST({' '.join(parts[:place])} AS REAL)"]
@@ -192,14 +180,12 @@ def _product(sql: Writer, expression: Apply) -> str:
 
 
 def _compare(sql: Writer, expression: Apply) -> str:
-    return sql.enumerated(expression) or _infix(sql, expression)
-
-
-def _in(sql: Writer, expression: Apply) -> str:
     if (stored := sql.enumerated(expression)) is not None:
         return stored
     value, *others = map(sql.expression, expression.arguments)
-    return f"{value} {expression.name.upper()} ({', '.join(others)})"
+    if expression.name in ("in", "not in"):
+        return f"{value} {expression.name.upper()} ({', '.join(others)})"
+    return _joined(value, expression.name, others[0])
 
 
 def _between(sql: Writer, expression: Apply) -> str:
@@ -222,25 +208,18 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
     return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
 
 
+_MATCHING = ("contains", "starts with", "like", "ilike")
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
-    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="), _compare),
-    **dict.fromkeys(("in", "not in"), _in),
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in", "not in"), _compare),
     **dict.fromkeys(("between", "not between"), _between),
     **dict.fromkeys(("is null", "is not null"), _is_null),
-    **dict.fromkeys(("+", "-"), _sum),
-    **dict.fromkeys(("*", "/"), _product),
+    **dict.fromkeys(("+", "-", "*", "/"), _chain),
     "%": _remainder,
     "not": _template("NOT {0}"),
     "negative": _template("- {0}"),
-    "contains": _template("obs_contains({0}, {1})"),
-    "not contains": _template("NOT obs_contains({0}, {1})"),
-    "starts with": _template("obs_starts_with({0}, {1})"),
-    "not starts with": _template("NOT obs_starts_with({0}, {1})"),
-    "like": _template("obs_like({0}, {1})"),
-    "not like": _template("NOT obs_like({0}, {1})"),
-    "ilike": _template("obs_ilike({0}, {1})"),
-    "not ilike": _template("NOT obs_ilike({0}, {1})"),
+    **{each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in _MATCHING},
+    **{f"not {each}": _template(f"NOT obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in _MATCHING},
     "=~": _template("obs_matches({0}, {1})"),
     "!~": _template("NOT obs_matches({0}, {1})"),
 }

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from obs.query.language import patterns
 from obs.query.language.functions import FUNCTIONS, SqlFunction
-from obs.query.language.functions.percentiles import Number, merged_neighbours, merged_percentile
-from obs.query.language.functions.sketch import representative
+from obs.query.language.functions.percentiles import Number, merged_neighbours, merged_percentile, representative
+from obs.query.language.functions.scalars import OPERATORS
 from obs.storage.packed import unpack
 from obs.times import offset_ms
 
@@ -20,7 +19,7 @@ from obs.times import offset_ms
 class _Merged:
     """A percentile of values and of packed blocks of sorted values, in any order (see obs.storage.packed)."""
 
-    def __init__(self) -> None:
+    def __init__(self, _is_over: Callable[[], bool]) -> None:
         self.values: list[int] = []
         self.blocks: list[Sequence[int]] = []
         self.fraction = 0.0
@@ -49,36 +48,18 @@ class _MergedApproximatePercentile(_Merged):
     def finalize(self) -> Number | None:
         parts = self.sorted_parts()
         count = sum(map(len, parts))
-        if not count:
-            return None
-        low, _ = merged_neighbours(parts, math.floor(self.fraction * (count - 1)))
-        return representative(low)
+        return representative(merged_neighbours(parts, math.floor(self.fraction * (count - 1)))[0]) if count else None
 
 
-def _remainder(left: Number | None, right: Number | None) -> Number | None:
-    if left is None or not right or not math.isfinite(left):
-        return None
-    return math.fmod(left, right)
-
-
-_OPERATORS = (
-    SqlFunction("obs_like", 2, patterns.like),
-    SqlFunction("obs_ilike", 2, patterns.ilike),
-    SqlFunction("obs_matches", 2, patterns.matches),
-    SqlFunction("obs_contains", 2, patterns.contains),
-    SqlFunction("obs_starts_with", 2, patterns.starts_with),
-    SqlFunction("obs_remainder", 2, _remainder),
-)
-_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*_OPERATORS}
-_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
-_MERGED = {
-    "obs_merged_percentile": _MergedPercentile,
-    "obs_merged_approximate_percentile": _MergedApproximatePercentile,
+_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
+_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate} | {
+    SqlFunction("obs_merged_percentile", 2, _MergedPercentile),
+    SqlFunction("obs_merged_approximate_percentile", 2, _MergedApproximatePercentile),
 }
 
 PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
-    + ["obs_bucket", "obs_local", *_MERGED]
+    + ["obs_bucket", "obs_local"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
@@ -111,9 +92,6 @@ def register(
 
     for function in (*_SCALARS, SqlFunction("obs_local", 1, local), SqlFunction("obs_bucket", 2, bucket)):
         connection.create_function(function.name, function.arguments, function.python, deterministic=True)
-    aggregates: list[tuple[str, int, Any]] = [
-        *((each.name, each.arguments, partial(each.python, is_over)) for each in _AGGREGATES),
-        *((name, 2, merged) for name, merged in _MERGED.items()),
-    ]
-    for name, arguments, aggregate in aggregates:
-        connection.create_aggregate(name, arguments, aggregate)
+    for function in _AGGREGATES:
+        aggregate: Any = partial(function.python, is_over)
+        connection.create_aggregate(function.name, function.arguments, aggregate)

@@ -7,10 +7,11 @@ of the source's table, and the outer SELECT combines them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
+from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
-from obs.query.sql.scan import Range, Scan
 from obs.query.sql.select import RowSelect, SqlStatement, driver_of, key_of
 from obs.sources import Grain, Rollup
 from obs.times import HOUR_MS
@@ -30,11 +31,6 @@ class Cover:
 def select_rollups(plan: Plan, scan: Scan, cover: Cover) -> SqlStatement:
     """The SELECT that reads the result of a grouped plan; its columns are those of `obs.query.sql.select.select`."""
     return RollupSelect(plan, scan, cover=cover).statement()
-
-
-def complete_units(grain: Grain, first: int, end: int) -> SqlStatement:
-    """The SELECT of the units from `first` up to, but not including, `end` for which a rollup equals the rows."""
-    return SqlStatement(grain.complete, {"first": first, "end": end})
 
 
 # Which statements
@@ -108,12 +104,12 @@ def _buckets_start_with_units(scan: Scan, unit_ms: int) -> bool:
 
 
 _COMBINE: Mapping[str, str] = {"rows": "sum", "counted": "sum", "total": "sum", "least": "min", "most": "max"}
-"""The aggregate that combines the partial results of each measure. The values themselves, ``packed``, stay separate."""
+"""The aggregate that combines the partial results of each measure, by its name in `Rollup`. The values themselves,
+``packed``, stay separate."""
 _MEASURES = {"sum": "total", "min": "least", "any": "least", "max": "most"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
+class _Measure(NamedTuple):
     """A column of the partial results: a measure of the rollup, over the rows that an aggregate's FILTER chooses."""
 
     name: str
@@ -180,9 +176,12 @@ class RollupSelect(RowSelect):
         """The SELECT of `columns` over the partial results."""
         assert where is None
         combined = not any(measure.name == "packed" for measure in self.measures)
-        parts = [self._select_counts(grain, spans) for grain, spans in self.cover.spans]
+        rollup = self.rollup
+        counts = {name: getattr(rollup, name) for name in _COMBINE}
+        parts = [self._select_part(grain, spans, counts, combined=True) for grain, spans in self.cover.spans]
         if not combined:
-            parts += [self._select_values(spans) for _, spans in self.cover.spans]
+            packed = {"packed": rollup.packed}
+            parts += [self._select_part(rollup.values, spans, packed, combined=False) for _, spans in self.cover.spans]
         if self.cover.rest:
             parts.append(self._select_rows(combined=combined))
         top = f" {self.top_join}" if self.top_join else ""
@@ -195,27 +194,10 @@ class RollupSelect(RowSelect):
             self.measures.append(measure)
         return f"{self.plan.source.table}.m{self.measures.index(measure)}"
 
-    def _select_counts(self, grain: Grain, spans: Sequence[Span]) -> str:
-        """The SELECT of the counts, sums and bounds of a rollup."""
-        rollup = self.rollup
-        values = {
-            "rows": rollup.rows,
-            "counted": rollup.counted,
-            "total": rollup.total,
-            "least": rollup.least,
-            "most": rollup.most,
-        }
-        return self._select_part(grain, spans, values, combined=True)
-
-    def _select_values(self, spans: Sequence[Span]) -> str:
-        """The SELECT of the packed values that percentiles are computed from."""
-        return self._select_part(self.rollup.values, spans, {"packed": self.rollup.packed}, combined=False)
-
     def _select_rows(self, *, combined: bool) -> str:
         """The SELECT over the rows of the ranges that no rollup covers."""
         source = self.plan.source
-        column = source.column(self.rollup.measured)
-        assert column is not None
+        column = source.by_name()[self.rollup.measured]
         values = dict.fromkeys(("total", "least", "most", "packed"), column.sql)
         values |= {"rows": "1", "counted": f"({column.sql} IS NOT NULL)"}
         rows = Grain(1, source.time_sql, "", frozenset(), f"{{}} CROSS JOIN {source.table}")

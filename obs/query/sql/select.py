@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
+from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Value, Writer
-from obs.query.sql.scan import Range, Scan
 from obs.sources import Column
 
 
@@ -45,7 +45,7 @@ def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
     After them come whether HAVING keeps the row, and 0. The parameters ``:group0``, ``:group1``... are the groups.
     """
     sql = RowSelect(plan, scan, group_sql=":group{}")
-    values = [sql.expression(output.expression) for output in plan.outputs if output.group is None]
+    values = [sql.expression(output.expression) for output in plan.values]
     # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
     return sql.select([*values, sql.kept(), "count(*)"], "", where=["0"])
 
@@ -109,7 +109,7 @@ class RowSelect(Writer):
     def grouped_columns(self, bucket: str) -> tuple[list[str], str]:
         """The columns of a grouped plan, and the one of them that says whether HAVING keeps the row."""
         groups = [self.group(group) for group in self.plan.groups]
-        values = [self.shown(output.expression) for output in self.plan.outputs if output.group is None]
+        values = [self.shown(output.expression) for output in self.plan.values]
         kept = self.kept()
         return [bucket, *groups, *values, kept, self.scanned()], kept
 
@@ -165,7 +165,7 @@ class RowSelect(Writer):
         ]
         if self.plan.grouped:
             if not parts and self.plan.top is not None:
-                parts.append(f"{self.expression(self._first_aggregate())} DESC")
+                parts.append(f"{self.expression(self.plan.values[0].expression)} DESC")
             if by_group:
                 groups = [group for group in self.plan.groups if not isinstance(group, Constant)]
                 parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
@@ -183,7 +183,7 @@ class RowSelect(Writer):
         ranking = self.ranking()
         groups = [f"{ranking.expression(group)} AS g{number}" for number, group in enumerate(self.plan.groups)]
         keys = ", ".join(str(number + 1) for number in range(len(groups)))
-        order = f" ORDER BY {ranking.expression(self._first_aggregate())} DESC, {keys}"
+        order = f" ORDER BY {ranking.expression(self.plan.values[0].expression)} DESC, {keys}"
         chosen = ranking.select(groups, f" GROUP BY {keys}{order}{ranking.limit(top)}")
         same = [f"chosen.g{number} IS {self.expression(group)}" for number, group in enumerate(self.plan.groups)]
         self.top_join = f"JOIN ({chosen.sql}) AS chosen ON {' AND '.join(same)}"
@@ -215,9 +215,6 @@ class RowSelect(Writer):
         text = self.expression(expression)
         folds = isinstance(expression, Apply) and expression.name in ("and", "or")
         return f"coalesce({text}, NULL)" if folds else text
-
-    def _first_aggregate(self) -> Checked:
-        return next(output.expression for output in self.plan.outputs if output.group is None)
 
 
 def driver_of(plan: Plan) -> Column | None:

@@ -7,9 +7,9 @@ The checker, the SQL compiler, the query connections and the reference all read 
 from collections.abc import Mapping
 
 from obs.query.language.functions.aggregates import AGGREGATES
-from obs.query.language.functions.definition import NUMERIC, TYPES, Family, Function, Result, SqlFunction
+from obs.query.language.functions.definition import NUMERIC, Family, Function, Result, SqlFunction
 from obs.query.language.functions.scalars import SCALARS
 
 FUNCTIONS: Mapping[str, Function] = {function.name: function for function in (*AGGREGATES, *SCALARS)}
 
-__all__ = ["FUNCTIONS", "NUMERIC", "TYPES", "Family", "Function", "Result", "SqlFunction"]
+__all__ = ["FUNCTIONS", "NUMERIC", "Family", "Function", "Result", "SqlFunction"]

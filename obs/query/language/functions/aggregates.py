@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
-from obs.query.language.functions.percentiles import Number, percentile
-from obs.query.language.functions.sketch import Sketch
+from obs.query.language.functions.percentiles import Number, Sketch, percentile
 from obs.sources import Type
 
 PERCENTS = (50, 75, 90, 95, 99)
@@ -93,14 +92,19 @@ class _Last(_First):
         return time >= known
 
 
-_EXACT = "obs_percentile({0}, {fraction})"
-_EXACT_PYTHON = SqlFunction("obs_percentile", 2, _Percentile)
+_EXACT = SqlFunction("obs_percentile", 2, _Percentile)
+_APPROXIMATE = SqlFunction("obs_approximate_percentile", 2, _ApproximatePercentile)
 
 
 def _aggregate(
-    name: str, parameter: Family, result: Type | Result, description: str, sql: str, **options: Any
+    name: str, parameter: Family, result: Type | Result, description: str, sql: str = "", **options: Any
 ) -> Function:
     return Function(name, (parameter,), result, description, sql, aggregate=True, **options)
+
+
+def _percentile_of(name: str, percent: int, description: str, python: SqlFunction = _EXACT) -> Function:
+    sql = f"{python.name}({{0}}, {{fraction}})"
+    return _aggregate(name, Family.NUMBER, Result.MEAN, description, sql, sqlite=python, percent=percent)
 
 
 AGGREGATES = (
@@ -147,50 +151,27 @@ AGGREGATES = (
         Family.NUMBER,
         Result.MEAN,
         "The standard deviation of a sample; null for fewer than two values.",
-        "obs_stddev({0})",
         sqlite=SqlFunction("obs_stddev", 1, _StandardDeviation),
     ),
-    _aggregate(
-        "median",
-        Family.NUMBER,
-        Result.MEAN,
-        "The middle value; the same as p50.",
-        _EXACT,
-        sqlite=_EXACT_PYTHON,
-        percent=50,
-    ),
+    _percentile_of("median", 50, "The middle value; the same as p50."),
     *(
-        _aggregate(
-            f"p{percent}",
-            Family.NUMBER,
-            Result.MEAN,
-            f"The {percent}th percentile, interpolated between the two nearest values.",
-            _EXACT,
-            sqlite=_EXACT_PYTHON,
-            percent=percent,
-        )
-        for percent in PERCENTS
+        _percentile_of(f"p{each}", each, f"The {each}th percentile, interpolated between the two nearest values.")
+        for each in PERCENTS
     ),
     Function(
         "percentile",
         (Family.NUMBER, Family.PERCENT),
         Result.MEAN,
         "Any percentile: `percentile(duration_ms, 99.9)`.",
+        "obs_percentile({0}, {fraction})",
         _EXACT,
-        _EXACT_PYTHON,
         aggregate=True,
     ),
     *(
-        _aggregate(
-            f"approx_p{percent}",
-            Family.NUMBER,
-            Result.MEAN,
-            f"The {percent}th percentile, accurate to 1 %, using little memory.",
-            "obs_approximate_percentile({0}, {fraction})",
-            sqlite=SqlFunction("obs_approximate_percentile", 2, _ApproximatePercentile),
-            percent=percent,
+        _percentile_of(
+            f"approx_p{each}", each, f"The {each}th percentile, accurate to 1 %, using little memory.", _APPROXIMATE
         )
-        for percent in PERCENTS
+        for each in PERCENTS
     ),
     Function(
         "rate",

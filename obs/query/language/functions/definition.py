@@ -1,41 +1,34 @@
 """What defines a function of OQL: its signature, its help text, its SQL, and its implementation in Python, if any."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Set
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from typing import Any
 
 from obs.sources import Type
 
-
-class Family(StrEnum):
-    """The types that an argument may have, as errors and the reference name them."""
-
-    ANY = "anything"
-    NUMBER = "a number or a duration"
-    ORDERED = "a number, a duration, a time or a text"
-    TEXT = "a text"
-    TIME = "a time"
-    CONDITION = "a condition"
-    DIGITS = "a whole number"
-    PERCENT = "a number from 0 to 100"
-    AGGREGATE = "an aggregate"
-    LENGTH = "a duration"
-
-
 NUMERIC = frozenset({Type.INTEGER, Type.NUMBER, Type.DURATION})
-TYPES: Mapping[Family, frozenset[Type]] = {
-    Family.ANY: frozenset(Type),
-    Family.NUMBER: NUMERIC,
-    Family.ORDERED: NUMERIC | {Type.TIME, Type.TEXT},
-    Family.TEXT: frozenset({Type.TEXT}),
-    Family.TIME: frozenset({Type.TIME}),
-    Family.CONDITION: frozenset({Type.BOOLEAN}),
-    Family.DIGITS: frozenset({Type.INTEGER}),
-    Family.PERCENT: frozenset({Type.INTEGER, Type.NUMBER}),
-    Family.AGGREGATE: NUMERIC,
-    Family.LENGTH: frozenset({Type.DURATION}),
-}
+
+
+class Family(Enum):
+    """What an argument may be: the text with which errors and the reference name it, and its types."""
+
+    ANY = ("anything", frozenset(Type))
+    NUMBER = ("a number or a duration", NUMERIC)
+    ORDERED = ("a number, a duration, a time or a text", NUMERIC | {Type.TIME, Type.TEXT})
+    TEXT = ("a text", {Type.TEXT})
+    TIME = ("a time", {Type.TIME})
+    CONDITION = ("a condition", {Type.BOOLEAN})
+    DIGITS = ("a whole number", {Type.INTEGER})
+    PERCENT = ("a number from 0 to 100", {Type.INTEGER, Type.NUMBER})
+    AGGREGATE = ("an aggregate", NUMERIC)
+    LENGTH = ("a duration", {Type.DURATION})
+
+    def __init__(self, text: str, types: Set[Type]) -> None:
+        self.text = text
+        self.types = types
+
+
 LITERAL_ONLY = frozenset({Family.DIGITS, Family.PERCENT})
 """Families of arguments that have to be literals."""
 
@@ -82,7 +75,7 @@ class Function:
     - ``{rate}``: the duration that is its last argument, divided by the time that one row of the result covers.
 
     `sql` can also be a function that takes the SQL of the arguments. FILTER follows the SQL of an aggregate. `sqlite`
-    is the function that the SQL calls, if SQLite does not have it.
+    is the function that the SQL calls, if SQLite does not have it. By default, the SQL is a call of it.
 
     The last `optional` arguments may be left out; with `repeats`, the last one may follow any number of times.
     `percent` is the percentage of a percentile that does not take it as an argument.
@@ -92,7 +85,7 @@ class Function:
     parameters: tuple[Family, ...]
     result: Type | Result
     description: str
-    sql: str | Callable[..., str]
+    sql: str | Callable[..., str] = ""
     sqlite: SqlFunction | None = None
     aggregate: bool = False
     optional: int = 0
@@ -109,4 +102,6 @@ class Function:
         """The SQL of a call: `arguments` and `fields` are the SQL that replaces ``{0}``, ``{local}`` and so on."""
         if callable(self.sql):
             return self.sql(*arguments)
+        if self.sqlite is not None and not self.sql:
+            return f"{self.sqlite.name}({', '.join(arguments)})"
         return self.sql.format(*arguments, arguments=", ".join(arguments), **fields)

@@ -1,14 +1,21 @@
-"""Scalar functions: one value for each row."""
+"""Scalar functions: one value for each row; and the operators that SQLite does not have.
+
+Matching takes time proportional to the length of the text, whatever the pattern. NULL gives NULL.
+"""
 
 import math
+import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+import re2  # type: ignore[import-untyped]
+
 from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
+from obs.query.language.functions.percentiles import Number
 from obs.sources import Type
 from obs.times import WEEK_MS
 
-Number = int | float
 _ALWAYS_INTEGER = 2**53
 """From here on, a float has no fraction."""
 _WEEKS_MS = 200_000 * WEEK_MS
@@ -39,6 +46,11 @@ def _of_text(function: Callable[[str], Any]) -> Callable[[str | None], Any]:
     return lambda text: None if text is None else function(text)
 
 
+def _python(name: str, family: Family, type_: Type | Result, description: str, python: Callable[..., Any]) -> Function:
+    """A function of one argument that SQLite does not have, or not for all of Unicode."""
+    return Function(name, (family,), type_, description, sqlite=SqlFunction(f"obs_{name}", 1, python))
+
+
 def case_sql(*branches: str) -> str:
     """CASE: condition, value, condition, value..., value of ELSE.
 
@@ -59,50 +71,26 @@ SCALARS = (
         (Family.NUMBER, Family.DIGITS),
         Result.FIRST,
         "The nearest whole number, or rounded to n digits.",
-        "obs_round({arguments})",
-        SqlFunction("obs_round", -1, _round),
+        sqlite=SqlFunction("obs_round", -1, _round),
         optional=1,
     ),
-    Function(
+    _python(
         "floor",
-        (Family.NUMBER,),
+        Family.NUMBER,
         Result.FIRST,
         "The largest whole number that is not above the value.",
-        "obs_floor({0})",
-        SqlFunction("obs_floor", 1, _to_integer(math.floor)),
+        _to_integer(math.floor),
     ),
-    Function(
+    _python(
         "ceil",
-        (Family.NUMBER,),
+        Family.NUMBER,
         Result.FIRST,
         "The smallest whole number that is not below the value.",
-        "obs_ceil({0})",
-        SqlFunction("obs_ceil", 1, _to_integer(math.ceil)),
+        _to_integer(math.ceil),
     ),
-    Function(
-        "lower",
-        (Family.TEXT,),
-        Type.TEXT,
-        "The text in lower case.",
-        "obs_lower({0})",
-        SqlFunction("obs_lower", 1, _of_text(str.lower)),
-    ),
-    Function(
-        "upper",
-        (Family.TEXT,),
-        Type.TEXT,
-        "The text in upper case.",
-        "obs_upper({0})",
-        SqlFunction("obs_upper", 1, _of_text(str.upper)),
-    ),
-    Function(
-        "length",
-        (Family.TEXT,),
-        Type.INTEGER,
-        "The number of characters.",
-        "obs_length({0})",
-        SqlFunction("obs_length", 1, _of_text(len)),
-    ),
+    _python("lower", Family.TEXT, Type.TEXT, "The text in lower case.", _of_text(str.lower)),
+    _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_text(str.upper)),
+    _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_text(len)),
     Function(
         "coalesce",
         (Family.ANY,),
@@ -139,4 +127,73 @@ SCALARS = (
         "The day as a text such as `2026-06-21`, in TIMEZONE.",
         "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')",
     ),
+)
+
+
+# Operators
+
+
+@lru_cache(256)
+def _like(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
+    """A LIKE pattern as a regular expression that never backtracks: it searches each part once, from the left."""
+    first, *rest = [re.escape(part).replace("_", ".") for part in pattern.split("%")]
+    parts = [first, *(f"(?>.*?{part})" for part in rest[:-1])]
+    if rest:
+        # The last part has to match at the end. Its length is known, and so is its place.
+        length = len(pattern.rpartition("%")[2])
+        parts.append(f"(?>.*(?=.{{{length}}}\\Z)){rest[-1]}" if length else ".*")
+    return re.compile("".join(parts) + r"\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
+def like(text: str | None, pattern: str) -> bool | None:
+    """LIKE: ``%`` is any text, ``_`` any character. It is case-sensitive."""
+    return None if text is None else _like(pattern, ignore_case=False).match(text) is not None
+
+
+def ilike(text: str | None, pattern: str) -> bool | None:
+    """ILIKE: LIKE that ignores case."""
+    return None if text is None else _like(pattern, ignore_case=True).match(text) is not None
+
+
+def contains(text: str | None, part: str | None) -> bool | None:
+    """CONTAINS."""
+    return None if text is None or part is None else part in text
+
+
+def starts_with(text: str | None, start: str | None) -> bool | None:
+    """STARTS WITH."""
+    return None if text is None or start is None else text.startswith(start)
+
+
+def matches(text: str | None, pattern: str) -> bool | None:
+    """``=~``: whether a regular expression matches anywhere in the text."""
+    return None if text is None else regular_expression(pattern).search(text) is not None
+
+
+@lru_cache(256)
+def regular_expression(pattern: str) -> Any:
+    """A compiled RE2 pattern. Raises ValueError with a message for the user."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "RE2 cannot read it"
+        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+
+
+def _remainder(left: Number | None, right: Number | None) -> Number | None:
+    if left is None or not right or not math.isfinite(left):
+        return None
+    return math.fmod(left, right)
+
+
+OPERATORS = (
+    SqlFunction("obs_like", 2, like),
+    SqlFunction("obs_ilike", 2, ilike),
+    SqlFunction("obs_matches", 2, matches),
+    SqlFunction("obs_contains", 2, contains),
+    SqlFunction("obs_starts_with", 2, starts_with),
+    SqlFunction("obs_remainder", 2, _remainder),
 )
