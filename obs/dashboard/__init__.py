@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,9 +11,8 @@ from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
-from obs.dashboard import docs, markup, vega, wording
+from obs.dashboard import docs, markup, missed, schedules, vega, wording
 from obs.dashboard.routes import annotations, incidents, job, jobs, projects, query, settings, sign_in
-from obs.dashboard.schedules import in_brief
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
@@ -77,14 +77,15 @@ def init_app(app: Flask) -> None:
     app.jinja_env.filters.update(
         duration=wording.duration,
         size=wording.size,
+        count=wording.count,
         state_name=wording.state,
         kind_name=wording.kind,
-        without_article=wording.without_article,
         cell=markup.cell,
         moment=markup.moment,
         ago=markup.ago,
-        precise=markup.to_the_second,
-        schedule=in_brief,
+        precise=partial(markup.moment, to_the_second=True),
+        schedule=schedules.in_brief,
+        missed=missed.until_now,
     )
     app.jinja_env.globals.update(vega_version=vega.VERSION, state_help=wording.STATE_HELP)
     _csrf.init_app(app)

@@ -4,6 +4,7 @@ All runs with one result are a single path of steps on a grid with one column pe
 path and cuts it into bars. This keeps a page with five hundred jobs of thirty bars each small.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,10 +12,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from obs.dashboard import wording
+from obs.heartbeat.runs import PROBLEMS
 
 SHOWN = 30
 _BASE, _FOOT = 9, 11
-_DRAWN_AS_BAD = ("failed", "lost")
 _DRAWN_GAPS = 3  # between two runs at most; the label has the exact number
 
 
@@ -38,12 +39,10 @@ def draw(runs: tuple[Bar, ...], missed: tuple[int, ...] = ()) -> Markup:
     first = SHOWN - len(marks)
     tops: dict[str, dict[int, int]] = {}
     for place, run in enumerate(marks, start=first):
-        if run is None:
-            tops.setdefault("gap", {})[place] = _BASE - 1
-            continue
-        tops.setdefault(run.status, {})[place] = _top(run.duration_ms, longest_ms)
+        status, top = ("gap", _BASE - 1) if run is None else (run.status, _top(run.duration_ms, longest_ms))
+        tops.setdefault(status, {})[place] = top
     drawn = (
-        f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in _DRAWN_AS_BAD else _BASE)}"/>'
+        f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in PROBLEMS else _BASE)}"/>'
         for status, places in tops.items()
     )
     # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
@@ -54,11 +53,8 @@ def describe(runs: Sequence[Bar], missed: int) -> str:
     """The same in words: ``Last 30 runs: 28 succeeded, 2 failed, 1 missed``."""
     if not runs:
         return "No runs yet"
-    counts: dict[str, int] = {}
-    for run in runs:
-        counts[run.status] = counts.get(run.status, 0) + 1
-    most_first = dict(sorted(counts.items(), key=lambda item: -item[1]))
-    return f"Last {len(runs)} runs: {wording.results(most_first, missed)}"
+    counts = Counter(run.status for run in runs)
+    return f"Last {len(runs)} runs: {wording.results(dict(counts.most_common()), missed)}"
 
 
 def _steps(tops: dict[int, int], base: int) -> str:

@@ -3,22 +3,23 @@
 A day is the ordinal number of a date (`date.toordinal`) in the viewer's time zone; moments are milliseconds.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date, datetime
 from datetime import time as clock_time
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
 from markupsafe import Markup
 
 from obs.dashboard import wording
-from obs.heartbeat.runs import STATUSES
+from obs.dashboard.schedules import Due
+from obs.heartbeat.runs import PROBLEMS, STATUSES
+from obs.times import DAY_MS, HOUR_MS
 
 DAYS = 91
 _CELL = 15
-_WORSE = ("failed", "lost", "open")
-_WORST_FIRST = (*_WORSE, *(status for status in STATUSES if status not in _WORSE))
-_MARKS = {"failed": "m0 3l7 7m0-7l-7 7", "lost": "m0 3l7 7m0-7l-7 7", "missed": "m0 6.5h7"}
+_WORST_FIRST = (*PROBLEMS, *(status for status in STATUSES if status not in PROBLEMS))
+_MARKS = {**dict.fromkeys(PROBLEMS, "m0 3l7 7m0-7l-7 7"), "missed": "m0 6.5h7"}
 
 
 def days(now_ms: int, zone: ZoneInfo) -> dict[int, tuple[int, int]]:
@@ -32,15 +33,11 @@ def day_of(moment_ms: int, zone: ZoneInfo) -> int:
     return datetime.fromtimestamp(moment_ms / 1000, zone).toordinal()
 
 
-def due_by_day(cron: str, cron_zone: str, start_ms: int, end_ms: int, zone: ZoneInfo) -> dict[int, int]:
-    """How many runs a cron expression in `cron_zone` schedules on each day of `zone`, from start to end."""
-    due: dict[int, int] = {}
-    for slot in CronSim(cron, datetime.fromtimestamp(start_ms / 1000, ZoneInfo(cron_zone))):
-        if slot.timestamp() * 1000 >= end_ms:
-            break
-        day = slot.astimezone(zone).toordinal()
-        due[day] = due.get(day, 0) + 1
-    return due
+def due_by_day(due: Due | None, now_ms: int, zone: ZoneInfo) -> Counter[int]:
+    """How many runs were due on each day of the calendar; empty without a cron expression, or if runs are frequent."""
+    if due is None or not due.cron or due.interval_ms < HOUR_MS:
+        return Counter()
+    return Counter(day_of(slot, zone) for slot in due.slots(now_ms - DAYS * DAY_MS, now_ms))
 
 
 def draw(results: Mapping[int, Mapping[str, int]], due: Mapping[int, int], first_seen: int, today: int) -> Markup:
@@ -62,10 +59,10 @@ def draw(results: Mapping[int, Mapping[str, int]], due: Mapping[int, int], first
         state = "missed" if missed else _worst(results.get(day, {}), day >= first)
         cells.append(_cell(day, results.get(day, {}), due.get(day) if first < day < today else None, monday, state))
     width = ((today - monday) // 7 + 1) * _CELL
-    bad = sum("failed" in counts or "lost" in counts for counts in results.values())
+    bad = sum(not counts.keys().isdisjoint(PROBLEMS) for counts in results.values())
     words = (
-        f"Last {DAYS} days: runs on {_days(len(results))}, failed or lost runs on {_days(bad)},"
-        f" missed on {_days(missed_days)}"
+        f"Last {DAYS} days: runs on {wording.count(len(results), 'day')}, {' or '.join(PROBLEMS)} runs on "
+        f"{wording.count(bad, 'day')}, missed on {wording.count(missed_days, 'day')}"
     )
     # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
     return Markup(  # noqa: S704
@@ -76,10 +73,6 @@ def draw(results: Mapping[int, Mapping[str, int]], due: Mapping[int, int], first
 
 def _midnight(day: int, zone: ZoneInfo) -> int:
     return round(datetime.combine(date.fromordinal(day), clock_time(), zone).timestamp() * 1000)
-
-
-def _days(count: int) -> str:
-    return f"{count} day{'' if count == 1 else 's'}"
 
 
 def _worst(counts: Mapping[str, int], known: bool) -> str:

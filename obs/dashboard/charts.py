@@ -3,17 +3,28 @@
 Times are milliseconds since the epoch, durations are milliseconds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from obs.annotations.rules import Annotation
 from obs.dashboard import wording
+from obs.heartbeat.runs import STATUSES
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MOST_BARS = 50
 _PREVIOUS = "_previous"
 Spec = dict[str, Any]
 _UNITS = ((DAY_MS, "days"), (HOUR_MS, "hours"), (MINUTE_MS, "minutes"), (SECOND_MS, "seconds"), (1, "milliseconds"))
-_STATUSES = ("success", "open", "failed", "lost")
+_SIGNS = {
+    "success": ("circle", "●"),
+    "failed": ("cross", "✚"),
+    "lost": ("diamond", "◆"),
+    "open": ("triangle-right", "▶"),
+}
+_OTHER_SIGN = ("square", "■")
+LEGEND = {status: _SIGNS.get(status, _OTHER_SIGN)[1] for status in STATUSES}
+"""The shape of each status of a run, as a character."""
+
 _TICKS = {"year": "%Y", "month": "%b", "week": "%d %b", "date": "%d %b", "day": "%d %b", "hours": "%H:%M"}
 _TIME = {
     "field": "t",
@@ -23,15 +34,7 @@ _TIME = {
     "axis": {"format": {**_TICKS, "minutes": "%H:%M", "seconds": "%H:%M:%S"}, "labelOverlap": True, "grid": False},
 }
 _WHEN = {"field": "t", "type": "temporal", "format": "%a %d %b %Y %H:%M", "title": "Time"}
-
-
-class Mark(NamedTuple):
-    """An annotation on a chart; a band has an end."""
-
-    name: str
-    title: str
-    start_time: int
-    end_time: int | None
+_ABOUT_ANNOTATION = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
 
 
 class Point(NamedTuple):
@@ -43,7 +46,7 @@ class Point(NamedTuple):
     runs: int
 
 
-def durations(points: Sequence[Point], marks: Iterable[Mark], start: int, end: int) -> Spec:
+def durations(points: Sequence[Point], annotations: Sequence[Annotation], start: int, end: int) -> Spec:
     """Run durations over time; colour and shape show the status."""
     unit_ms, unit = _unit(max((point.duration_ms or 0 for point in points), default=0))
     values = [
@@ -62,16 +65,8 @@ def durations(points: Sequence[Point], marks: Iterable[Mark], start: int, end: i
         "encoding": {
             "x": _TIME,
             "y": {"field": "y", "type": "quantitative", "title": unit, "scale": {"zero": True}},
-            "color": {
-                "field": "result",
-                "scale": {"domain": _STATUSES, "range": [f"--{name}" for name in ("ok", "running", "failed", "lost")]},
-                "legend": None,
-            },
-            "shape": {
-                "field": "result",
-                "scale": {"domain": _STATUSES, "range": ["circle", "triangle-right", "cross", "diamond"]},
-                "legend": None,
-            },
+            "color": _by_status([f"--{status}" for status in STATUSES]),
+            "shape": _by_status([_SIGNS.get(status, _OTHER_SIGN)[0] for status in STATUSES]),
             "tooltip": [
                 {**_WHEN, "title": "Started"},
                 {"field": "result", "title": "Result"},
@@ -86,10 +81,14 @@ def durations(points: Sequence[Point], marks: Iterable[Mark], start: int, end: i
         "mark": {"type": "rule", "opacity": 0},
         "encoding": {"x": _TIME},
     }
-    return _chart([span, *_overlay(marks, start, end), runs], "Run duration over time")
+    return _chart([span, *_overlay(annotations, start, end), runs], "Run duration over time")
 
 
-def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], marks: Sequence[Mark]) -> list[Spec]:
+def _by_status(values: list[str]) -> Spec:
+    return {"field": "result", "scale": {"domain": STATUSES, "range": values}, "legend": None}
+
+
+def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], annotations: Sequence[Annotation]) -> list[Spec]:
     """Lines over the buckets of a timeseries: one chart per number, one line per group.
 
     A number and its value in the previous window (``<name>_previous``) are lines of one chart.
@@ -98,13 +97,7 @@ def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], marks: Sequenc
     groups = [place for place in range(1, len(columns)) if place not in numbers]
     names = [columns[place] for place in numbers]
     return [
-        _lines(
-            columns,
-            rows,
-            [place for place in numbers if columns[place] in (name, f"{name}{_PREVIOUS}")],
-            groups,
-            marks,
-        )
+        _lines(columns, rows, [n for n in numbers if columns[n] in (name, f"{name}{_PREVIOUS}")], groups, annotations)
         for name in names
         if name.removesuffix(_PREVIOUS) == name or name.removesuffix(_PREVIOUS) not in names
     ]
@@ -115,14 +108,10 @@ def _lines(
     rows: Sequence[Sequence[Any]],
     numbers: Sequence[int],
     groups: Sequence[int],
-    marks: Sequence[Mark],
+    annotations: Sequence[Annotation],
 ) -> Spec:
     name, several = columns[numbers[0]], len(numbers) > 1 or bool(groups)
-    unit_ms, title = 1, name
-    if name.endswith("_ms"):
-        longest_ms = max((row[place] for row in rows for place in numbers if row[place] is not None), default=0)
-        unit_ms, unit = _unit(longest_ms)
-        title = f"{name.removesuffix('_ms')}, {unit}"
+    unit_ms, title = _axis(name, rows, numbers)
     values = [
         {
             "t": row[0],
@@ -144,15 +133,12 @@ def _lines(
     if several:
         encoding["color"] = {"field": "line", "type": "nominal", "title": None, "legend": {"orient": "bottom"}}
     lines = {"data": {"values": values}, "mark": {"type": "line", "point": len(rows) < 200}, "encoding": encoding}
-    return _chart([*_overlay(marks, None, None), lines], f"{name} over time")
+    return _chart([*_overlay(annotations, None, None), lines], f"{name} over time")
 
 
 def bar(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Spec:
     """A bar for each of the first MOST_BARS rows: a name and a number."""
-    unit_ms, title = 1, columns[1]
-    if title.endswith("_ms"):
-        unit_ms, unit = _unit(max((row[1] or 0 for row in rows), default=0))
-        title = f"{title.removesuffix('_ms')}, {unit}"
+    unit_ms, title = _axis(columns[1], rows, [1])
     values = [
         {"name": "none" if row[0] is None else str(row[0]), "y": None if row[1] is None else row[1] / unit_ms}
         for row in rows[:MOST_BARS]
@@ -170,45 +156,43 @@ def _chart(layers: list[Spec], description: str) -> Spec:
     return {"width": "container", "height": 260, "description": description, "layer": layers}
 
 
-def _overlay(marks: Iterable[Mark], start: int | None, end: int | None) -> list[Spec]:
+def _overlay(annotations: Sequence[Annotation], start: int | None, end: int | None) -> list[Spec]:
     """Bands and lines for annotations; a band is cut off at the start and end of the chart."""
-    shown = list(marks)
     bands = [
         {
-            "t": mark.start_time if start is None else max(mark.start_time, start),
-            "to": mark.end_time if end is None else min(mark.end_time, end),
-            "name": mark.name,
-            "title": mark.title,
+            **_described(one),
+            "t": one.start_time if start is None else max(one.start_time, start),
+            "to": one.end_time if end is None else min(one.end_time, end),
         }
-        for mark in shown
-        if mark.end_time is not None
+        for one in annotations
+        if one.end_time is not None
     ]
-    points = [{"t": mark.start_time, "name": mark.name, "title": mark.title} for mark in shown if mark.end_time is None]
-    tooltip = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
-    layers: list[Spec] = []
-    if bands:
-        layers.append(
-            {
-                "data": {"values": bands},
-                "mark": {"type": "rect", "color": "--accent", "opacity": 0.18},
-                "encoding": {"x": _TIME, "x2": {"field": "to"}, "tooltip": tooltip},
-            }
-        )
-    if points:
-        # A thin line is hard to point at: an invisible wide one has the tooltip.
-        lines: tuple[tuple[Spec, Spec], ...] = (
-            ({"strokeWidth": 2, "strokeDash": [5, 3]}, {}),
-            ({"strokeWidth": 14, "opacity": 0.01}, {"tooltip": tooltip}),
-        )
-        layers += [
-            {
-                "data": {"values": points},
-                "mark": {"type": "rule", "color": "--accent", **style},
-                "encoding": {"x": _TIME, **extra},
-            }
-            for style, extra in lines
-        ]
-    return layers
+    points = [_described(one) for one in annotations if one.end_time is None]
+    band: Spec = {"mark": {"type": "rect", "opacity": 0.18}, "encoding": {"x2": {"field": "to"}}}
+    line: Spec = {"mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [5, 3]}, "encoding": {}}
+    # A thin line is hard to point at: an invisible wide one has the tooltip.
+    target: Spec = {"mark": {"type": "rule", "strokeWidth": 14, "opacity": 0.01}, "encoding": {}}
+    return [
+        {
+            "data": {"values": values},
+            "mark": {"color": "--accent", **layer["mark"]},
+            "encoding": {"x": _TIME, "tooltip": None if layer is line else _ABOUT_ANNOTATION, **layer["encoding"]},
+        }
+        for values, layer in ((bands, band), (points, line), (points, target))
+        if values
+    ]
+
+
+def _described(annotation: Annotation) -> Spec:
+    return {"t": annotation.start_time, "name": annotation.name, "title": annotation.title}
+
+
+def _axis(name: str, rows: Sequence[Sequence[Any]], places: Sequence[int]) -> tuple[int, str]:
+    """What to divide the numbers at `places` by, and the title of their axis: durations get a unit by the longest."""
+    if not name.endswith("_ms"):
+        return 1, name
+    unit_ms, unit = _unit(max((row[place] or 0 for row in rows for place in places), default=0))
+    return unit_ms, f"{name.removesuffix('_ms')}, {unit}"
 
 
 def _unit(longest_ms: float) -> tuple[int, str]:
@@ -221,20 +205,10 @@ def is_number(rows: Sequence[Sequence[Any]], place: int) -> bool:
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 
 
-def strip(marks: Sequence[Mark]) -> Spec:
+def strip(annotations: Sequence[Annotation]) -> Spec:
     """Annotations over time: one row per name, bands as bars, points as ticks."""
-    values = [
-        {"t": mark.start_time, "to": mark.end_time or mark.start_time, "name": mark.name, "title": mark.title}
-        for mark in marks
-    ]
-    y = {"field": "name", "type": "nominal", "title": None}
-    tooltip = [_WHEN, {"field": "name", "title": "Annotation"}, {"field": "title", "title": "Title"}]
-    bars = {
-        "mark": {"type": "bar", "opacity": 0.4, "height": 12},
-        "encoding": {"x": _TIME, "x2": {"field": "to"}, "y": y, "tooltip": tooltip},
-    }
-    ticks = {
-        "mark": {"type": "tick", "thickness": 3, "size": 14},
-        "encoding": {"x": _TIME, "y": y, "tooltip": tooltip},
-    }
+    values = [{**_described(one), "to": one.end_time or one.start_time} for one in annotations]
+    encoding = {"x": _TIME, "y": {"field": "name", "type": "nominal", "title": None}, "tooltip": _ABOUT_ANNOTATION}
+    bars = {"mark": {"type": "bar", "opacity": 0.4, "height": 12}, "encoding": {**encoding, "x2": {"field": "to"}}}
+    ticks = {"mark": {"type": "tick", "thickness": 3, "size": 14}, "encoding": encoding}
     return {**_chart([bars, ticks], "Annotations over time"), "data": {"values": values}, "height": {"step": 22}}

@@ -1,14 +1,12 @@
 """How many runs were due and missed, by the schedule of the job. Pure; times and durations are milliseconds."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
-from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
-
+from obs.dashboard import schedules
 from obs.dashboard.schedules import Due
+from obs.heartbeat.store.jobs import Job
 from obs.times import MINUTE_MS
 
 _LONG_PAUSE = 1.2  # usual pauses; only longer pauses are searched for missed runs, because counting slots takes time
@@ -37,6 +35,12 @@ def before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
     return tuple([0] * (len(starts) - len(counts)) + counts[::-1])
 
 
+def until_now(job: Job, now_ms: int) -> int:
+    """How many runs a job has missed since its last heartbeat; 0 unless it is overdue and has a schedule."""
+    due = schedules.due(job)
+    return since(job.last_heartbeat_at, now_ms, due) if due is not None and job.overdue else 0
+
+
 def since(last: int, now_ms: int, due: Due) -> int:
     """How many runs an overdue job has missed since its last run at `last`: at least one."""
     return max(1, _between(last, now_ms, due, own=0))
@@ -56,9 +60,4 @@ def _between(earlier: int, later: int, due: Due, own: int) -> int:
     if not due.cron or by_interval > _MOST_SLOTS_COUNTED:
         return max(0, by_interval)
     early_ms = min(MINUTE_MS, due.interval_ms // 4)
-    count = 0
-    for slot in CronSim(due.cron, datetime.fromtimestamp((earlier + early_ms) / 1000, ZoneInfo(due.zone))):
-        if slot.timestamp() * 1000 > later + early_ms:
-            break
-        count += 1
-    return max(0, count - own)
+    return max(0, sum(1 for _ in due.slots(earlier + early_ms, later + early_ms)) - own)

@@ -2,25 +2,25 @@
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from obs.dashboard import bars, missed, schedules
 from obs.dashboard.bars import Bar
-from obs.heartbeat.states import STATES
+from obs.heartbeat.states import STATES, JobState
 from obs.heartbeat.store.jobs import Job
 
-TROUBLE = ("failed", "lost", "overdue", "overrunning")
+TROUBLE = frozenset(state.value for state in JobState if state.needs_attention)
 PAGE_SIZE = 500
+_ATTRIBUTION = ("project", "service", "host")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A job with its last runs, oldest first. `runs_version` changes when they do."""
 
-    id: int
     job: Job
     runs: tuple[Bar, ...]
     runs_version: int
@@ -37,13 +37,8 @@ class Row:
             return bars.draw(self.runs)
         counts = missed.before_each(tuple(run.started_at for run in self.runs), due)
         if self.job.overdue:
-            counts += (self.count_missed(now_ms),)
+            counts += (missed.until_now(self.job, now_ms),)
         return bars.draw(self.runs, counts)
-
-    def count_missed(self, now_ms: int) -> int:
-        """How many runs it has missed since its last run; 0 unless it is overdue."""
-        due = schedules.due(self.job)
-        return missed.since(self.last_run_at, now_ms, due) if due is not None and self.job.overdue else 0
 
     @property
     def version(self) -> str:
@@ -53,7 +48,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The filters, the order and the page that the viewer chose. An empty filter matches everything."""
+    """The filters, the order and the page that the viewer chose. An empty filter matches everything.
+
+    The fields are the parameters of the query string; `desc` is set for a descending order.
+    """
 
     state: str = ""
     q: str = ""
@@ -61,27 +59,20 @@ class Choice:
     service: str = ""
     host: str = ""
     sort: str = "state"
-    descending: bool = False
+    desc: str = ""
     page: int = 1
 
     def parameters(self, **changes: Any) -> dict[str, Any]:
         """The query string of this choice with some `changes`, without the defaults."""
-        values: dict[str, Any] = {
-            "state": self.state,
-            "q": self.q,
-            "project": self.project,
-            "service": self.service,
-            "host": self.host,
-            "sort": "" if self.sort == "state" else self.sort,
-            "desc": "1" if self.descending else "",
-            "page": self.page if self.page > 1 else "",
-            **changes,
-        }
-        return {name: value for name, value in values.items() if value}
+        values = {**asdict(self), **changes}
+        return {name: value for name, value in values.items() if value and value != getattr(_DEFAULT, name)}
 
     def is_filtered(self) -> bool:
         """Whether a filter is set."""
         return any((self.state, self.q, self.project, self.service, self.host))
+
+
+_DEFAULT = Choice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +86,8 @@ class Overview:
     pages: int
     counts: Mapping[str, int]
     in_trouble: int
-    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    is_learning: bool = False
+    values: Mapping[str, Sequence[str]]
+    is_learning: bool
 
     @property
     def headline(self) -> str:
@@ -135,16 +126,14 @@ def select(rows: Sequence[Row], choice: Choice) -> Overview:
         row
         for row in rows
         if _contains(row.job, text)
-        and (not choice.project or row.job.project == choice.project)
-        and (not choice.service or row.job.service == choice.service)
-        and (not choice.host or row.job.host == choice.host)
+        and all(getattr(choice, name) in ("", getattr(row.job, name)) for name in _ATTRIBUTION)
     ]
     counts = dict.fromkeys(STATES, 0)
     for row in narrowed:
         counts[row.job.status] += 1
     matching = [row for row in narrowed if not choice.state or row.job.status == choice.state]
     matching.sort(key=SORTS["name"])
-    matching.sort(key=SORTS[choice.sort], reverse=choice.descending)
+    matching.sort(key=SORTS[choice.sort], reverse=bool(choice.desc))
     pages = max(1, -(-len(matching) // PAGE_SIZE))
     first = (min(choice.page, pages) - 1) * PAGE_SIZE
     return Overview(
@@ -158,10 +147,10 @@ def select(rows: Sequence[Row], choice: Choice) -> Overview:
         is_learning=all(row.job.status == "new" for row in rows),
         values={
             name: sorted({value for row in rows if (value := getattr(row.job, name)) is not None})
-            for name in ("project", "service", "host")
+            for name in _ATTRIBUTION
         },
     )
 
 
 def _contains(job: Job, text: str) -> bool:
-    return any(text in value.casefold() for value in (job.name, job.host, job.service, job.project) if value)
+    return any(text in value.casefold() for value in (job.name, job.project, job.service, job.host) if value)

@@ -10,32 +10,33 @@ from typing import NamedTuple
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.dashboard.bars import Bar
-from obs.dashboard.charts import Mark, Point
+from obs.dashboard.charts import Point
 from obs.heartbeat.runs import STATUSES
 
-_MOST_MARKS = 200
+_MOST_ANNOTATIONS = 200
 
 
-class Recent(NamedTuple):
-    """The last runs of a job, oldest first. `version` changes with them."""
+class Totals(NamedTuple):
+    """What an organization stores; `oldest_run_at` is None without runs."""
 
-    job_id: int
-    runs: tuple[Bar, ...]
-    version: int
+    jobs: int
+    runs: int
+    oldest_run_at: int | None
+    annotations: int
 
 
-def recent_runs(db: sqlite3.Connection, count: int) -> dict[str, Recent]:
-    """The last `count` runs of each job, by the name of the job.
+def recent_runs(db: sqlite3.Connection, count: int) -> dict[int, tuple[tuple[Bar, ...], int]]:
+    """The last `count` runs of each job by its id, oldest first, and a number that changes with them.
 
     It is one statement that reads the index runs_job but not the table of runs.
     """
     rows = db.execute(
-        "SELECT jobs.name, jobs.id, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
+        "SELECT id, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
         " (SELECT started_at, status, duration_ms FROM runs WHERE runs.job_id = jobs.id"
         "  ORDER BY started_at DESC LIMIT ?)) FROM jobs",
         (count,),
     )
-    return {name: Recent(job_id, _bars(runs), zlib.crc32(runs.encode())) for name, job_id, runs in rows}
+    return {job_id: (_bars(runs), zlib.crc32(runs.encode())) for job_id, runs in rows}
 
 
 @lru_cache(maxsize=2048)
@@ -72,13 +73,13 @@ def results_by_day(
     return counts
 
 
-def totals(db: sqlite3.Connection) -> tuple[int, int, int | None, int]:
-    """The number of jobs, the number of runs, the start of the oldest run, and the number of annotations."""
-    row: tuple[int, int, int | None, int] = db.execute(
+def totals(db: sqlite3.Connection) -> Totals:
+    """The numbers of jobs, runs and annotations, and the start of the oldest run."""
+    row = db.execute(
         "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs),"
         " (SELECT count(*) FROM annotations)"
     ).fetchone()
-    return row
+    return Totals(*row)
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:
@@ -90,19 +91,14 @@ def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -
     return found[0], found[1]
 
 
-def marks(db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = "") -> list[Mark]:
+def annotations(
+    db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = ""
+) -> list[Annotation]:
     """The latest annotations of a range whose names start with `prefix`, newest start first."""
     selection = annotation_store.Selection(start=start, end=end, name_prefix=prefix)
-    found, _ = annotation_store.page(db, selection, now_ms, _MOST_MARKS)
-    return [mark(one) for one in found]
+    return annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)[0]
 
 
-def marks_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Mark]:
+def annotations_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Annotation]:
     """The latest annotations of a range without those that the service added for incidents of other jobs."""
-    found, _ = annotation_store.page(db, annotation_store.Selection(start=start, end=end), now_ms, _MOST_MARKS)
-    return [mark(one) for one in found if not one.by_service or one.name == f"incident/{job}"]
-
-
-def mark(annotation: Annotation) -> Mark:
-    """An annotation as it is drawn on a chart."""
-    return Mark(annotation.name, annotation.title, annotation.start_time, annotation.end_time)
+    return [one for one in annotations(db, start, end, now_ms) if not one.by_service or one.name == f"incident/{job}"]

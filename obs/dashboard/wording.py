@@ -1,7 +1,6 @@
 """The words for states, results, durations, intervals, moments and sizes. Pure; all times are milliseconds."""
 
-from itertools import pairwise
-
+from obs.heartbeat.schedule.words import duration_words
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 STATE_HELP = {
@@ -32,9 +31,9 @@ def kind(name: str) -> str:
     return _KINDS.get(name, name)
 
 
-def without_article(noun: str) -> str:
-    """A noun without its "a" or "an"."""
-    return noun.removeprefix("a ").removeprefix("an ")
+def count(number: int, thing: str) -> str:
+    """``1 job``, ``2,500 jobs``"""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def results(counts: dict[str, int], missed: int = 0) -> str:
@@ -49,13 +48,7 @@ def duration(length_ms: float) -> str:
         return f"{round(length_ms)} ms"
     if length_ms < 10 * SECOND_MS:
         return f"{length_ms / SECOND_MS:.1f}".removesuffix(".0") + " s"
-    for (unit_ms, name), (part_ms, part_name) in pairwise(_UNITS):
-        whole = round(length_ms / part_ms) * part_ms
-        if whole >= unit_ms:
-            count, rest_ms = divmod(whole, unit_ms)
-            rest = f" {rest_ms // part_ms} {part_name}" if rest_ms else ""
-            return f"{count} {name}{rest}"
-    return f"{round(length_ms / SECOND_MS)} s"
+    return duration_words(round(length_ms))
 
 
 def interval(length_ms: int) -> str:
@@ -80,11 +73,6 @@ def relative(moment_ms: int, now_ms: int) -> str:
     hours = rest_ms // HOUR_MS if unit_ms == DAY_MS else 0
     text = f"{count} {name}" + (f" {hours} h" if hours else "")
     return f"{text} ago" if moment_ms < now_ms else f"in {text}"
-
-
-def utc(iso: str) -> str:
-    """A moment as the API writes it, in words and to the second: ``2026-06-21 10:00:00 UTC``."""
-    return f"{iso[:10]} {iso[11:19]} UTC"
 
 
 def size(count_bytes: int) -> str:

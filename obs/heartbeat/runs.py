@@ -44,6 +44,9 @@ STATUSES = tuple(status.name.lower() for status in Status)
 OUTCOMES = tuple(status.name.lower() for status in Status if status is not Status.OPEN)
 """The words for the statuses of a run that is over."""
 
+PROBLEMS = tuple(status.name.lower() for status in (Status.FAILED, Status.LOST))
+"""The words for the statuses of a run that went wrong, the worst first."""
+
 KINDS = tuple(kind.name.lower() for kind in Kind)
 """The words for the kinds, each at the index of its number."""
 

@@ -41,15 +41,15 @@ def value(text: str, field: str) -> str:
 @pytest.mark.parametrize(
     ("typed", "pin", "field", "message"),
     [
-        ({"kind": "cron", "cron": "61 * * * *"}, {"cron": "61 * * * *"}, "cron", 'Invalid minute "61": use 0-59.'),
-        ({"kind": "cron", "cron": "0 25 * * *"}, {"cron": "0 25 * * *"}, "cron", 'Invalid hour "25": use 0-23.'),
+        ({"kind": "cron", "cron": "61 * * * *"}, {"cron": "61 * * * *"}, "cron", 'Invalid minute "61" in the'),
+        ({"kind": "cron", "cron": "0 25 * * *"}, {"cron": "0 25 * * *"}, "cron", 'Invalid hour "25" in the'),
         (
             {"kind": "cron", "cron": "every day"},
             {"cron": "every day"},
             "cron",
-            "Enter five fields: minute, hour, day of month, month and day of week.",
+            "Use five fields: minute, hour, day of the month, month and day of the week.",
         ),
-        ({"kind": "cron", "cron": ""}, {"cron": ""}, "cron", "Enter five fields"),
+        ({"kind": "cron", "cron": ""}, {"cron": ""}, "cron", "Use five fields"),
         (
             {"kind": "cron", "cron": "0 2 * * *", "timezone": "Mars/Base"},
             {"cron": "0 2 * * *", "timezone": "Mars/Base"},

@@ -246,5 +246,5 @@ def test_a_learned_schedule_is_explained(app: Flask, reader: Visitor, client: Ke
     sweep()
     assert "The only job is OK" in reader.get("/").text
     text = reader.get("/job?name=tick").text
-    assert "Learned from 9 runs (all match)" in text
+    assert "<p>Learned from 9 runs (all match)." in text
     assert re.search(r"Next run expected <time .*</time> \(<span .*>in 10 min</span>\)\. Overdue \d+ s later", text)

@@ -10,7 +10,6 @@ from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import decode_cursor, encode_cursor
 from obs.dashboard import charts, forms, zones
-from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -107,7 +106,7 @@ def _list(form: Form) -> tuple[str, int]:
     html = render_template(
         "annotations/page.html",
         annotations=found,
-        spec=charts.strip([page_store.mark(one) for one in found]) if found else None,
+        spec=charts.strip(found) if found else None,
         prefixes=prefixes,
         filters=Form(filters, problems),
         is_filtered=any(filters.values()),

@@ -7,15 +7,15 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts import store as alert_store
-from obs.dashboard import calendar, charts, forms, missed, schedules, store, zones
+from obs.dashboard import calendar, charts, forms, schedules, store, zones
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
+from obs.heartbeat.runs import PROBLEMS
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store import jobs as job_store
-from obs.heartbeat.store.jobs import Job
 from obs.services import services
-from obs.times import DAY_MS, HOUR_MS
+from obs.times import DAY_MS
 
 blp = Blueprint("job", __name__, url_prefix="/job")
 _RUNS_SHOWN = 25
@@ -36,12 +36,7 @@ def page() -> ResponseReturnValue:
 def save_pin() -> ResponseReturnValue:
     """Pin a cron expression, an interval or "never overdue", or let the schedule be learned."""
     kind = request.form.get("kind", "")
-    # A cron expression is checked before the pin is, so that a problem of the whole pin is one of the time zone.
-    fields = {
-        "interval_seconds": "interval",
-        "grace_seconds": "grace",
-        "pin": {"cron": "timezone", "interval": "interval"}.get(kind, "kind"),
-    }
+    fields = {"interval_seconds": "interval", "grace_seconds": "grace"}
     try:
         pinned = _entered_pin(kind)
         _change({"pin": pinned})
@@ -106,7 +101,7 @@ def run_page(number: int) -> ResponseReturnValue:
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else caller.now_ms
-        annotations = store.marks_for_job(db, run.started_at, end, caller.now_ms, run.job)
+        annotations = store.annotations_for_job(db, run.started_at, end, caller.now_ms, run.job)
     return render_template(
         "job/run.html",
         run=run,
@@ -127,31 +122,30 @@ def _page(**refused: Form) -> str:
     days = calendar.days(now_ms, zone)
     today = max(days)
     with caller.read() as db:
-        job, job_id = job_store.job(db, _name(), now_ms), job_store.job_id(db, _name())
-        if job is None or job_id is None:
+        job = job_store.job(db, _name(), now_ms)
+        if job is None:
             raise ServiceError("job_not_found")
-        runs = job_store.runs_of(db, job_id, before=_before(), limit=_RUNS_SHOWN + 1)
-        loose_events = job_store.loose_events(db, job_id, _LOOSE_EVENTS_SHOWN)
-        points = store.points(db, job_id, start, now_ms, _POINTS)
-        marks = store.marks_for_job(db, start, now_ms, now_ms, job.name)
-        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job_id)
-        results = store.results_by_day(db, job_id, days)
+        runs = job_store.runs_of(db, job.id, before=_before(), limit=_RUNS_SHOWN + 1)
+        loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
+        points = store.points(db, job.id, start, now_ms, _POINTS)
+        annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
+        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
+        results = store.results_by_day(db, job.id, days)
     first_day = min(calendar.day_of(job.created_at, zone), *results, today)
-    due = schedules.due(job)
+    due_by_day = calendar.due_by_day(schedules.due(job), now_ms, zone)
     return render_template(
         "job/page.html",
         job=job,
-        schedule=schedules.explain(job),
-        reason=schedules.reason(job),
-        missed=missed.since(job.last_heartbeat_at, now_ms, due) if due is not None and job.overdue else 0,
         runs=runs[:_RUNS_SHOWN],
         more=runs[_RUNS_SHOWN - 1] if len(runs) > _RUNS_SHOWN else None,
         loose_events=loose_events,
         incidents_shown=incidents,
         span=span,
         ranges=_RANGES,
-        spec=charts.durations(points, marks, start, now_ms) if points else None,
-        calendar=calendar.draw(results, _due_by_day(job, now_ms, zone), first_day, today),
+        spec=charts.durations(points, annotations, start, now_ms) if points else None,
+        legend=charts.LEGEND,
+        calendar=calendar.draw(results, due_by_day, first_day, today),
+        problems=PROBLEMS,
         zone=zone.key,
         zone_is_known=zones.viewer_zone() is not None,
         pauses=_PAUSES,
@@ -159,14 +153,6 @@ def _page(**refused: Form) -> str:
         pause=refused.get("pause") or Form({}),
         rename=refused.get("rename") or Form({"new_name": job.name}),
     )
-
-
-def _due_by_day(job: Job, now_ms: int, viewers_zone: ZoneInfo) -> dict[int, int]:
-    """How many runs were due on each day of the calendar; empty without a cron expression, or if runs are frequent."""
-    due = schedules.due(job)
-    if due is None or not due.cron or due.interval_ms < HOUR_MS:
-        return {}
-    return calendar.due_by_day(due.cron, due.zone, now_ms - calendar.DAYS * DAY_MS, now_ms, viewers_zone)
 
 
 def _before() -> tuple[int, int] | None:
@@ -187,8 +173,6 @@ def _entered_pin(kind: str) -> dict[str, object] | None:
             return {"never": True}
         case "cron":
             expression, zone = form.get("cron", "").strip(), form.get("timezone", "").strip() or "UTC"
-            if (problem := schedules.cron_problem(expression)) is not None:
-                raise _invalid("cron", problem)
             return {"cron": expression, "timezone": zone, "grace_seconds": _seconds("grace")}
         case "interval":
             return {"interval_seconds": _seconds("interval"), "grace_seconds": _seconds("grace")}

@@ -40,7 +40,7 @@ def changes() -> Response:
     caller, bytes_left = viewer(), _MOST_BYTES
     overview = _overview(caller)
     shown = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
-    now = {str(row.id): row for row in overview.rows}
+    now = {str(row.job.id): row for row in overview.rows}
     draw_row = get_template_attribute("jobs/table.html", "job_row")
     rows: dict[str, str] = {}
     differing = [number for number, row in now.items() if shown.get(number) != row.version]
@@ -88,10 +88,7 @@ def _overview(caller: Caller) -> Overview:
     with caller.read() as db:
         jobs = job_store.jobs(db, caller.now_ms, q=None, after=None, limit=_MOST_JOBS)
         recent = store.recent_runs(db, bars.SHOWN)
-    rows = [
-        Row(last.job_id, job, last.runs, last.version) for job in jobs if (last := recent.get(job.name)) is not None
-    ]
-    return select(rows, _choice())
+    return select([Row(job, *recent[job.id]) for job in jobs if job.id in recent], _choice())
 
 
 def _choice() -> Choice:
@@ -104,6 +101,6 @@ def _choice() -> Choice:
         service=get("service", ""),
         host=get("host", ""),
         sort=sort if sort in SORTS else "state",
-        descending=bool(get("desc")),
+        desc="1" if get("desc") else "",
         page=int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 1,
     )

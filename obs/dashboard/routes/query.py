@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.alerts.source import INCIDENTS
 from obs.annotations import store as annotation_store
+from obs.annotations.rules import Annotation
 from obs.annotations.source import ANNOTATIONS
 from obs.dashboard import charts, store
 from obs.dashboard.sessions import viewer
@@ -101,12 +102,12 @@ def _specs(answer: QueryResult, overlay: str) -> list[charts.Spec]:
         return [charts.bar(answer.columns, answer.rows)]
     if not answer.rows or answer.output_type != "timeseries":
         return []
-    marks: list[charts.Mark] = []
+    annotations: list[Annotation] = []
     if overlay and answer.window is not None:
         caller, prefix = viewer(), "" if overlay == "all" else overlay
         with caller.read() as db:
-            marks = store.marks(db, answer.window.start, answer.window.end, caller.now_ms, prefix)
-    return charts.series(answer.columns, answer.rows, marks)
+            annotations = store.annotations(db, answer.window.start, answer.window.end, caller.now_ms, prefix)
+    return charts.series(answer.columns, answer.rows, annotations)
 
 
 def _as_download(response: Response, kind: str) -> Response:

@@ -9,16 +9,17 @@ from flask import Blueprint, Response, current_app, flash, redirect, render_temp
 from flask.typing import ResponseReturnValue
 
 from obs import times
-from obs.dashboard import forms, snippets, usage
+from obs.annotations.source import RETENTION_MS
+from obs.dashboard import forms, snippets
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
 from obs.errors import ServiceError
-from obs.query.execution.limits import Limits
 from obs.services import services
 from obs.storage import backup
 from obs.tenancy import keys, service, store
 from obs.tenancy.schemas import KeyRequestSchema
+from obs.times import DAY_MS
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
 _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "in a year"}
@@ -75,20 +76,12 @@ def _chosen_scopes() -> list[str]:
     return request.form.getlist("scopes")
 
 
-def _limits(limits: Limits) -> list[usage.Row]:
-    caller = viewer()
-    queries = services().queries.used_in_the_last_minute(caller.org)
-    path = caller.databases.path(caller.org)
-    with caller.read() as db:
-        jobs, runs, oldest_run_at, annotations = page_store.totals(db)
-    written = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
-    used = usage.Usage(jobs, runs, oldest_run_at, annotations, written, shutil.disk_usage(path.parent).free)
-    return usage.rows(limits, queries, used, current_app.config["RUN_RETENTION_DAYS"], caller.now_ms)
-
-
 def _page(form: Form) -> str:
     caller, tenancy = viewer(), services().tenancy
     ingest_url, new_key = tenancy.ingest.url(caller.org), take_new_key()
+    path = caller.databases.path(caller.org)
+    with caller.read() as db:
+        stored = page_store.totals(db)
     with tenancy.control.read() as db:
         known = tenancy.keyring.with_last_use(store.keys_of(db, caller.org))
     return render_template(
@@ -100,7 +93,13 @@ def _page(form: Form) -> str:
         scopes=keys.SCOPES,
         chosen_scopes=_chosen_scopes() if form.problems else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
-        limits=_limits(services().queries.limits(caller.org)),
+        limits=services().queries.limits(caller.org),
+        queries=services().queries.used_in_the_last_minute(caller.org),
+        stored=stored,
+        run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
+        annotation_retention_days=RETENTION_MS // DAY_MS,
+        stored_bytes=sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists()),
+        free_bytes=shutil.disk_usage(path.parent).free,
         file_bytes=caller.databases.size(caller.org),
         new_key=new_key,
         form=form,

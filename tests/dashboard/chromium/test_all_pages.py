@@ -113,7 +113,7 @@ def test_axe_finds_no_serious_violation_in_refused_forms_and_beside_a_new_key(pa
     page.get_by_label("Schedule type").select_option("Cron expression")
     page.get_by_label("Cron expression").fill("61 * * * *")
     page.get_by_role("button", name="Save schedule").click()
-    expect(page.get_by_role("alert")).to_have_text('Invalid minute "61": use 0-59.')
+    expect(page.get_by_role("alert")).to_have_text('Invalid minute "61" in the cron expression: use 0-59.')
     expect(page.get_by_label("Cron expression")).to_be_focused()
     check_with_axe(page, "a refused schedule")
     page.goto(f"{address}/settings")
