@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 from obs.alerts import store as alerts
 from obs.annotations import service as annotations
 from obs.errors import ServiceError
-from obs.heartbeat import messages, rollups
-from obs.heartbeat import purge as heartbeats_purge
+from obs.heartbeat import rollups
+from obs.heartbeat import service as heartbeats
 from obs.heartbeat.queue import SweepQueue
 from obs.server.middleware import Wsgi
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -58,13 +58,9 @@ class Work:
             Task("purge", 3600, 60, self.purge),
         )
 
-    def excuse_downtime(self) -> None:
-        """Give all jobs their full grace period from now on, because the service has just started."""
-        self.sweeper.excuse_downtime()
-
     def index_messages(self) -> None:
         """Index new messages for full-text search."""
-        self._for_each(lambda org: messages.index(self._tenancy.databases, org))
+        self._for_each(lambda org: heartbeats.index_messages(self._tenancy.databases, org))
 
     def roll_up(self) -> None:
         """Roll up the runs of past hours and days, so that queries over long windows are fast."""
@@ -76,15 +72,9 @@ class Work:
         now_ms, databases = self._tenancy.clock(), self._tenancy.databases
         cutoff = now_ms - self._retention_days * DAY_MS
         self._for_each(lambda org: annotations.purge(databases, org, now_ms))
-        self._for_each(lambda org: heartbeats_purge.purge(databases, org, now_ms, self._retention_days))
-        self._for_each(
-            lambda org: in_batches(
-                databases,
-                org,
-                lambda db, limit: alerts.delete_incidents_before(db, cutoff, limit),
-                share=BACKGROUND_SHARE,
-            )
-        )
+        self._for_each(lambda org: heartbeats.purge(databases, org, now_ms, self._retention_days))
+        delete = partial(alerts.delete_incidents_before, cutoff=cutoff)
+        self._for_each(lambda org: in_batches(databases, org, delete, share=BACKGROUND_SHARE))
 
     def _for_each(self, work: Callable[[str], object]) -> None:
         for_each_organization(self._tenancy, work, self._tenancy.keyring.organizations())
@@ -110,7 +100,7 @@ class Background:
             if self._scheduler is not None:
                 return
             self._winding_down.clear()
-            self.work.excuse_downtime()
+            self.work.sweeper.excuse_downtime()
             self._scheduler = BackgroundScheduler(
                 timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
             )

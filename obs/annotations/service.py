@@ -4,6 +4,7 @@ Times are milliseconds since the epoch.
 """
 
 from collections.abc import Container, Mapping
+from functools import partial
 from typing import Any
 
 from obs.annotations import rules, store
@@ -62,9 +63,7 @@ def purge(databases: Databases, org: str, now_ms: int) -> int:
 
     Raises ServiceError (503); the batches before that stay deleted.
     """
-    return in_batches(
-        databases, org, lambda db, limit: store.delete_past_retention(db, now_ms, limit), share=BACKGROUND_SHARE
-    )
+    return in_batches(databases, org, partial(store.delete_past_retention, now_ms=now_ms), share=BACKGROUND_SHARE)
 
 
 def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:

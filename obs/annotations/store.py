@@ -154,11 +154,11 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 
-def delete_past_retention(db: sqlite3.Connection, now_ms: int, most: int) -> int:
-    """Delete at most `most` annotations that are past the retention; returns how many."""
+def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
+    """Delete at most `limit` annotations that are past the retention; returns how many."""
     return db.execute(
         f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ? LIMIT ?)",
-        (oldest_kept(now_ms), most),
+        (oldest_kept(now_ms), limit),
     ).rowcount
 
 

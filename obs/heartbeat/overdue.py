@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from obs.heartbeat import pins, schedule
-from obs.heartbeat.schedule import Description, Fit, Pin
+from obs.heartbeat.pins import Pin
+from obs.heartbeat.schedule import Description, Fit
 from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS

@@ -3,7 +3,8 @@
 import pytest
 
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation, excused, expect
-from obs.heartbeat.schedule import ZONES, Cron, Interval, Never, learn
+from obs.heartbeat.pins import Cron, Interval, Never
+from obs.heartbeat.schedule import ZONES, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.heartbeat.schedule.jobs import at, cron
 

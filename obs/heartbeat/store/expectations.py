@@ -193,26 +193,6 @@ _NEXT_MOMENT = f"""
 """
 
 
-def delete_events_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
-    """Delete at most `limit` events that arrived before `cutoff`, but none of an open run; returns how many."""
-    return db.execute(
-        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?"
-        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
-        " ORDER BY received_at LIMIT ?)",
-        (cutoff, limit),
-    ).rowcount
-
-
-def delete_runs_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
-    """Delete at most `limit` runs that ended before `cutoff`; returns how many."""
-    return db.execute(
-        "DELETE FROM runs WHERE id IN (SELECT id FROM runs"
-        f" WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
-        " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
-        (cutoff, limit),
-    ).rowcount
-
-
 def _packed(text: str) -> bytes:
     return zlib.compress(text.encode(), level=1)
 
