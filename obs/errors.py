@@ -41,7 +41,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "oql_no_time_window": ErrorCode(400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
     "oql_duplicate_clause": ErrorCode(400, "A clause or the time window appears twice."),
     "oql_duplicate_column": ErrorCode(400, "Two columns of the result have the same name."),
-    "oql_not_grouped": ErrorCode(400, "A column is used beside an aggregate but is not in BY."),
+    "oql_not_grouped": ErrorCode(400, "A column that is used next to an aggregate is not in BY."),
     "oql_bad_duration": ErrorCode(400, "A duration is invalid or out of range."),
     "oql_bad_time": ErrorCode(400, "A time is invalid, or the window ends before it starts."),
     "oql_bad_timezone": ErrorCode(400, "TIMEZONE names an unknown time zone."),
