@@ -34,8 +34,7 @@ def update(
     """
 
     def revision(stored: Annotation) -> Annotation:
-        rules.check_editable(stored)
-        rules.check_version(stored, versions)
+        rules.check_change(stored, versions)
         return rules.revised(stored, changes, caller.now_ms)
 
     updated = caller.write(lambda db: store.revise(db, annotation_id, caller.now_ms, revision))
@@ -44,11 +43,7 @@ def update(
 
 def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
-
-    def check(stored: Annotation) -> None:
-        rules.check_editable(stored)
-        rules.check_version(stored, versions)
-
+    check = partial(rules.check_change, allowed=versions)
     return _known(caller.write(lambda db: store.delete(db, annotation_id, caller.now_ms, check)), annotation_id)
 
 

@@ -163,16 +163,14 @@ class RunWithTimelineSchema(RunSchema):
     timeline = ma.fields.List(ma.fields.Nested(EventSchema))
 
 
-class JobPageSchema(Schema):
-    """Which jobs to list."""
-
-    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})
-    limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
-
-
 class RunPageSchema(Schema):
     """Which runs to list."""
 
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
     cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
+
+
+class JobPageSchema(RunPageSchema):
+    """Which jobs to list."""
+
+    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})

@@ -25,14 +25,4 @@ from obs.heartbeat.schedule.grace import duration_bound
 from obs.heartbeat.schedule.learning import ZONES, deadline, learn, too_often
 from obs.heartbeat.schedule.words import Description, describe
 
-__all__ = [
-    "VERSION",
-    "ZONES",
-    "Description",
-    "Fit",
-    "deadline",
-    "describe",
-    "duration_bound",
-    "learn",
-    "too_often",
-]
+__all__ = ["VERSION", "ZONES", "Description", "Fit", "deadline", "describe", "duration_bound", "learn", "too_often"]
