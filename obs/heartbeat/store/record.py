@@ -65,7 +65,8 @@ _ADD_RUN = """
                       attribution_id)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND received_at > ?"
+# The plus keeps SQLite from searching all events of the day instead of the index of keys.
+_SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND +received_at > ?"
 _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
 # ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration or NULL, ?6 attribution, ?7 job
