@@ -60,7 +60,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         background=Background(tenancy, queue, app.config, folder),
     )
     attach(app, built)
-    app.wsgi_app = middleware.wrap(app.wsgi_app, middleware.stack(built))  # type: ignore[assignment,method-assign]
+    for layer in reversed(middleware.stack(built)):
+        app.wsgi_app = layer(app.wsgi_app)  # type: ignore[assignment,method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
 
     api.init_app(

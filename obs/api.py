@@ -115,9 +115,7 @@ def init_app(
         OPENAPI_JSON_PATH="openapi.json",
         API_SPEC_OPTIONS={
             "info": {"description": "Annotations, OQL queries and cron heartbeats."},
-            "components": {
-                "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"}},
-            },
+            "components": {"securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}},
         },
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]

@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 from obs.alerts import store as alerts
 from obs.annotations import service as annotations
 from obs.errors import ServiceError
-from obs.heartbeat import messages, rollups
-from obs.heartbeat import purge as heartbeats_purge
+from obs.heartbeat import rollups
+from obs.heartbeat import service as heartbeats
 from obs.heartbeat.queue import SweepQueue
 from obs.server.middleware import Wsgi
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -39,64 +39,43 @@ class Task:
     run: Callable[[], None]
 
 
-class Work:
-    """The tasks themselves."""
+def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Task, ...]:
+    """The table of all tasks. Runs and heartbeats are kept for `retention_days`."""
+    databases = tenancy.databases
 
-    def __init__(self, tenancy: Tenancy, queue: SweepQueue, settings: Mapping[str, Any]) -> None:
-        """Raises ConfigError for an unknown time zone in `settings`."""
-        self.sweeper = Sweeper(tenancy, queue, settings)
-        self._tenancy = tenancy
-        self._retention_days = int(settings["RUN_RETENTION_DAYS"])
+    def for_each(work: Callable[[str], object]) -> None:
+        for_each_organization(tenancy, work, tenancy.keyring.organizations())
 
-    def tasks(self) -> tuple[Task, ...]:
-        """The table of all tasks."""
-        return (
-            Task("sweep", 1, 1, self.sweeper.run),
-            Task("last use of keys", 10, 10, self._tenancy.keyring.flush_last_used),
-            Task("index of messages", 30, 30, self.index_messages),
-            Task("rollups", 60, 45, self.roll_up),
-            Task("purge", 3600, 60, self.purge),
-        )
+    def roll_up() -> None:
+        now_ms = tenancy.clock()
+        for_each(lambda org: rollups.roll_up(databases, org, now_ms, retention_days))
 
-    def excuse_downtime(self) -> None:
-        """Give all jobs their full grace period from now on, because the service has just started."""
-        self.sweeper.excuse_downtime()
+    def purge() -> None:
+        now_ms = tenancy.clock()
+        delete = partial(alerts.delete_incidents_before, cutoff=now_ms - retention_days * DAY_MS)
+        for_each(lambda org: annotations.purge(databases, org, now_ms))
+        for_each(lambda org: heartbeats.purge(databases, org, now_ms, retention_days))
+        for_each(lambda org: in_batches(databases, org, delete, share=BACKGROUND_SHARE))
 
-    def index_messages(self) -> None:
-        """Index new messages for full-text search."""
-        self._for_each(lambda org: messages.index(self._tenancy.databases, org))
-
-    def roll_up(self) -> None:
-        """Roll up the runs of past hours and days, so that queries over long windows are fast."""
-        now_ms = self._tenancy.clock()
-        self._for_each(lambda org: rollups.roll_up(self._tenancy.databases, org, now_ms, self._retention_days))
-
-    def purge(self) -> None:
-        """Delete annotations, events, runs and incidents past their retention."""
-        now_ms, databases = self._tenancy.clock(), self._tenancy.databases
-        cutoff = now_ms - self._retention_days * DAY_MS
-        self._for_each(lambda org: annotations.purge(databases, org, now_ms))
-        self._for_each(lambda org: heartbeats_purge.purge(databases, org, now_ms, self._retention_days))
-        self._for_each(
-            lambda org: in_batches(
-                databases,
-                org,
-                lambda db, limit: alerts.delete_incidents_before(db, cutoff, limit),
-                share=BACKGROUND_SHARE,
-            )
-        )
-
-    def _for_each(self, work: Callable[[str], object]) -> None:
-        for_each_organization(self._tenancy, work, self._tenancy.keyring.organizations())
+    return (
+        Task("sweep", 1, 1, sweeper.run),
+        Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
+        Task("index of messages", 30, 30, lambda: for_each(partial(heartbeats.index_messages, databases))),
+        Task("rollups", 60, 45, roll_up),
+        Task("purge", 3600, 60, purge),
+    )
 
 
 class Background:
     """The scheduler of one application. A file lock makes sure that one process of an instance runs the tasks."""
 
     def __init__(self, tenancy: Tenancy, queue: SweepQueue, settings: Mapping[str, Any], instance: Path) -> None:
-        """`instance` is the instance's folder. With TESTING in `settings`, only `start` starts the scheduler."""
-        self.work = Work(tenancy, queue, settings)
-        self.tasks = {task.name: task for task in self.work.tasks()}
+        """`instance` is the instance's folder. With TESTING in `settings`, only `start` starts the scheduler.
+
+        Raises ConfigError for an unknown time zone in `settings`.
+        """
+        self.sweeper = Sweeper(tenancy, queue, settings)
+        self.tasks = {task.name: task for task in _tasks(tenancy, self.sweeper, int(settings["RUN_RETENTION_DAYS"]))}
         self._lock = FileLock(instance / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
@@ -110,7 +89,7 @@ class Background:
             if self._scheduler is not None:
                 return
             self._winding_down.clear()
-            self.work.excuse_downtime()
+            self.sweeper.excuse_downtime()
             self._scheduler = BackgroundScheduler(
                 timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
             )

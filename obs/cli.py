@@ -13,11 +13,7 @@ from obs.tenancy import cli as tenancy_cli
 
 
 @click.group()
-@click.option(
-    "--instance",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=tenancy_cli.INSTANCE_HELP,
-)
+@click.option("--instance", type=click.Path(path_type=Path, file_okay=False), help=tenancy_cli.INSTANCE_HELP)
 @click.version_option(package_name="obs")
 @click.pass_context
 def main(context: click.Context, instance: Path | None) -> None:
@@ -45,8 +41,5 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None)
         raise click.ClickException(str(error)) from error
 
 
-main.add_command(tenancy_cli.org)
-main.add_command(tenancy_cli.key)
-main.add_command(tenancy_cli.sign_in)
-main.add_command(demo)
-main.add_command(query_cli.query_group(SOURCES))
+for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, demo, query_cli.query_group(SOURCES)):
+    main.add_command(command)

@@ -102,8 +102,7 @@ def _read(setting: Setting, value: Any, where: str) -> str | int:
         number = int(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where} must be a whole number, but is {value!r}") from error
-    if number < setting.least:
-        raise ConfigError(f"{where} must be at least {setting.least}, but is {number}")
-    if number > setting.most:
-        raise ConfigError(f"{where} must be at most {setting.most}, but is {number}")
+    if not setting.least <= number <= setting.most:
+        bound = f"least {setting.least}" if number < setting.least else f"most {setting.most}"
+        raise ConfigError(f"{where} must be at {bound}, but is {number}")
     return number

@@ -13,6 +13,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from flask import Flask, Response, request
@@ -41,7 +42,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "oql_no_time_window": ErrorCode(400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
     "oql_duplicate_clause": ErrorCode(400, "A clause or the time window appears twice."),
     "oql_duplicate_column": ErrorCode(400, "Two columns of the result have the same name."),
-    "oql_not_grouped": ErrorCode(400, "A column is used beside an aggregate but is not in BY."),
+    "oql_not_grouped": ErrorCode(400, "A column that is used next to an aggregate is not in BY."),
     "oql_bad_duration": ErrorCode(400, "A duration is invalid or out of range."),
     "oql_bad_time": ErrorCode(400, "A time is invalid, or the window ends before it starts."),
     "oql_bad_timezone": ErrorCode(400, "TIMEZONE names an unknown time zone."),
@@ -67,9 +68,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "invalid_field": ErrorCode(422, "A field is missing, unknown, of the wrong type or out of range."),
     "query_limit_exceeded": ErrorCode(422, "The query exceeds a limit on rows, bytes or time."),
     "rate_limited": ErrorCode(429, "Too many requests in the last minute."),
-    "internal_error": ErrorCode(
-        500, "An unexpected error in the service; its log has the details under the request id."
-    ),
+    "internal_error": ErrorCode(500, "An unexpected error; the service's log has the details under the request id."),
     "too_many_bodies": ErrorCode(503, "Too many requests are waiting for their bodies to arrive."),
     "query_busy": ErrorCode(503, "All query processes are busy; try again."),
     "storage_busy": ErrorCode(503, "The organization's file is busy; try again."),
@@ -117,7 +116,8 @@ class ServiceError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: query processes send their errors to the service."""
-        return _rebuild, (self.error, self.message, self.hint, self.errors, self.headers, self.extra)
+        details = {name: getattr(self, name) for name in ("hint", "errors", "headers", "extra")}
+        return partial(ServiceError, self.error, self.message, **details), ()
 
     def body(self) -> dict[str, Any]:
         """The JSON object of the response."""
@@ -135,10 +135,6 @@ class ServiceError(Exception):
         return body
 
 
-def _rebuild(error: str, message: str, hint: Any, errors: Any, headers: Any, extra: Any) -> ServiceError:
-    return ServiceError(error, message, hint=hint, errors=errors, headers=headers, extra=extra)
-
-
 def invalid_field(place: str, field: str, message: str, *, hint: str | None = None) -> ServiceError:
     """The 422 for one field. `place` is ``json``, ``query``, ``path`` or ``headers``."""
     return ServiceError("invalid_field", f"{field}: {message}", errors={place: {field: [message]}}, hint=hint)
@@ -154,9 +150,6 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
         response.headers.extend(error.headers)
         return response
 
-    def service_error(error: ServiceError) -> ResponseReturnValue:
-        return respond(error)
-
     def http_exception(error: HTTPException) -> ResponseReturnValue:
         if error.code is None or error.code < 400:
             return error.get_response()
@@ -165,7 +158,7 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
     def unexpected(error: Exception) -> ResponseReturnValue:
         return respond(internal_error(error, request.method, request.path))
 
-    app.register_error_handler(ServiceError, service_error)
+    app.register_error_handler(ServiceError, respond)
     app.register_error_handler(HTTPException, http_exception)
     app.register_error_handler(Exception, unexpected)
 

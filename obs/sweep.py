@@ -35,12 +35,12 @@ RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
 _CLOCK_STEP_SECONDS = 60
-_PROBLEMS: Mapping[IncidentKind, Callable[[sqlite3.Connection, int], list[Problem]]] = {
-    IncidentKind.FAILING: problems.failing,
-    IncidentKind.LOST: problems.lost,
-    IncidentKind.OVERDUE: problems.overdue,
-    IncidentKind.OVERRUNNING: problems.overrunning,
-    IncidentKind.TOO_OFTEN: problems.too_often,
+_PROBLEMS: Mapping[IncidentKind, str] = {
+    IncidentKind.FAILING: problems.FAILING,
+    IncidentKind.LOST: problems.LOST,
+    IncidentKind.OVERDUE: problems.OVERDUE,
+    IncidentKind.OVERRUNNING: problems.OVERRUNNING,
+    IncidentKind.TOO_OFTEN: problems.TOO_OFTEN,
 }
 """The jobs that an incident of each kind has to be open for."""
 _log = logging.getLogger(__name__)
@@ -172,7 +172,9 @@ class _IncidentChanges(NamedTuple):
 
 def _incident_changes(db: sqlite3.Connection, now_ms: int) -> _IncidentChanges:
     """The incidents to open and to close. None is opened during maintenance."""
-    wanted = {(problem.job_id, kind): problem for kind, find in _PROBLEMS.items() for problem in find(db, now_ms)}
+    wanted = {
+        (problem.job_id, kind): problem for kind, sql in _PROBLEMS.items() for problem in problems.find(db, sql, now_ms)
+    }
     known = {(incident.job_id, incident.kind): incident for incident in alerts.open_incidents(db)}
     to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]
     to_close = [incident for key, incident in known.items() if key not in wanted]

@@ -114,3 +114,30 @@ def test_no_command_is_documented_that_is_not_there() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     titles = re.findall(r"^## `(obs [a-z -]+?)(?: [A-Z_ ]+)?`$", page, re.M)
     assert sorted(titles) == sorted(name for name, _ in _commands(cli.main))
+
+
+GUIDES = ("CONTRIBUTING.md", "docs/architecture.md")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_every_path_that_a_guide_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"(?<![\w/.-])(?:[a-z_]+/)+(?:[a-z_]+\.[a-z]+)?(?![\w/*])", text))
+    places = [ROOT, ROOT / "obs"]  # architecture.md leaves out obs/
+    ours = {path for path in named if any((place / path.split("/")[0]).is_dir() for place in places)}
+    ours = {path for path in ours if not path.startswith("instance/")}  # is created at run time
+    assert len(ours) > 20
+    assert {path for path in ours if not any((place / path).exists() for place in places)} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_between_pages_resolves(page: str) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text())
+    for path, _, section in (link.partition("#") for link in links if "://" not in link):
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), path
+        if section and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.+)$", target.read_text(), re.M)
+            anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert section in anchors, f"{path}#{section}"

@@ -62,7 +62,7 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
     return [Incident(**{**dict(row), "kind": KINDS[row["kind"]]}) for row in rows]
 
 
-def delete_incidents_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
+def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     """Delete at most `limit` incidents that ended before `cutoff`; returns how many."""
     return db.execute(
         "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE started_at < ?1 AND ended_at < ?1 LIMIT ?2)",

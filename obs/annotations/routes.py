@@ -19,18 +19,10 @@ blp = Blueprint(
     description="Points and bands that are drawn on every chart, kept 90 days.",
 )
 
-_ETAG = {"ETag": {"description": "The version of the annotation.", "schema": {"type": "string"}}}
-_LOCATION = {"Location": {"description": "The path of the annotation.", "schema": {"type": "string"}}}
-_IF_MATCH = {
-    "parameters": [
-        {
-            "in": "header",
-            "name": "If-Match",
-            "description": "Change the annotation only if this is its current ETag.",
-            "schema": {"type": "string"},
-        }
-    ]
-}
+_TEXT = {"schema": {"type": "string"}}
+_ETAG = {"ETag": {"description": "The version of the annotation.", **_TEXT}}
+_NEW = {**_ETAG, "Location": {"description": "The path of the annotation.", **_TEXT}}
+_IF_MATCH = {"in": "header", "name": "If-Match", "description": "Change it only if this is its current ETag.", **_TEXT}
 
 
 @blp.route("", methods=["GET"])
@@ -54,12 +46,12 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
 @blp.route("", methods=["POST"])
 @requires("annotations:write")
 @blp.arguments(schemas.AnnotationRequestSchema, example=schemas.CREATE_EXAMPLE)
-@blp.response(201, schemas.AnnotationSchema, example=schemas.EXAMPLE, headers={**_ETAG, **_LOCATION})
+@blp.response(201, schemas.AnnotationSchema, example=schemas.EXAMPLE, headers=_NEW)
 @blp.alt_response(
     200,
     schema=schemas.AnnotationSchema,
     example=schemas.EXAMPLE,
-    headers={**_ETAG, **_LOCATION},
+    headers=_NEW,
     description="The idempotency_key was sent before: the annotation that was created then.",
 )
 def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
@@ -100,7 +92,7 @@ def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str,
 @blp.route("/<int:annotation_id>", methods=["PUT"])
 @requires("annotations:write")
 @blp.arguments(schemas.AnnotationChangesSchema, example=schemas.UPDATE_EXAMPLE)
-@blp.doc(**_IF_MATCH)
+@blp.doc(parameters=[_IF_MATCH])
 @blp.response(200, schemas.AnnotationSchema, example=schemas.UPDATED_EXAMPLE, headers=_ETAG)
 @blp.alt_response(404, schema="Error")
 @blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")
@@ -116,7 +108,7 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
 
 @blp.route("/<int:annotation_id>", methods=["DELETE"])
 @requires("annotations:write")
-@blp.doc(**_IF_MATCH)
+@blp.doc(parameters=[_IF_MATCH])
 @blp.response(204)
 @blp.alt_response(404, schema="Error")
 @blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")

@@ -4,7 +4,7 @@ All times are milliseconds since the Unix epoch.
 """
 
 import hashlib
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,14 +45,6 @@ class Annotation(Draft):
     created_at: int
     updated_at: int
     by_service: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixCount:
-    """How many annotations have names that begin with `prefix`."""
-
-    prefix: str
-    count: int
 
 
 def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
@@ -158,8 +150,17 @@ def version(annotation: Annotation) -> str:
     return hashlib.sha256(repr(astuple(annotation)).encode()).hexdigest()[:32]
 
 
-def check_version(annotation: Annotation, allowed: Container[str] | None) -> None:
-    """Raise ServiceError (412) unless the annotation's version is among `allowed`; None allows every version."""
+def check_change(annotation: Annotation, allowed: Container[str] | None) -> None:
+    """Raise ServiceError unless a client may change the annotation.
+
+    409 for one that shows an incident; 412 where its version is not among `allowed`, of which None allows every one.
+    """
+    if annotation.by_service:
+        raise ServiceError(
+            "conflict",
+            f"Annotation {annotation.id} shows an incident and is managed automatically.",
+            hint="It ends when the incident does. To end the incident now, pause the job.",
+        )
     if allowed is not None and version(annotation) not in allowed:
         raise ServiceError(
             "precondition_failed",
@@ -168,26 +169,7 @@ def check_version(annotation: Annotation, allowed: Container[str] | None) -> Non
         )
 
 
-def check_editable(annotation: Annotation) -> None:
-    """Raise ServiceError (409) for an annotation that shows an incident."""
-    if annotation.by_service:
-        raise ServiceError(
-            "conflict",
-            f"Annotation {annotation.id} shows an incident and is managed automatically.",
-            hint="It ends when the incident does. To end the incident now, pause the job.",
-        )
-
-
 def prefix_of(name: str) -> str:
     """The part of a name up to and including the first slash; the whole name where there is none."""
     head, slash, _ = name.partition("/")
     return head + slash
-
-
-def count_prefixes(name_counts: Iterable[tuple[str, int]]) -> list[PrefixCount]:
-    """The number of annotations for each prefix, from names with their counts; sorted by prefix."""
-    counts: dict[str, int] = {}
-    for name, count in name_counts:
-        prefix = prefix_of(name)
-        counts[prefix] = counts.get(prefix, 0) + count
-    return [PrefixCount(prefix, counts[prefix]) for prefix in sorted(counts)]

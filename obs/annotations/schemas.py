@@ -53,14 +53,18 @@ def _text(name: str, **kwargs: Any) -> ma.fields.Str:
     return ma.fields.Str(metadata=metadata, **kwargs)
 
 
+def _time(name: str, more: str = "", **kwargs: Any) -> Time:
+    return Time(metadata={"description": f"{_ABOUT[name]}{more}"}, **kwargs)
+
+
 class AnnotationSchema(Schema):
     """An annotation."""
 
     id = ma.fields.Int(metadata={"description": "Assigned by the service and never reused."})
     name = ma.fields.Str(metadata={"description": _ABOUT["name"]})
     title = ma.fields.Str(metadata={"description": _ABOUT["title"]})
-    start_time = Time(metadata={"description": _ABOUT["start_time"]})
-    end_time = Time(allow_none=True, metadata={"description": _ABOUT["end_time"]})
+    start_time = _time("start_time")
+    end_time = _time("end_time", allow_none=True)
     description = ma.fields.Str(allow_none=True, metadata={"description": _ABOUT["description"]})
     url = ma.fields.Str(allow_none=True, metadata={"description": _ABOUT["url"]})
     idempotency_key = ma.fields.Str(allow_none=True, metadata={"description": _ABOUT["idempotency_key"]})
@@ -74,16 +78,8 @@ class AnnotationRequestSchema(Schema):
 
     name = _text("name", required=True)
     title = _text("title", required=True)
-    start_time = Time(
-        load_default=None,
-        allow_none=True,
-        metadata={"description": f"{_ABOUT['start_time']} Default: the time of the request."},
-    )
-    end_time = Time(
-        load_default=None,
-        allow_none=True,
-        metadata={"description": f"{_ABOUT['end_time']} Needs start_time as well."},
-    )
+    start_time = _time("start_time", " Default: the time of the request.", load_default=None, allow_none=True)
+    end_time = _time("end_time", " Needs start_time as well.", load_default=None, allow_none=True)
     description = _text("description", load_default=None, allow_none=True)
     url = _text("url", load_default=None, allow_none=True)
     idempotency_key = _text("idempotency_key", load_default=None, allow_none=True)
@@ -94,8 +90,8 @@ class AnnotationChangesSchema(Schema):
 
     name = _text("name")
     title = _text("title")
-    start_time = Time(metadata={"description": _ABOUT["start_time"]})
-    end_time = Time(allow_none=True, metadata={"description": f"{_ABOUT['end_time']} null removes it."})
+    start_time = _time("start_time")
+    end_time = _time("end_time", " null removes it.", allow_none=True)
     description = _text("description", allow_none=True)
     url = _text("url", allow_none=True)
 
@@ -105,29 +101,22 @@ class AnnotationChangesSchema(Schema):
             raise ma.ValidationError(f"Send at least one of {', '.join(self.fields)}.")
 
 
+def _range_end(description: str, example: str) -> ma.fields.Str:
+    return ma.fields.Str(load_default=None, metadata={"description": description, "example": example})
+
+
+def _filter(field: str, description: str, example: str) -> Text:
+    metadata = {"description": description, "example": example}
+    return Text(0, LENGTHS[field][1], load_default="", metadata=metadata)
+
+
 class AnnotationQuerySchema(Schema):
     """Which annotations to list."""
 
-    start = ma.fields.Str(
-        load_default=None,
-        metadata={"description": "Start of the range: ISO 8601, or relative to now such as -24h.", "example": "-24h"},
-    )
-    end = ma.fields.Str(
-        load_default=None,
-        metadata={"description": "End of the range: ISO 8601, relative to now, or now.", "example": "now"},
-    )
-    name_prefix = Text(
-        0,
-        LENGTHS["name"][1],
-        load_default="",
-        metadata={"description": "Text that the name starts with; case-sensitive.", "example": "deploy/"},
-    )
-    q = Text(
-        0,
-        LENGTHS["title"][1],
-        load_default="",
-        metadata={"description": "Text that the title contains; case-insensitive.", "example": "checkout"},
-    )
+    start = _range_end("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
+    end = _range_end("End of the range: ISO 8601, relative to now, or now.", "now")
+    name_prefix = _filter("name", "Text that the name starts with; case-sensitive.", "deploy/")
+    q = _filter("title", "Text that the title contains; case-insensitive.", "checkout")
     limit = ma.fields.Int(
         load_default=DEFAULT_LIMIT,
         validate=ma.validate.Range(1, MOST_IN_A_PAGE),

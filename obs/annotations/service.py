@@ -4,6 +4,7 @@ Times are milliseconds since the epoch.
 """
 
 from collections.abc import Container, Mapping
+from functools import partial
 from typing import Any
 
 from obs.annotations import rules, store
@@ -33,8 +34,7 @@ def update(
     """
 
     def revision(stored: Annotation) -> Annotation:
-        rules.check_editable(stored)
-        rules.check_version(stored, versions)
+        rules.check_change(stored, versions)
         return rules.revised(stored, changes, caller.now_ms)
 
     updated = caller.write(lambda db: store.revise(db, annotation_id, caller.now_ms, revision))
@@ -43,11 +43,7 @@ def update(
 
 def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
-
-    def check(stored: Annotation) -> None:
-        rules.check_editable(stored)
-        rules.check_version(stored, versions)
-
+    check = partial(rules.check_change, allowed=versions)
     return _known(caller.write(lambda db: store.delete(db, annotation_id, caller.now_ms, check)), annotation_id)
 
 
@@ -62,9 +58,7 @@ def purge(databases: Databases, org: str, now_ms: int) -> int:
 
     Raises ServiceError (503); the batches before that stay deleted.
     """
-    return in_batches(
-        databases, org, lambda db, limit: store.delete_past_retention(db, now_ms, limit), share=BACKGROUND_SHARE
-    )
+    return in_batches(databases, org, partial(store.delete_past_retention, now_ms=now_ms), share=BACKGROUND_SHARE)
 
 
 def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:

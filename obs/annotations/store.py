@@ -6,11 +6,12 @@ All times are milliseconds since the Unix epoch.
 import sqlite3
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import NamedTuple
 
-from obs.annotations.rules import Annotation, Draft, PrefixCount, count_prefixes, last_moment, oldest_kept
+from obs.annotations.rules import Annotation, Draft, last_moment, oldest_kept, prefix_of
 from obs.annotations.source import LAST_MOMENT_SQL
 from obs.times import MAX_MS
 
@@ -28,6 +29,14 @@ class Position(NamedTuple):
 
     start_time: int
     id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCount:
+    """How many annotations have names that begin with `prefix`."""
+
+    prefix: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +99,10 @@ def prefixes(db: sqlite3.Connection, now_ms: int) -> list[PrefixCount]:
     rows = db.execute(
         f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
     )
-    return count_prefixes((name, count) for name, count in rows)
+    counts: Counter[str] = Counter()
+    for name, count in rows:
+        counts[prefix_of(name)] += count
+    return [PrefixCount(prefix, count) for prefix, count in sorted(counts.items())]
 
 
 def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:
@@ -154,11 +166,11 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 
-def delete_past_retention(db: sqlite3.Connection, now_ms: int, most: int) -> int:
-    """Delete at most `most` annotations that are past the retention; returns how many."""
+def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
+    """Delete at most `limit` annotations that are past the retention; returns how many."""
     return db.execute(
         f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ? LIMIT ?)",
-        (oldest_kept(now_ms), most),
+        (oldest_kept(now_ms), limit),
     ).rowcount
 
 

@@ -17,7 +17,7 @@ from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
 from obs.sweep import sweep, time_zones
-from obs.tenancy import instance, service, store
+from obs.tenancy import instance, service
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.cli import instance_option, opened
 from obs.times import DAY_MS, HOUR_MS
@@ -38,8 +38,7 @@ def demo(org: str, folder: Path) -> None:
     with opened(folder) as tenancy:
         service.check_slug(org)
         now_ms = tenancy.clock()
-        with tenancy.control.read() as db:
-            is_new = store.organization_id(db, org) is None
+        is_new = tenancy.keyring.organization_id(org) is None
         if is_new:
             tenancy.databases.delete(org)  # the rest of an earlier call that was interrupted
         tenancy.databases.create(org)
@@ -48,7 +47,8 @@ def demo(org: str, folder: Path) -> None:
                 raise click.ClickException(f"{org} has jobs already; choose another with --org.")
         _fill(tenancy, org, now_ms, time_zones(str(settings["TIME_ZONES"])))
         # Only now, so that a service that runs meanwhile does not sweep an organization with half of its data.
-        tenancy.control.write(lambda db: store.add_organization(db, org, now_ms))
+        if is_new:
+            service.create_organization(tenancy, org)
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
         f"{org} has {len(JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"

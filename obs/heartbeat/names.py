@@ -25,16 +25,11 @@ def name_problem(name: Any) -> str | None:
         return "Not a valid string."
     if not 1 <= len(name) <= LONGEST_NAME:
         return f"Length must be between 1 and {LONGEST_NAME}."
-    if name.isascii() and name.isprintable():
-        return _white_space_problem(name)
-    if any(unicodedata.category(character) == "Cc" for character in name):
-        return "Must not contain control characters."
-    if not is_storable(name):
-        return "Not valid Unicode."
-    return _white_space_problem(name)
-
-
-def _white_space_problem(name: str) -> str | None:
+    if not (name.isascii() and name.isprintable()):  # most names are, and need no closer look
+        if any(unicodedata.category(character) == "Cc" for character in name):
+            return "Must not contain control characters."
+        if not is_storable(name):
+            return "Not valid Unicode."
     return "Must not begin or end with white space." if name != name.strip() else None
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from obs.heartbeat import pins, schedule
-from obs.heartbeat.schedule import Description, Fit, Pin
+from obs.heartbeat.pins import Pin
+from obs.heartbeat.schedule import Fit
 from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS
@@ -18,18 +19,15 @@ LONGEST_RUN_MS = 7 * DAY_MS
 class Expectation:
     """What is expected of a job. Times are None if nothing is known yet, or if the pin is "never".
 
-    interval_ms       the usual interval between heartbeats, as learned
     expected_at       when the next heartbeat is due
     overdue_at        the time from which silence means overdue
     grace_ms          the grace period: how long after `expected_at` a heartbeat may still come
     overrun_after_ms  an open run is overrunning this long after its start
     lost_after_ms     an open run is lost this long after its start
-    too_often         whether the job runs too often; None if there is nothing to judge by
+    too_often         whether the job runs too often: False with a pin, None if nothing was learned before
     fit               what was learned, also if the job has a pin
-    learned           the fit in words
     """
 
-    interval_ms: int | None
     expected_at: int | None
     overdue_at: int | None
     grace_ms: int | None
@@ -37,7 +35,6 @@ class Expectation:
     lost_after_ms: int
     too_often: bool | None
     fit: Fit
-    learned: Description
 
 
 def expect(
@@ -62,17 +59,18 @@ def expect(
         if pinned is not None:
             expected_at, overdue_at = pinned
             grace_ms = overdue_at - expected_at
+    too_often: bool | None = False
+    if pin is None:
+        too_often = None if previous is None else schedule.too_often(heartbeats, previous)
     overrun_after_ms = schedule.duration_bound(durations_ms)
     return Expectation(
-        interval_ms=fit.interval_ms,
         expected_at=expected_at,
         overdue_at=overdue_at,
         grace_ms=grace_ms,
         overrun_after_ms=overrun_after_ms,
         lost_after_ms=_lost_after(durations_ms, overrun_after_ms),
-        too_often=_too_often(heartbeats, pin, previous),
+        too_often=too_often,
         fit=fit,
-        learned=schedule.describe(fit),
     )
 
 
@@ -96,10 +94,3 @@ def _lost_after(durations_ms: Sequence[int], overrun_after_ms: int | None) -> in
     if overrun_after_ms is None:
         return LONGEST_RUN_MS
     return min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
-
-
-def _too_often(heartbeats: Sequence[int], pin: Pin | None, previous: Fit | None) -> bool | None:
-    """Whether the job runs too often by the previous fit; never for a job with a pin."""
-    if pin is not None:
-        return False
-    return None if previous is None else schedule.too_often(heartbeats, previous)

@@ -9,6 +9,7 @@ In JSON, in the API as well as stored, a pin is ``{"cron", "timezone", "grace_se
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +24,7 @@ MAX_ZONE_LENGTH = 64
 MAX_INTERVAL_SECONDS = 366 * 86_400
 MAX_GRACE_SECONDS = 366 * 86_400
 
-_DEFAULT_GRACE_SECONDS = MINUTE_MS // SECOND_MS
+_DEFAULT_GRACE_SECONDS = 60
 _DAY_SECONDS = 86_400
 # The fields of a cron expression: the name in the errors of cronsim, its name for people, its values.
 _CRON_FIELDS = (
@@ -60,8 +61,16 @@ class Never:
 Pin = Cron | Interval | Never
 
 
+class PinError(ValueError):
+    """A pin is not valid. The message is for people; `field` is the invalid field in JSON, None for the whole pin."""
+
+    def __init__(self, field: str | None, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 def check(pin: Pin) -> None:
-    """Raise ValueError, with a message for people that names the field, if a pin is not valid or out of bounds."""
+    """Raise PinError if a pin is not valid or out of bounds."""
     match pin:
         case Cron(expression, zone, grace_ms):
             _check_expression(expression)
@@ -69,7 +78,9 @@ def check(pin: Pin) -> None:
             _check_grace(grace_ms)
         case Interval(interval_ms, grace_ms):
             if not SECOND_MS <= interval_ms <= MAX_INTERVAL_SECONDS * SECOND_MS:
-                raise ValueError(f"The interval must be 1 second to {MAX_INTERVAL_SECONDS // _DAY_SECONDS} days.")
+                raise PinError(
+                    "interval_seconds", f"The interval must be 1 second to {MAX_INTERVAL_SECONDS // _DAY_SECONDS} days."
+                )
             _check_grace(grace_ms)
         case Never():
             pass
@@ -94,18 +105,9 @@ def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
             return None
 
 
-def from_dict(fields: dict[str, Any]) -> Pin:
-    """The pin that a person sent, checked. Raises ValueError, with a message for people that names the field."""
-    pin: Pin
-    match sorted(fields.keys() - {"grace_seconds"}):
-        case ["cron"] | ["cron", "timezone"]:
-            pin = Cron(_text(fields, "cron"), _text(fields, "timezone", "UTC"), _milliseconds(fields, "grace_seconds"))
-        case ["interval_seconds"]:
-            pin = Interval(_milliseconds(fields, "interval_seconds"), _milliseconds(fields, "grace_seconds"))
-        case ["never"] if fields["never"] is True and "grace_seconds" not in fields:
-            pin = Never()
-        case _:
-            raise ValueError("Send cron (with timezone), interval_seconds, or never: true.")
+def from_dict(fields: Mapping[str, Any]) -> Pin:
+    """The pin that a person sent, checked. Raises PinError."""
+    pin = _pin(fields)
     check(pin)
     return pin
 
@@ -126,14 +128,7 @@ def from_json(text: str | None) -> Pin | None:
 
     It was checked before it was stored and is not checked again, so a pin from before a bound was lowered stays valid.
     """
-    if text is None:
-        return None
-    fields = json.loads(text)
-    if "cron" in fields:
-        return Cron(fields["cron"], fields["timezone"], _milliseconds(fields, "grace_seconds"))
-    if "interval_seconds" in fields:
-        return Interval(_milliseconds(fields, "interval_seconds"), _milliseconds(fields, "grace_seconds"))
-    return Never()
+    return None if text is None else _pin(json.loads(text))
 
 
 def to_json(pin: Pin | None) -> str | None:
@@ -141,46 +136,61 @@ def to_json(pin: Pin | None) -> str | None:
     return None if pin is None else json.dumps(to_dict(pin))
 
 
+def _pin(fields: Mapping[str, Any]) -> Pin:
+    match sorted(fields.keys() - {"grace_seconds"}):
+        case ["cron"] | ["cron", "timezone"]:
+            return Cron(_text(fields, "cron"), _text(fields, "timezone", "UTC"), _milliseconds(fields, "grace_seconds"))
+        case ["interval_seconds"]:
+            return Interval(_milliseconds(fields, "interval_seconds"), _milliseconds(fields, "grace_seconds"))
+        case ["never"] if fields["never"] is True and "grace_seconds" not in fields:
+            return Never()
+        case _:
+            raise PinError(None, "Send cron (with timezone), interval_seconds, or never: true.")
+
+
 def _check_expression(expression: str) -> None:
     if len(expression) > MAX_CRON_LENGTH:
-        raise ValueError(f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
+        raise PinError("cron", f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
     try:
         CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         parts = expression.split()
         for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):
             if str(error) == f"Bad {field}":
-                raise ValueError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
-        raise ValueError(
+                raise PinError("cron", f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
+        raise PinError(
+            "cron",
             f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and '
-            "day of the week."
+            "day of the week.",
         ) from error
 
 
 def _check_zone(zone: str) -> None:
     if len(zone) > MAX_ZONE_LENGTH:
-        raise ValueError(f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
+        raise PinError("timezone", f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.') from error
+        raise PinError("timezone", f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.') from error
 
 
 def _check_grace(grace_ms: int) -> None:
     if not 0 <= grace_ms <= MAX_GRACE_SECONDS * SECOND_MS:
-        raise ValueError(f"The grace period must be 0 seconds to {MAX_GRACE_SECONDS // _DAY_SECONDS} days.")
+        raise PinError(
+            "grace_seconds", f"The grace period must be 0 seconds to {MAX_GRACE_SECONDS // _DAY_SECONDS} days."
+        )
 
 
-def _text(fields: dict[str, Any], name: str, default: str = "") -> str:
+def _text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
     value = fields.get(name, default)
     if not isinstance(value, str):
-        raise ValueError(f"{name} must be text.")
+        raise PinError(name, f"{name} must be text.")
     return value
 
 
-def _milliseconds(fields: dict[str, Any], name: str) -> int:
+def _milliseconds(fields: Mapping[str, Any], name: str) -> int:
     """A field in whole seconds as milliseconds; the grace period has a default."""
     value = fields.get(name, _DEFAULT_GRACE_SECONDS)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number of seconds.")
+        raise PinError(name, f"{name} must be a whole number of seconds.")
     return value * SECOND_MS

@@ -25,7 +25,8 @@ class SweepQueue:
         orgs = list(orgs)
         with self._lock:
             changed, self._changed = self._changed, set()
-            due = [org for org in orgs if org in changed or self._is_due(org, now_ms)]
+            due_at = {org: 0 if org in changed else self._due_at.get(org, 0) for org in orgs}
+            due = [org for org, moment in due_at.items() if moment is not None and moment <= now_ms]
             # Until `swept` is called an organization stays due: its file may be locked at the moment.
             for org in (self._due_at.keys() - set(orgs)) | set(due):
                 self._due_at.pop(org, None)
@@ -35,9 +36,3 @@ class SweepQueue:
         """Note that `org` was swept and is due again at `due_at`; None for not before something changes."""
         with self._lock:
             self._due_at[org] = due_at
-
-    def _is_due(self, org: str, now_ms: int) -> bool:
-        if org not in self._due_at:
-            return True
-        due_at = self._due_at[org]
-        return due_at is not None and due_at <= now_ms

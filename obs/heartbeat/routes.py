@@ -16,10 +16,7 @@ from obs.tenancy.auth import caller, requires
 jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their states and their runs.")
 runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="Runs with their timelines.")
 maintenance_blp = Blueprint(
-    "maintenance",
-    __name__,
-    url_prefix="/api/v1/maintenance",
-    description="Maintenance windows of the organization.",
+    "maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance windows of the organization."
 )
 _ID = "int(max=9223372036854775807)"
 

@@ -17,14 +17,6 @@ MOST_FAILURES = 1_000
 LONGEST_TITLE = 500
 LONGEST_MAINTENANCE_MS = 31 * DAY_MS
 
-_PROBES: Mapping[str, Mapping[str, Any]] = {
-    "cron": {},
-    "timezone": {"cron": "* * * * *"},
-    "interval_seconds": {},
-    "grace_seconds": {"interval_seconds": 60},
-}
-"""The fields of a pin, each with the fields that make a valid pin of it if it is valid itself."""
-
 
 def job_changes(fields: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The changes to a job that `fields`, those of JobChangesSchema, ask for: the same, with `pin` as a Pin.
@@ -50,18 +42,13 @@ def job_changes(fields: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
 
 def pin(fields: Mapping[str, Any]) -> Pin:
     """The pin with these `fields`, those of PinSchema. Raises ServiceError (422) that names the invalid field."""
-    for field, others in _PROBES.items():
-        if field in fields:
-            try:
-                pins.from_dict({**others, field: fields[field]})
-            except ValueError as error:
-                message = str(error)
-                errors = {"json": {"pin": {field: [message]}}}
-                raise ServiceError("invalid_field", f"pin.{field}: {message}", errors=errors) from error
     try:
-        return pins.from_dict(dict(fields))
-    except ValueError as error:
-        raise invalid_field("json", "pin", str(error)) from error
+        return pins.from_dict(fields)
+    except pins.PinError as error:
+        if error.field is None:
+            raise invalid_field("json", "pin", str(error)) from error
+        errors = {"json": {"pin": {error.field: [str(error)]}}}
+        raise ServiceError("invalid_field", f"pin.{error.field}: {error}", errors=errors) from error
 
 
 def check_maintenance(start_time: int, end_time: int, title: str) -> None:

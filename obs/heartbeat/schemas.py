@@ -18,6 +18,14 @@ from obs.heartbeat.states import STATES
 _HEADERS = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
 
 
+def _text(longest: int, load_default: Any = ma.missing, **metadata: str) -> ma.fields.Str:
+    return ma.fields.Str(load_default=load_default, metadata={"minLength": 1, "maxLength": longest, **metadata})
+
+
+def _number(least: int, most: int, description: str, example: int) -> WholeNumber:
+    return WholeNumber(metadata={"minimum": least, "maximum": most, "description": description, "example": example})
+
+
 def _latest(field: str) -> dict[str, Any]:
     return {"description": f"The latest {_HEADERS[field]}; null when none was sent."}
 
@@ -37,37 +45,12 @@ class LearnedSchema(Schema):
 class PinSchema(Schema):
     """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
-    cron = ma.fields.Str(
-        metadata={
-            "minLength": 1,
-            "maxLength": MAX_CRON_LENGTH,
-            "description": "A cron expression.",
-            "example": "0 2 * * 1-5",
-        }
+    cron = _text(MAX_CRON_LENGTH, description="A cron expression.", example="0 2 * * 1-5")
+    timezone = _text(
+        MAX_ZONE_LENGTH, description="The time zone of the cron expression; default UTC.", example="Europe/Berlin"
     )
-    timezone = ma.fields.Str(
-        metadata={
-            "minLength": 1,
-            "maxLength": MAX_ZONE_LENGTH,
-            "description": "The time zone of the cron expression; default UTC.",
-            "example": "Europe/Berlin",
-        }
-    )
-    interval_seconds = WholeNumber(
-        metadata={
-            "minimum": 1,
-            "maximum": MAX_INTERVAL_SECONDS,
-            "description": "The longest time between two heartbeats.",
-        }
-    )
-    grace_seconds = WholeNumber(
-        metadata={
-            "minimum": 0,
-            "maximum": MAX_GRACE_SECONDS,
-            "description": "The grace period: how late a heartbeat may be; default 60.",
-            "example": 300,
-        }
-    )
+    interval_seconds = _number(1, MAX_INTERVAL_SECONDS, "The longest time between two heartbeats.", 3600)
+    grace_seconds = _number(0, MAX_GRACE_SECONDS, "The grace period: how late a heartbeat may be; default 60.", 300)
     never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "true: the job is never overdue."})
 
     @ma.pre_dump
@@ -86,18 +69,14 @@ class JobChangesSchema(Schema):
     )
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
-    failure_tolerance = WholeNumber(
-        metadata={"minimum": 1, "maximum": MOST_FAILURES, "description": "Failures in a row that open an incident."}
-    )
+    failure_tolerance = _number(1, MOST_FAILURES, "Failures in a row that open an incident.", 3)
 
 
 class MaintenanceWindowSchema(Schema):
     """A maintenance window: during it, no job becomes overdue and no incident is opened."""
 
     id = ma.fields.Int(dump_only=True)
-    title = ma.fields.Str(
-        load_default="Maintenance", metadata={"minLength": 1, "maxLength": LONGEST_TITLE, "example": "New disks"}
-    )
+    title = _text(LONGEST_TITLE, load_default="Maintenance", example="New disks")
     start_time = Time(required=True)
     end_time = Time(required=True, metadata={"description": "At most 31 days after start_time."})
 
@@ -184,16 +163,14 @@ class RunWithTimelineSchema(RunSchema):
     timeline = ma.fields.List(ma.fields.Nested(EventSchema))
 
 
-class JobPageSchema(Schema):
-    """Which jobs to list."""
-
-    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})
-    limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
-
-
 class RunPageSchema(Schema):
     """Which runs to list."""
 
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
     cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
+
+
+class JobPageSchema(RunPageSchema):
+    """Which jobs to list."""
+
+    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})

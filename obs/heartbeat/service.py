@@ -1,18 +1,23 @@
-"""Changes to jobs and maintenance windows. Every route, page and command goes through here."""
+"""Changes to jobs and maintenance windows, and the upkeep of events and runs. Every change goes through here."""
 
 import sqlite3
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from obs.errors import ServiceError
 from obs.heartbeat import rules
 from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import changes as store
-from obs.heartbeat.store import jobs, maintenance
+from obs.heartbeat.store import jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
-from obs.storage.batches import in_batches
+from obs.storage.batches import BACKGROUND_SHARE, in_batches
+from obs.storage.databases import Databases
 from obs.tenancy.auth import Caller
+from obs.times import DAY_MS
+
+_INDEXING_SECONDS = 20.0
+"""The longest time that one call indexes, so that a burst in one organization does not delay the others."""
 
 
 class HeartbeatService:
@@ -62,6 +67,29 @@ class HeartbeatService:
         self.queue.note(caller.org)
 
 
+def index_messages(databases: Databases, org: str) -> int:
+    """Index new messages of `org` for full-text search, for a limited time, so that no heartbeat waits for it.
+
+    Returns how many events there were. Raises ServiceError (503).
+    """
+    with databases.read(org) as db:
+        if not upkeep.has_unindexed(db):
+            return 0
+    return in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
+
+
+def purge(databases: Databases, org: str, now_ms: int, retention_days: int) -> int:
+    """Delete events and runs of `org` older than `retention_days`; returns how many. Raises ServiceError (503).
+
+    Jobs stay, so that a job that fell silent is still seen.
+    """
+    cutoff = now_ms - retention_days * DAY_MS
+    return sum(
+        in_batches(databases, org, partial(delete, cutoff=cutoff), share=BACKGROUND_SHARE)
+        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before)
+    )
+
+
 def no_job(name: str) -> ServiceError:
     """The 404 for a job that does not exist."""
     return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")
@@ -77,14 +105,14 @@ def _job_id(db: sqlite3.Connection, name: str) -> int:
 def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_ms: int) -> None:
     if "name" in changes:
         try:
-            store.rename(db, job_id, changes["name"])
-        except store.NameTakenError as error:
+            jobs.rename(db, job_id, changes["name"])
+        except jobs.NameTakenError as error:
             raise ServiceError("conflict", f"There is already a job named {changes['name']!r}.") from error
     if "pin" in changes:
-        store.set_pin(db, job_id, changes["pin"])
+        jobs.set_pin(db, job_id, changes["pin"])
     if changes.get("paused") is False:
-        store.resume(db, job_id, now_ms)
+        jobs.resume(db, job_id, now_ms)
     elif changes.get("paused") or "paused_until" in changes:
-        store.pause(db, job_id, now_ms, changes.get("paused_until"))
+        jobs.pause(db, job_id, now_ms, changes.get("paused_until"))
     if "failure_tolerance" in changes:
-        store.set_failure_tolerance(db, job_id, changes["failure_tolerance"])
+        jobs.set_failure_tolerance(db, job_id, changes["failure_tolerance"])

@@ -189,6 +189,7 @@ class Field:
 MESSAGE = MessageText(10 * 1024)
 _FUTURE_MS = 10 * MINUTE_MS
 _LONGEST_MS = 31 * DAY_MS
+_END = frozenset({Kind.END})
 
 FIELDS = (
     Field("run_id", Text(1, 64), "The client's own id of the run.", "2026-06-21-a"),
@@ -205,20 +206,14 @@ FIELDS = (
         f"When it happened, if not now: at most {_FUTURE_MS // MINUTE_MS} minutes ahead, within the retention period.",
         "2026-06-21T10:00:00Z",
     ),
-    Field("status", Outcome(), "The outcome of the run.", "success", frozenset({Kind.END})),
-    Field(
-        "exit_code",
-        WholeNumber(255),
-        "Exit code of the command. Without a status, any other than 0 is a failure.",
-        0,
-        frozenset({Kind.END}),
-    ),
+    Field("status", Outcome(), "The outcome of the run.", "success", _END),
+    Field("exit_code", WholeNumber(255), "Without a status, any exit code other than 0 is a failure.", 0, _END),
     Field(
         "duration_ms",
         WholeNumber(_LONGEST_MS),
         f"Duration in milliseconds, at most {_LONGEST_MS // DAY_MS} days. Default: the time since the start.",
         61500,
-        frozenset({Kind.END}),
+        _END,
     ),
 )
 """Every field of a heartbeat, except the name of the job."""

@@ -21,25 +21,14 @@ from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import name_problem
 from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded
-from obs.ingest.fields import (
-    IDEMPOTENCY_KEY,
-    MESSAGE,
-    TimeLimits,
-    missing_field,
-    read_attribution,
-    read_values,
-)
+from obs.ingest.fields import IDEMPOTENCY_KEY, MESSAGE, TimeLimits, missing_field, read_attribution, read_values
 from obs.ingest.protocol import SCOPE, JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
 from obs.times import format_ms
 
 PREFIX = "/api/v1/heartbeat/"
-_HEADERS = {
-    "Content-Type": "application/json",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-}
+_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class NativeProtocol:

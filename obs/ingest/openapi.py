@@ -6,16 +6,7 @@ from typing import Any
 from apispec import APISpec
 
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
-from obs.ingest.fields import (
-    FIELDS_OF,
-    HEADERS,
-    LONGEST_HEADER,
-    MESSAGE,
-    NAME_EXAMPLE,
-    NAME_HELP,
-    NAME_SCHEMA,
-    Field,
-)
+from obs.ingest.fields import FIELDS_OF, HEADERS, LONGEST_HEADER, MESSAGE, NAME_EXAMPLE, NAME_HELP, NAME_SCHEMA, Field
 from obs.ingest.native import PREFIX, methods
 from obs.ingest.protocol import SCOPE
 
@@ -48,41 +39,30 @@ def describe(spec: APISpec) -> None:
     """Add the heartbeat operations to `spec`."""
     spec.tag({"name": _TAG, "description": "Sent by scheduled jobs. The job's name is in the path or in the body."})
     spec.components.schema("Recorded", _RECORDED)
+    name = _parameter("path", "job_name", dict(NAME_SCHEMA), NAME_HELP, required=True)
     for kind in Kind:
         event = KINDS[kind]
+        by_path = {method.lower(): _path_operation(kind, method) for method in methods(kind, in_path=True)}
         spec.components.schema(event.capitalize(), _body_schema(kind))
-        spec.path(
-            path=f"{PREFIX}{{job_name}}/{event}",
-            operations={
-                method.lower(): _path_operation(kind, method) for method in sorted(methods(kind, in_path=True))
-            },
-            parameters=[
-                {
-                    "in": "path",
-                    "name": "job_name",
-                    "required": True,
-                    "description": NAME_HELP,
-                    "schema": dict(NAME_SCHEMA),
-                }
-            ],
-        )
-        spec.path(path=f"{PREFIX}{event}", operations={"post": _body_operation(kind)})
+        spec.path(path=f"{PREFIX}{{job_name}}/{event}", operations=by_path, parameters=[name])
+        schema = {"$ref": f"#/components/schemas/{event.capitalize()}"}
+        by_body = _operation(kind, _SUMMARIES[kind])
+        by_body["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        spec.path(path=f"{PREFIX}{event}", operations={"post": by_body})
+
+
+def _parameter(place: str, name: str, schema: Mapping[str, Any], description: str, **more: Any) -> dict[str, Any]:
+    return {"in": place, "name": name, "schema": schema, "description": description, **more}
 
 
 def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
     """The operation of the path form: fields are query parameters, and the message is the body unless it is a GET."""
     body_is_message = method != "GET"
-    fields = [field for name, field in FIELDS_OF[kind].items() if name != "message" or not body_is_message]
     operation = _operation(kind, _SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
     operation["parameters"] += [
-        {
-            "in": "query",
-            "name": field.name,
-            "schema": field.type.schema(),
-            "description": field.help,
-            "example": field.example,
-        }
-        for field in fields
+        _parameter("query", name, field.type.schema(), field.help, example=field.example)
+        for name, field in FIELDS_OF[kind].items()
+        if name != "message" or not body_is_message
     ]
     if body_is_message:
         text = {"schema": MESSAGE.schema(), "example": FIELDS_OF[kind]["message"].example}
@@ -90,45 +70,25 @@ def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
     return operation
 
 
-def _body_operation(kind: Kind) -> dict[str, Any]:
-    operation = _operation(kind, _SUMMARIES[kind])
-    schema = {"$ref": f"#/components/schemas/{KINDS[kind].capitalize()}"}
-    operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return operation
-
-
 def _operation(kind: Kind, summary: str) -> dict[str, Any]:
     """What both forms have in common."""
+    recorded = {
+        "job": NAME_EXAMPLE,
+        "event": KINDS[kind],
+        "run_id": 42,
+        "run_status": "open" if kind in (Kind.START, Kind.LOG) else "success",
+        "time": "2026-06-21T10:00:00.000Z",
+    }
+    answer = {"schema": {"$ref": "#/components/schemas/Recorded"}, "example": recorded}
+    text = {"type": "string", "maxLength": LONGEST_HEADER}
     return {
         "summary": summary,
         "tags": [_TAG],
         "security": [{"ApiKey": []}],
         "x-scope": SCOPE,
-        "parameters": [
-            {
-                "in": "header",
-                "name": header.name,
-                "schema": {"type": "string", "maxLength": LONGEST_HEADER},
-                "description": header.help,
-            }
-            for header in HEADERS
-        ],
+        "parameters": [_parameter("header", header.name, text, header.help) for header in HEADERS],
         "responses": {
-            "200": {
-                "description": "The heartbeat is on disk.",
-                "content": {
-                    "application/json": {
-                        "schema": {"$ref": "#/components/schemas/Recorded"},
-                        "example": {
-                            "job": NAME_EXAMPLE,
-                            "event": KINDS[kind],
-                            "run_id": 42,
-                            "run_status": "open" if kind in (Kind.START, Kind.LOG) else "success",
-                            "time": "2026-06-21T10:00:00.000Z",
-                        },
-                    }
-                },
-            },
+            "200": {"description": "The heartbeat is on disk.", "content": {"application/json": answer}},
             **dict.fromkeys(("413", "422", "503", "default"), "DEFAULT_ERROR"),
         },
     }

@@ -21,10 +21,3 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
         services.tenancy.ingest.recognize,
         services.ingest.answer_heartbeats,
     )
-
-
-def wrap(application: Wsgi, middleware: Iterable[Middleware]) -> Wsgi:
-    """Put `middleware` around `application`; the first one is the outermost."""
-    for layer in reversed(tuple(middleware)):
-        application = layer(application)
-    return application

@@ -27,17 +27,17 @@ class _Instance(Collector):
         self._tenancy = tenancy
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        yield GaugeMetricFamily(
-            "obs_organizations", "Number of organizations.", len(self._tenancy.keyring.organizations())
-        )
-        yield GaugeMetricFamily(
-            "obs_open_files", "Number of open files of organizations.", self._tenancy.databases.open_files()
-        )
-        yield GaugeMetricFamily(
-            "obs_unusable_files",
-            "Number of organizations whose file is missing, damaged or of a newer version.",
-            _unusable(self._tenancy),
-        )
+        tenancy = self._tenancy
+        for name, help_text, value in (
+            ("obs_organizations", "Number of organizations.", len(tenancy.keyring.organizations())),
+            ("obs_open_files", "Number of open files of organizations.", tenancy.databases.open_files()),
+            (
+                "obs_unusable_files",
+                "Number of organizations whose file is missing, damaged or of a newer version.",
+                _unusable(tenancy),
+            ),
+        ):
+            yield GaugeMetricFamily(name, help_text, value)
 
 
 def _unusable(tenancy: Tenancy) -> int:

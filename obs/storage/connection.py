@@ -1,7 +1,7 @@
 """Opening SQLite files, and the responses to SQLite's errors."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,10 @@ _WRITER_PRAGMAS = (
     # Truncate the write-ahead log to this size after a burst of writes.
     "journal_size_limit = 67108864",
 )
+_UNUSABLE = {
+    getattr(sqlite3, f"SQLITE_{name}")
+    for name in ("IOERR", "CANTOPEN", "CORRUPT", "NOTADB", "READONLY", "PERM", "AUTH")
+}
 
 
 def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
@@ -28,14 +32,7 @@ def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256
     )
-    connection.row_factory = sqlite3.Row
-    try:
-        for pragma in _WRITER_PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return _prepared(connection, _WRITER_PRAGMAS)
 
 
 def open_reader(path: Path, busy_seconds: float) -> sqlite3.Connection:
@@ -47,9 +44,14 @@ def open_reader(path: Path, busy_seconds: float) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
+    return _prepared(connection, ("query_only = ON",))
+
+
+def _prepared(connection: sqlite3.Connection, pragmas: Iterable[str]) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     try:
-        connection.execute("PRAGMA query_only = ON")
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
     except BaseException:
         connection.close()
         raise
@@ -61,20 +63,17 @@ def explain_failure(error: sqlite3.Error) -> ServiceError | None:
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return ServiceError("storage_busy", headers={"Retry-After": "1"})
+        return busy()
     if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
         return ServiceError("storage_full", headers={"Retry-After": "30"})
-    if primary in (
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_AUTH,
-    ):
+    if primary in _UNUSABLE:
         return unavailable(f"The organization's file cannot be used: {error}.")
     return None
+
+
+def busy(message: str | None = None, retry_after_seconds: int = 1) -> ServiceError:
+    """The 503 for a file that cannot be used at the moment."""
+    return ServiceError("storage_busy", message, headers={"Retry-After": str(retry_after_seconds)})
 
 
 def unavailable(message: str) -> ServiceError:

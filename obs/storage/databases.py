@@ -5,13 +5,14 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
+from obs.storage.connection import busy
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, missing_file
 from obs.storage.folders import sync_folder
 from obs.storage.migrate import migrate
@@ -98,6 +99,12 @@ class Databases:
         with self._use(org, "read") as file, file.read() as connection:
             yield connection
 
+    def copy(self, org: str, path: Path) -> None:
+        """Write a consistent copy of the file of `org` to `path`, while writes continue. Raises ServiceError (503)."""
+        with self.read(org) as source, closing(sqlite3.connect(path)) as target:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+
     def open_files(self) -> int:
         """The number of open files."""
         return len(self._files)
@@ -126,18 +133,14 @@ class Databases:
         unused = None
         with self._mutex:
             if org not in self._files and not self._room.wait_for(lambda: self._has_room(org), self._busy_seconds):
-                message = f"The files of {self._most_files} organizations are in use, which is the maximum."
-                raise ServiceError("storage_busy", message, headers={"Retry-After": "1"})
+                raise busy(f"The files of {self._most_files} organizations are in use, which is the maximum.")
             if self._closing:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
             file = self._files.get(org)
             if file is None:
                 unused = self._idle() if len(self._files) >= self._most_files else None
                 file = self._files[org] = DatabaseFile(
-                    self.path(org),
-                    self._migrations,
-                    busy_seconds=self._busy_seconds,
-                    most_waiting=self._most_waiting,
+                    self.path(org), self._migrations, busy_seconds=self._busy_seconds, most_waiting=self._most_waiting
                 )
             else:
                 self._files.move_to_end(org)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
-from obs.storage.connection import explained, open_reader, open_writer, unavailable
+from obs.storage.connection import busy, explained, open_reader, open_writer, unavailable
 from obs.storage.migrate import migrate
 from obs.storage.writer import GroupCommit
 
@@ -78,7 +78,7 @@ class DatabaseFile:
     def _open(self) -> GroupCommit:
         # Opening may wait for the lock of another program. One thread waits; the others give up after a short time.
         if not self._opening.acquire(timeout=_OPENING_SECONDS):
-            raise ServiceError("storage_busy", "The organization's file is being opened.", headers={"Retry-After": "1"})
+            raise busy("The organization's file is being opened.")
         try:
             if self._writer is None:
                 if not self.path.exists():

@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
 
 from obs.errors import ServiceError
-from obs.storage.connection import explained, open_writer, unavailable
+from obs.storage.connection import busy, explained, open_writer, unavailable
 from obs.storage.folders import sync_folder
 
 
@@ -51,8 +51,7 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        message = f"Another process is migrating the files in {folder.name}."
-        raise ServiceError("storage_busy", message, headers={"Retry-After": "5"}) from error
+        raise busy(f"Another process is migrating the files in {folder.name}.", 5) from error
     except OSError as error:
         raise unavailable(f"The files in {folder.name} cannot be locked: {error.strerror}.") from error
     try:

@@ -15,8 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from obs.errors import ServiceError
-from obs.storage.connection import explain_failure
+from obs.storage.connection import busy, explain_failure
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
@@ -68,9 +67,7 @@ class GroupCommit:
         waiting = _Waiting(unit)
         with self._mutex:
             if len(self._queue) >= self._most_waiting:
-                raise ServiceError(
-                    "storage_busy", f"{len(self._queue)} writes are already waiting.", headers={"Retry-After": "1"}
-                )
+                raise busy(f"{len(self._queue)} writes are already waiting.")
             self._queue.append(waiting)
             leads = not self._led
             self._led = True
@@ -147,9 +144,7 @@ class GroupCommit:
             self._most_waiting = min(_MOST_WAITING_FOR_LOCK, self._usually_waiting)
             rejected = [self._queue.pop() for _ in range(len(self._queue) - self._most_waiting)]
         for waiting in rejected:
-            waiting.error = ServiceError(
-                "storage_busy", "Another program has locked the organization's file.", headers={"Retry-After": "1"}
-            )
+            waiting.error = busy("Another program has locked the organization's file.")
             waiting.wake.release()
 
     def _run_together(self, batch: list[_Waiting]) -> bool:

@@ -20,6 +20,7 @@ from obs.tenancy.keyring import KeyRing
 
 T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
+_CHALLENGE = {"WWW-Authenticate": "ApiKey"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +85,12 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     now_ms = tenancy.clock()
     key = environ.get("HTTP_X_API_KEY")
     if not key:
-        raise ServiceError(
-            "unauthorized",
-            "The X-API-Key header is missing.",
-            hint="Send an API key of your organization in the X-API-Key header.",
-            headers={"WWW-Authenticate": "ApiKey"},
-        )
+        hint = "Send an API key of your organization in the X-API-Key header."
+        raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
-        raise ServiceError(
-            "unauthorized",
-            "The key in X-API-Key is not valid.",
-            hint="Create a new key with: obs key create ORG --label LABEL",
-            headers={"WWW-Authenticate": "ApiKey"},
-        )
+        hint = "Create a new key with: obs key create ORG --label LABEL"
+        raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
     org = environ.get(ENVIRON_ORG)
     if org is not None and org != credential.org:
         raise ServiceError(

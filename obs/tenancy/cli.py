@@ -123,7 +123,7 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | Non
             raise click.ClickException(f"--expires: {error}") from error
         created = service.create_key(tenancy, org, label, scopes or keys.DEFAULT_SCOPES, expires_at)
     click.echo(f"Created key {created.id}. Copy it now: it will not be shown again.", err=True)
-    click.echo(created.secret)
+    click.echo(created.key)
 
 
 @key.command("list")

@@ -39,20 +39,15 @@ class IngestAddress:
     def recognize(self, app: Wsgi) -> Wsgi:
         """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
 
-        def by_path(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            assert self._path is not None
-            match = self._path.match(environ["PATH_INFO"])
-            if match:
+        in_path, in_host = self._path, self._host
+
+        def noted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            if in_path is not None and (match := in_path.match(environ["PATH_INFO"])):
                 environ[ENVIRON_ORG] = match["org"]
                 environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
                 environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
-            return app(environ, start_response)
-
-        def by_host(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            assert self._host is not None
-            match = self._host.fullmatch(environ.get("HTTP_HOST", "").partition(":")[0])
-            if match:
+            if in_host is not None and (match := in_host.fullmatch(environ.get("HTTP_HOST", "").partition(":")[0])):
                 environ[ENVIRON_ORG] = match["org"].lower()
             return app(environ, start_response)
 
-        return by_path if self._path else by_host
+        return noted

@@ -28,19 +28,12 @@ def list_keys() -> dict[str, Any]:
 @requires("admin")
 @blp.arguments(schemas.KeyRequestSchema)
 @blp.response(201, schemas.NewKeySchema)
-def create_key(fields: dict[str, Any]) -> dict[str, Any]:
+def create_key(fields: dict[str, Any]) -> service.NewKey:
     """Create a key
 
     The response contains the key itself. It cannot be shown again.
     """
-    created = service.create_key(services().tenancy, caller().org, **fields)
-    return {
-        "key": created.secret,
-        **fields,
-        "id": created.id,
-        "scopes": created.scopes,
-        "created_at": created.created_at,
-    }
+    return service.create_key(services().tenancy, caller().org, **fields)
 
 
 @blp.route("/<int(max=9223372036854775807):key_id>", methods=["DELETE"])

@@ -1,9 +1,10 @@
-"""Request and response schemas for keys."""
+"""Keys as JSON. The limits here are for the OpenAPI document: `obs.tenancy.service` enforces them."""
 
 import marshmallow as ma
 
-from obs.api import Schema, Text, Time
+from obs.api import Schema, Time
 from obs.tenancy.keys import DEFAULT_SCOPES, SCOPES
+from obs.tenancy.service import LONGEST_LABEL
 
 
 class KeySchema(Schema):
@@ -33,11 +34,16 @@ class KeyListSchema(Schema):
 class KeyRequestSchema(Schema):
     """The request for a new key."""
 
-    label = Text(1, 200, required=True, metadata={"example": "backup server"})
+    label = ma.fields.Str(
+        required=True, metadata={"minLength": 1, "maxLength": LONGEST_LABEL, "example": "backup server"}
+    )
     scopes = ma.fields.List(
-        ma.fields.Str(validate=ma.validate.OneOf(SCOPES)),
+        ma.fields.Str(metadata={"enum": list(SCOPES)}),
         load_default=list(DEFAULT_SCOPES),
-        validate=ma.validate.Length(min=1),
-        metadata={"description": "What the key may do. Default: all scopes but admin.", "example": ["heartbeat:write"]},
+        metadata={
+            "minItems": 1,
+            "description": "What the key may do. Default: all scopes but admin.",
+            "example": ["heartbeat:write"],
+        },
     )
     expires_at = Time(load_default=None, allow_none=True, metadata={"description": "Default: the key never expires."})

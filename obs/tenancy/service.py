@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
 from obs.tenancy import keys, store
 from obs.tenancy.auth import Tenancy
@@ -21,10 +22,10 @@ SIGN_IN_LINK_MS = DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A new key. `secret` is the key itself, which is not stored. Times are milliseconds since the epoch."""
+    """A new key. `key` is the key itself, which is not stored. Times are milliseconds since the epoch."""
 
     id: int
-    secret: str
+    key: str
     label: str
     scopes: tuple[str, ...]
     created_at: int
@@ -117,6 +118,8 @@ def create_key(
     now_ms, chosen = tenancy.clock(), tuple(dict.fromkeys(scopes))
     if not 1 <= len(label) <= LONGEST_LABEL:
         raise invalid_field("json", "label", f"Length must be between 1 and {LONGEST_LABEL}.")
+    if not is_storable(label):
+        raise invalid_field("json", "label", "Not valid Unicode.")
     if not chosen:
         raise invalid_field("json", "scopes", "Choose at least one scope.")
     if unknown := [scope for scope in chosen if scope not in keys.SCOPES]:

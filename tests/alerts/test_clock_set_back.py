@@ -19,7 +19,7 @@ def test_a_job_that_falls_silent_after_the_clock_was_set_back_is_overdue_at_its_
     background = services(app).background
     sweep = background.tasks["sweep"].run
     wrong_start = clock.advance(ms=error_ms)
-    background.work.excuse_downtime()
+    background.sweeper.excuse_downtime()
     sweep()
 
     clock.advance(ms=-error_ms)

@@ -100,7 +100,7 @@ def test_a_window_ends_after_it_starts(admin: KeyClient) -> None:
 def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Flask, clock: Clock) -> None:
     overdue_at = parse_iso(job.read()["overdue_at"])
     clock.set(format_ms(overdue_at + 7_200_000))  # two hours in which no sweep ran: the service was down
-    services(app).background.work.excuse_downtime()
+    services(app).background.sweeper.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
     assert parse_iso(job.read()["overdue_at"]) > clock()
@@ -111,7 +111,7 @@ def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Fl
 def test_downtime_does_not_end_what_was_overdue_before(job: Job, app: Flask, clock: Clock) -> None:
     job.go_silent()
     clock.advance(hours=5)
-    services(app).background.work.excuse_downtime()
+    services(app).background.sweeper.excuse_downtime()
     job.sweep()
     assert job.read()["overdue"] is True
     assert [end for _, _, end in job.incidents()] == [None]
@@ -142,7 +142,7 @@ def test_a_restart_changes_nothing_of_what_was_learned(
     before = job.read()
     clock.advance(minutes=1)
     again = make_app()
-    services(again).background.work.excuse_downtime()
+    services(again).background.sweeper.excuse_downtime()
     services(again).background.tasks["sweep"].run()
     after: Any = new_client("acme", app=again).get(JOB).json
     assert after == before
@@ -152,7 +152,7 @@ def test_a_job_that_is_learned_again_after_downtime_is_excused_too(job: Job, app
     clock.set(format_ms(parse_iso(job.read()["overdue_at"]) + 7_200_000))
     tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
-    services(app).background.work.excuse_downtime()
+    services(app).background.sweeper.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
     assert parse_iso(job.read()["overdue_at"]) > clock()

@@ -72,7 +72,7 @@ def test_an_upgrade_does_not_end_a_spell(
 
     services(app).tenancy.databases.write("acme", forget)
     background = services(make_app()).background
-    background.work.excuse_downtime()
+    background.sweeper.excuse_downtime()
     for _ in JOBS:
         background.tasks["sweep"].run()
     after = [_read(client, job) for job in JOBS]

@@ -3,7 +3,8 @@
 import pytest
 
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation, excused, expect
-from obs.heartbeat.schedule import ZONES, Cron, Interval, Never, learn
+from obs.heartbeat.pins import Cron, Interval, Never
+from obs.heartbeat.schedule import ZONES, describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.heartbeat.schedule.jobs import at, cron
 
@@ -20,9 +21,9 @@ def test_without_a_pin_the_learned_schedule_applies() -> None:
     expected = of_daily_job()
     fit = learn(DAILY)
     assert expected.fit == fit
-    assert (expected.interval_ms, expected.expected_at) == (fit.interval_ms, fit.expected_at)
+    assert (expected.fit.interval_ms, expected.expected_at) == (fit.interval_ms, fit.expected_at)
     assert (expected.overdue_at, expected.grace_ms) == (fit.overdue_at, fit.grace_ms)
-    assert expected.learned.cron == "0 2 * * *"
+    assert describe(expected.fit).cron == "0 2 * * *"
 
 
 def test_a_pin_overrides_the_learned_schedule_but_not_the_interval() -> None:
@@ -30,8 +31,8 @@ def test_a_pin_overrides_the_learned_schedule_but_not_the_interval() -> None:
     due = at("2025-02-18 06:00")
     assert (expected.expected_at, expected.overdue_at) == (due, due + 10 * MINUTE_MS)
     assert expected.grace_ms == 10 * MINUTE_MS
-    assert expected.interval_ms == learn(DAILY).interval_ms
-    assert expected.learned.cron == "0 2 * * *"
+    assert expected.fit.interval_ms == learn(DAILY).interval_ms
+    assert describe(expected.fit).cron == "0 2 * * *"
 
 
 def test_a_job_that_is_pinned_as_never_overdue_is_not_expected() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from obs.heartbeat import pins
-from obs.heartbeat.schedule import (
+from obs.heartbeat.pins import (
     MAX_CRON_LENGTH,
     MAX_GRACE_SECONDS,
     MAX_INTERVAL_SECONDS,

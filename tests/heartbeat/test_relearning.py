@@ -32,7 +32,7 @@ def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
         tenancy: auth.Tenancy = services(app).tenancy
         tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
         again = services(make_app()).background
-        again.work.excuse_downtime()
+        again.sweeper.excuse_downtime()
         return again.tasks["sweep"].run
 
     return up

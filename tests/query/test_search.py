@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs.heartbeat import messages
+from obs.heartbeat import service
 from obs.services import services
 from obs.tenancy import auth
 
@@ -54,7 +54,7 @@ PARTS = [
 @pytest.fixture
 def index(app: Flask, client: Any) -> Callable[[], int]:
     tenancy: auth.Tenancy = services(app).tenancy
-    return lambda: messages.index(tenancy.databases, "acme")
+    return lambda: service.index_messages(tenancy.databases, "acme")
 
 
 @pytest.fixture

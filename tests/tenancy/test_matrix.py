@@ -185,7 +185,7 @@ def test_invalid_keys_are_rejected(
     with tenancy.control.read() as db:
         ids = [key.id for key in store.keys_of(db, "acme")][-2:]
     service.revoke_key(tenancy, "acme", ids[0])
-    expired.key = service.create_key(tenancy, "acme", "short", ("admin",), clock.now_ms + 1).secret
+    expired.key = service.create_key(tenancy, "acme", "short", ("admin",), clock.now_ms + 1).key
     clock.advance(ms=1)
     before, answers = world.visible(), []
     for key in (

@@ -53,7 +53,7 @@ def test_a_new_key_works_within_a_second(
     assert keyring.organizations() == ["acme"]
     created = service.create_key(other_process, "acme", "new", ("admin",))
     seconds.now += 0.999
-    assert keyring.find(created.secret, clock.now_ms) is not None
+    assert keyring.find(created.key, clock.now_ms) is not None
 
 
 def test_between_two_checks_the_control_file_is_not_read(

@@ -16,7 +16,6 @@ from obs.dashboard.forms import Form
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
 from obs.errors import ServiceError
 from obs.services import services
-from obs.storage import backup
 from obs.tenancy import keys, service, store
 from obs.tenancy.schemas import KeyRequestSchema
 from obs.times import DAY_MS
@@ -44,7 +43,7 @@ def create_key() -> ResponseReturnValue:
         created = service.create_key(services().tenancy, caller.org, **forms.load(KeyRequestSchema, fields))
     except ServiceError as error:
         return _page(forms.refused(error, {"scopes": "scopes", "expires_at": "expires"})), error.status
-    keep_new_key(created.secret)
+    keep_new_key(created.key)
     return redirect(url_for("dashboard.settings.page") + "#keys")
 
 
@@ -62,7 +61,7 @@ def download() -> Response:
     caller = require_admin()
     with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
         path = Path(folder) / "copy.db"
-        backup.copy(caller.databases, caller.org, path)
+        caller.databases.copy(caller.org, path)
         copy = path.open("rb")  # stays readable after the file is deleted
     day = datetime.fromtimestamp(caller.now_ms / 1000, UTC).strftime("%Y-%m-%d")
     response = send_file(

@@ -20,39 +20,9 @@ that would still wait for it have too little weight in all. docs/decisions/0005-
 reasons and the measurements.
 """
 
-from obs.heartbeat.pins import (
-    MAX_CRON_LENGTH,
-    MAX_GRACE_SECONDS,
-    MAX_INTERVAL_SECONDS,
-    MAX_ZONE_LENGTH,
-    Cron,
-    Interval,
-    Never,
-    Pin,
-    check,
-)
 from obs.heartbeat.schedule.fit import VERSION, Fit
 from obs.heartbeat.schedule.grace import duration_bound
 from obs.heartbeat.schedule.learning import ZONES, deadline, learn, too_often
 from obs.heartbeat.schedule.words import Description, describe
 
-__all__ = [
-    "MAX_CRON_LENGTH",
-    "MAX_GRACE_SECONDS",
-    "MAX_INTERVAL_SECONDS",
-    "MAX_ZONE_LENGTH",
-    "VERSION",
-    "ZONES",
-    "Cron",
-    "Description",
-    "Fit",
-    "Interval",
-    "Never",
-    "Pin",
-    "check",
-    "deadline",
-    "describe",
-    "duration_bound",
-    "learn",
-    "too_often",
-]
+__all__ = ["VERSION", "ZONES", "Description", "Fit", "deadline", "describe", "duration_bound", "learn", "too_often"]

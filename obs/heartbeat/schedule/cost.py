@@ -60,10 +60,7 @@ def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
 
 
 def account(
-    ranks: Sequence[int | None],
-    residuals: Sequence[int],
-    bits: Sequence[float],
-    allowance: float = math.inf,
+    ranks: Sequence[int | None], residuals: Sequence[int], bits: Sequence[float], allowance: float = math.inf
 ) -> Account | None:
     """The account of a history; None as soon as it is certain to cost `allowance` bits more than the residuals alone.
 
@@ -73,7 +70,11 @@ def account(
         steps = list(map(sub, cast("Sequence[int]", ranks[1:]), cast("Sequence[int]", ranks)))
         stray = any(cost >= OUTLIER_BITS and residual < 0 for residual, cost in zip(residuals, bits, strict=True))
         if min(steps, default=1) > 0 and not stray:
-            return _one_run_per_slot([step - 1 for step in steps], residuals, bits, allowance)
+            alone = [step - 1 for step in steps]  # each heartbeat is the only run of its slot
+            if sum(map(int.bit_length, alone)) > allowance:
+                return None
+            fits = sum(cost < OUTLIER_BITS for cost in bits)
+            return _with_misses(alone, range(1, len(bits)), list(bits), fits, residuals)
     kept: list[int] = []
     skips: list[int] = []
     each: list[float] = []
@@ -105,16 +106,6 @@ def account(
         if more > allowance:
             return None
     return _with_misses(skips, filled_at, each, fitted, kept)
-
-
-def _one_run_per_slot(
-    skips: list[int], residuals: Sequence[int], bits: Sequence[float], allowance: float
-) -> Account | None:
-    """The account when each heartbeat is the only run of its slot."""
-    if sum(map(int.bit_length, skips)) > allowance:
-        return None
-    fitted = sum(cost < OUTLIER_BITS for cost in bits)
-    return _with_misses(skips, range(1, len(bits)), list(bits), fitted, residuals)
 
 
 def _with_misses(

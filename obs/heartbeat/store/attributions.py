@@ -11,19 +11,18 @@ class Attribution(NamedTuple):
     service: str | None
     project: str | None
 
-    def updated(self, later: "Attribution") -> "Attribution":
-        """This attribution after a call that reports `later`; what the call leaves out does not change."""
-        return Attribution(later.host or self.host, later.service or self.service, later.project or self.project)
-
 
 NOWHERE = Attribution(None, None, None)
 
 
 def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attribution, sent: Attribution) -> int | None:
-    """The id of `known` updated with what a call `sent`; None for nowhere. A new combination is added."""
+    """The id of `known` updated with what a call `sent`; None for nowhere. A new combination is added.
+
+    What the call leaves out does not change.
+    """
     if sent == NOWHERE:
         return known_id
-    updated = known.updated(sent)
+    updated = Attribution(*(later or before for later, before in zip(sent, known, strict=True)))
     if updated == known:
         return known_id
     values = tuple(value or "" for value in updated)

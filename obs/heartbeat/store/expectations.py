@@ -12,7 +12,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Status
-from obs.heartbeat.schedule import VERSION, Fit
+from obs.heartbeat.schedule import VERSION, Fit, describe
 
 HISTORY = 256
 """How many of the last runs of a job the learner uses."""
@@ -64,7 +64,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
             pin=pins.from_json(row["pin"]),
             paused_at=row["paused_at"],
             paused_until=row["paused_until"],
-            fit=None if row["fit"] is None else Fit.from_json(_unpacked(row["fit"])),
+            fit=None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode()),
         )
         for row in rows
     ]
@@ -90,7 +90,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
         " WHEN ?7 THEN coalesce(too_often_since, last_heartbeat_at) END"
         " WHERE id = ?8 AND last_event_id = ?9 AND learned_event_id IS ?10 AND revision = ?11",
         (
-            expected.interval_ms,
+            expected.fit.interval_ms,
             expected.expected_at,
             expected.overdue_at,
             expected.grace_ms,
@@ -104,9 +104,10 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
         ),
     )
     if kept.rowcount == 1 and expected.fit is not changed.fit:
+        fit = zlib.compress(expected.fit.to_json().encode(), level=1)
         db.execute(
             "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)",
-            (changed.job_id, VERSION, _packed(expected.fit.to_json()), json.dumps(asdict(expected.learned))),
+            (changed.job_id, VERSION, fit, json.dumps(asdict(describe(expected.fit)))),
         )
 
 
@@ -191,31 +192,3 @@ _NEXT_MOMENT = f"""
         UNION ALL SELECT min(end_time) FROM maintenance_windows WHERE end_time > :now
     )
 """
-
-
-def delete_events_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
-    """Delete at most `limit` events that arrived before `cutoff`, but none of an open run; returns how many."""
-    return db.execute(
-        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?"
-        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
-        " ORDER BY received_at LIMIT ?)",
-        (cutoff, limit),
-    ).rowcount
-
-
-def delete_runs_before(db: sqlite3.Connection, cutoff: int, limit: int) -> int:
-    """Delete at most `limit` runs that ended before `cutoff`; returns how many."""
-    return db.execute(
-        "DELETE FROM runs WHERE id IN (SELECT id FROM runs"
-        f" WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
-        " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
-        (cutoff, limit),
-    ).rowcount
-
-
-def _packed(text: str) -> bytes:
-    return zlib.compress(text.encode(), level=1)
-
-
-def _unpacked(packed: bytes) -> str:
-    return zlib.decompress(packed).decode()

@@ -21,49 +21,31 @@ class Problem:
 
 _SELECT = "SELECT jobs.id AS job_id, jobs.name AS job"
 _NOT_PAUSED = f"NOT {PAUSED_SQL}"
-_OVERDUE = f"{_SELECT}, overdue_since AS since FROM jobs WHERE overdue_since IS NOT NULL AND {_NOT_PAUSED}"
-_FAILING = (
+
+OVERDUE = f"{_SELECT}, overdue_since AS since FROM jobs WHERE overdue_since IS NOT NULL AND {_NOT_PAUSED}"
+"""Jobs whose heartbeat is overdue."""
+FAILING = (
     f"{_SELECT}, failing_since AS since FROM jobs"
     f" WHERE failing_since IS NOT NULL AND failures_in_row >= failure_tolerance AND {_NOT_PAUSED}"
 )
-_LOST = f"{_SELECT}, lost_since AS since FROM jobs WHERE lost_since IS NOT NULL AND {_NOT_PAUSED}"
-_OVERRUNNING = (
+"""Jobs whose last runs failed, as many in a row as their failure tolerance or more."""
+LOST = f"{_SELECT}, lost_since AS since FROM jobs WHERE lost_since IS NOT NULL AND {_NOT_PAUSED}"
+"""Jobs whose last run never reported its end."""
+OVERRUNNING = (
     f"{_SELECT}, min(runs.overrunning_since) AS since FROM runs JOIN jobs ON jobs.id = runs.job_id"
     f" WHERE runs.status = {Status.OPEN:d} AND runs.overrunning_since IS NOT NULL AND {_NOT_PAUSED} GROUP BY jobs.id"
 )
-_TOO_OFTEN = f"{_SELECT}, too_often_since AS since FROM jobs WHERE too_often_since IS NOT NULL AND {_NOT_PAUSED}"
+"""Jobs with an open run that takes longer than their runs usually do."""
+TOO_OFTEN = f"{_SELECT}, too_often_since AS since FROM jobs WHERE too_often_since IS NOT NULL AND {_NOT_PAUSED}"
+"""Jobs that run more often than expected."""
 
 
-def overdue(db: sqlite3.Connection, now_ms: int) -> list[Problem]:
-    """Jobs whose heartbeat is overdue."""
-    return _problems(db, _OVERDUE, now_ms)
-
-
-def failing(db: sqlite3.Connection, now_ms: int) -> list[Problem]:
-    """Jobs whose last runs failed, as many in a row as their failure tolerance or more."""
-    return _problems(db, _FAILING, now_ms)
-
-
-def lost(db: sqlite3.Connection, now_ms: int) -> list[Problem]:
-    """Jobs whose last run never reported its end."""
-    return _problems(db, _LOST, now_ms)
-
-
-def overrunning(db: sqlite3.Connection, now_ms: int) -> list[Problem]:
-    """Jobs with an open run that takes longer than their runs usually do."""
-    return _problems(db, _OVERRUNNING, now_ms)
-
-
-def too_often(db: sqlite3.Connection, now_ms: int) -> list[Problem]:
-    """Jobs that run more often than expected."""
-    return _problems(db, _TOO_OFTEN, now_ms)
+def find(db: sqlite3.Connection, problem: str, now_ms: int) -> list[Problem]:
+    """The jobs with a problem, which is one of the constants above."""
+    return [Problem(**dict(row)) for row in db.execute(problem, {"now": now_ms})]
 
 
 def last_heartbeat(db: sqlite3.Connection, job_id: int) -> int | None:
     """The time of the job's last heartbeat; None if there is no such job."""
     row = db.execute("SELECT last_heartbeat_at FROM jobs WHERE id = ?", (job_id,)).fetchone()
     return None if row is None else row["last_heartbeat_at"]
-
-
-def _problems(db: sqlite3.Connection, sql: str, now_ms: int) -> list[Problem]:
-    return [Problem(**dict(row)) for row in db.execute(sql, {"now": now_ms})]

@@ -65,6 +65,8 @@ _ADD_RUN = """
                       attribution_id)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# The plus keeps SQLite from searching all events of the day instead of the index of keys.
+_SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND +received_at > ?"
 _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
 # ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration or NULL, ?6 attribution, ?7 job
@@ -93,13 +95,15 @@ def record(
     """Record a heartbeat of the job `name`, which is created if it does not exist."""
     job, run = _find(db, name, heartbeat)
     if job is not None and idempotency_key is not None:
-        first = _answer_before(db, job.id, heartbeat.kind, idempotency_key, now_ms)
+        first = _answer_before(db, _SAME_KEY, job.id, idempotency_key, heartbeat.kind, now_ms - IDEMPOTENCY_MS)
         if first is not None:
             return first
     action = runs.act(run, heartbeat.kind)
     if action is Action.REPEAT:
         assert run is not None
-        return _first_answer(db, run.id, heartbeat.kind)
+        first = _answer_before(db, "run_id = ? AND kind = ?", run.id, heartbeat.kind)
+        assert first is not None
+        return first
     if job is None:
         job = _add_job(db, name, heartbeat.time, now_ms)
     if action in (Action.ATTACH, Action.CLOSE):
@@ -148,12 +152,7 @@ class _Change:
 
 
 def _apply(
-    db: sqlite3.Connection,
-    job: _Job,
-    run: Run | None,
-    heartbeat: Heartbeat,
-    action: Action,
-    attribution_id: int | None,
+    db: sqlite3.Connection, job: _Job, run: Run | None, heartbeat: Heartbeat, action: Action, attribution_id: int | None
 ) -> _Change:
     match action:
         case Action.OPEN | Action.REPLACE:
@@ -254,23 +253,9 @@ def _add_run(
     return done.lastrowid
 
 
-def _answer_before(
-    db: sqlite3.Connection, job_id: int, kind: Kind, idempotency_key: str, now_ms: int
-) -> Recorded | None:
+def _answer_before(db: sqlite3.Connection, condition: str, *values: int | str) -> Recorded | None:
+    """The answer to the first event for which `condition` holds; None if there is none."""
     row = db.execute(
-        "SELECT run_id, run_status, time FROM events"
-        " WHERE job_id = ? AND idempotency_key = ? AND kind = ? AND received_at > ?",
-        (job_id, idempotency_key, kind, now_ms - IDEMPOTENCY_MS),
+        f"SELECT run_id, run_status, time FROM events WHERE {condition} ORDER BY id LIMIT 1", values
     ).fetchone()
-    return None if row is None else _recorded(row)
-
-
-def _first_answer(db: sqlite3.Connection, run_id: int, kind: Kind) -> Recorded:
-    row = db.execute(
-        "SELECT run_id, run_status, time FROM events WHERE run_id = ? AND kind = ? ORDER BY id LIMIT 1", (run_id, kind)
-    ).fetchone()
-    return _recorded(row)
-
-
-def _recorded(row: sqlite3.Row) -> Recorded:
-    return Recorded(row[0], None if row[1] is None else Status(row[1]), row[2])
+    return None if row is None else Recorded(row[0], None if row[1] is None else Status(row[1]), row[2])

@@ -18,8 +18,8 @@ from pathlib import Path
 import duckdb
 
 from obs import create_app
-from obs.heartbeat import messages as messages_index
 from obs.heartbeat import rollups
+from obs.heartbeat import service as heartbeats_service
 from obs.services import services
 from obs.tenancy import auth, keys, store
 from obs.times import DAY_MS, parse_iso
@@ -138,7 +138,7 @@ def make(folder: Path, runs: int, *, progress: bool = True) -> str:
     added = tenancy.control.write(lambda db: store.add_key(db, ORG, "bench", keys.DEFAULT_SCOPES, None, NOW_MS))
     assert added is not None
     tenancy.databases.write(ORG, lambda db: fill(db, runs, progress))
-    while messages_index.index(tenancy.databases, ORG):
+    while heartbeats_service.index_messages(tenancy.databases, ORG):
         pass
     while rollups.roll_up(tenancy.databases, ORG, NOW_MS, DAYS + 1):
         pass
