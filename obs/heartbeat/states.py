@@ -1,4 +1,4 @@
-"""The states of a job: their words and their order. Pure.
+"""The states of a job: their words, their order, and which of them need attention. Pure.
 
 `obs.heartbeat.source` holds the SQL that decides which state a job is in.
 """
@@ -22,6 +22,13 @@ class JobState(StrEnum):
     NEW = "new"
     PAUSED = "paused"
 
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a job in this state needs a person to look at it."""
+        return self in _NEED_ATTENTION
+
+
+_NEED_ATTENTION = frozenset({JobState.FAILED, JobState.LOST, JobState.OVERDUE, JobState.OVERRUNNING})
 
 STATES = tuple(state.value for state in JobState)
 """The words, the most urgent first."""
