@@ -31,10 +31,10 @@ class Draft:
     name: str
     title: str
     start_time: int
-    end_time: int | None
-    description: str | None
-    url: str | None
-    idempotency_key: str | None
+    end_time: int | None = None
+    description: str | None = None
+    url: str | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +57,7 @@ def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
                 "json", "start_time", "Must be sent together with end_time.", hint="Send start_time as well."
             )
         start_time = now_ms
-    optional = {name: fields.get(name) for name in ("end_time", "description", "url", "idempotency_key")}
-    new = Draft(name=fields["name"], title=fields["title"], start_time=start_time, **optional)
+    new = Draft(**{**fields, "start_time": start_time})
     _check_times(new, [name for name, value in fields.items() if value is not None], now_ms)
     return new
 

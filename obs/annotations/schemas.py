@@ -86,7 +86,7 @@ class AnnotationRequestSchema(Schema):
 
 
 class AnnotationChangesSchema(Schema):
-    """The fields to change; the others stay as they are. null removes end_time, description or url."""
+    """The fields to change; the others stay as they are. null removes an optional one."""
 
     name = _text("name")
     title = _text("title")

@@ -3,6 +3,7 @@
 import pytest
 from flask import Flask
 
+from obs.annotations.schemas import AnnotationRequestSchema
 from obs.services import services
 from tests.conftest import KeyClient
 
@@ -181,3 +182,13 @@ def test_ids_are_never_given_again(client: KeyClient) -> None:
         client.post(PATH, json={"name": "a", "title": title})
     assert client.delete(f"{PATH}/2").status_code == 204
     assert client.post(PATH, json={"name": "a", "title": "third"}).json["id"] == 3
+
+
+def test_every_field_of_the_request_is_stored(client: KeyClient) -> None:
+    # A web address is a valid value of every text.
+    fields = dict.fromkeys(AnnotationRequestSchema().fields, "https://ci.example.com/builds/8121")
+    fields |= {"start_time": "2026-06-21T09:00:00.000Z", "end_time": "2026-06-21T09:30:00.000Z"}
+    created = client.post(PATH, json=fields)
+    assert created.status_code == 201
+    stored = client.get(f"{PATH}/{created.json['id']}").json
+    assert {name: stored[name] for name in fields} == fields

@@ -6,6 +6,7 @@ import re
 import pytest
 from flask import Flask
 
+from obs.annotations.schemas import AnnotationChangesSchema
 from obs.services import services
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import NewClient, Visitor
@@ -191,6 +192,20 @@ def test_an_invalid_key_is_explained_beside_its_field_and_the_api_refuses_it_too
     refused = api.post("/api/v1/keys", json={name: typed[name] for name in ("label", "scopes")})
     assert refused.status_code == 422
     assert list(refused.json["errors"]["json"]) == [field]
+
+
+def test_an_optional_field_of_an_annotation_that_is_emptied_is_removed(admin: Visitor, api: KeyClient) -> None:
+    required = {"name": "deploy/web", "title": "first", "start_time": "2026-06-21T09:00"}
+    # A web address is a valid value of every text.
+    texts = dict.fromkeys(AnnotationChangesSchema().fields, "https://ci.example.com/builds/8121")
+    admin.post("/annotations", **{**texts, "end_time": "2026-06-21T09:30", **required})
+    stored = api.get("/api/v1/annotations/1").json
+    assert all(stored[name] for name in texts)
+    admin.post("/annotations/1", **{**dict.fromkeys(texts, ""), **required})
+    changed = api.get("/api/v1/annotations/1").json
+    assert {name: changed[name] for name in texts.keys() - required.keys()} == dict.fromkeys(
+        texts.keys() - required.keys()
+    )
 
 
 def test_an_annotation_of_an_incident_cannot_be_changed_on_its_page_nor_through_the_api(

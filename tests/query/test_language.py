@@ -126,6 +126,8 @@ def test_every_function_can_be_called(ask: Ask, name: str) -> None:
     calls = [f"{name}({', '.join(arguments)})"]
     if function.optional:
         calls.append(f"{name}({', '.join(arguments[: -function.optional])})")
+    if function.aggregate and Family.AGGREGATE not in function.parameters:
+        calls.append(f"{calls[0]} FILTER (WHERE status = 'failed')")
     if function.repeats:
         calls.append(f"{name}({', '.join([*arguments, arguments[-1], arguments[-1]])})")
     for call in calls:

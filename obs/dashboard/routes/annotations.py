@@ -17,7 +17,9 @@ from obs.errors import ServiceError
 blp = Blueprint("annotations", __name__, url_prefix="/annotations")
 _PAGE_SIZE = 50
 _TIMES = ("start_time", "end_time")
-_FIELDS = ("name", "title", *_TIMES, "description", "url")
+_REQUIRED = ("name", "title")
+_OPTIONAL = ("end_time", "description", "url")
+_FIELDS = (*_REQUIRED, "start_time", *_OPTIONAL)
 _NUMBER = "<int(max=9223372036854775807):number>"
 
 
@@ -54,7 +56,7 @@ def change(number: int) -> ResponseReturnValue:
     """
     stored = service.get(viewer(), number)
     try:
-        empty = {"name": "", "title": "", "end_time": None, "description": None, "url": None}
+        empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}
         fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS, _TIMES)}
         shown = _as_typed(stored, forms.form_zone())
         for name in _TIMES:
