@@ -35,7 +35,7 @@ class LearnedSchema(Schema):
 
     state = ma.fields.Str(metadata={"description": "learning, regular or irregular.", "example": "regular"})
     summary = ma.fields.Str(metadata={"example": "Weekdays at 02:00, Europe/Berlin"})
-    evidence = ma.fields.Str(metadata={"example": "43 of 44 runs fit"})
+    evidence = ma.fields.Str(metadata={"example": "Learned from 44 runs (43 match)"})
     expected = ma.fields.Str(metadata={"example": "expected Mon 02:00, overdue at 02:07"})
     confidence = ma.fields.Float(metadata={"description": "0 to 1", "example": 0.97})
     cron = ma.fields.Str(allow_none=True, metadata={"example": "0 2 * * 1-5"})
