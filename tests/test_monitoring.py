@@ -1,5 +1,7 @@
 """/healthz, /readyz and /metrics."""
 
+from collections.abc import Callable
+
 from flask import Flask
 
 from obs.services import services
@@ -15,6 +17,13 @@ def test_ready_only_while_the_scheduler_is_alive(app: Flask) -> None:
     assert client.get("/readyz").status_code == 503
     services(app).background.start()
     assert client.get("/readyz").json == {"status": "ready"}
+
+
+def test_the_first_request_starts_the_background_work_where_nothing_else_has(make_app: Callable[..., Flask]) -> None:
+    app = make_app(TESTING=False)
+    assert not services(app).background.is_alive()
+    assert app.test_client().get("/readyz").json == {"status": "ready"}
+    assert app.test_client().get("/healthz").json == {"status": "ok"}
 
 
 def test_metrics_count_requests(app: Flask) -> None:
