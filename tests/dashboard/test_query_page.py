@@ -35,6 +35,12 @@ def test_an_error_is_shown_with_its_position(reader: Visitor) -> None:
     assert "^^^^^^^^^^" in text
 
 
+def test_an_error_says_each_thing_once(reader: Visitor) -> None:
+    _, text = ask(reader, "SELECT count(*) FORM runs LAST 1d")
+    assert text.count("Did you mean FROM?") == 1
+    assert text.count("Expected one of") == 1
+
+
 def test_an_exceeded_limit_is_shown_with_a_hint(reader: Visitor) -> None:
     status, text = ask(reader, "SELECT count(*) FROM runs EVERY 1s LAST 30d")
     assert status == 422
