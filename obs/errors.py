@@ -119,6 +119,11 @@ class ServiceError(Exception):
         details = {name: getattr(self, name) for name in ("hint", "errors", "headers", "extra")}
         return partial(ServiceError, self.error, self.message, **details), ()
 
+    @property
+    def advice(self) -> str | None:
+        """The hint, to show after the message; None where the message already contains it."""
+        return None if self.hint is None or self.hint in self.message else self.hint
+
     def body(self) -> dict[str, Any]:
         """The JSON object of the response."""
         body: dict[str, Any] = {

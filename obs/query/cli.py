@@ -44,10 +44,8 @@ def query_group(sources: Sequence[Source]) -> click.Group:
             except OqlError as error:
                 shown = error.error(statement)
                 assert shown.errors is not None
-                lines = [shown.message, shown.errors["query"][0]["caret"]]
-                if shown.hint is not None and shown.hint not in shown.message:
-                    lines.append(shown.hint)
-                raise click.ClickException("\n".join(lines)) from error
+                lines = [shown.message, shown.errors["query"][0]["caret"], shown.advice]
+                raise click.ClickException("\n".join(filter(None, lines))) from error
         for what, text in result.rows:
             click.echo(f"{what}: {text}")
 
