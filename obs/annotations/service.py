@@ -12,6 +12,7 @@ from obs.annotations.rules import Annotation
 from obs.errors import ServiceError
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
+from obs.storage.org import Org
 from obs.tenancy.auth import Caller
 
 
@@ -53,7 +54,7 @@ def get(caller: Caller, annotation_id: int) -> Annotation:
         return _known(store.find(db, annotation_id, caller.now_ms), annotation_id)
 
 
-def purge(databases: Databases, org: str, now_ms: int) -> int:
+def purge(databases: Databases, org: Org, now_ms: int) -> int:
     """Delete the annotations of `org` that are past the retention, in batches; returns how many.
 
     Raises ServiceError (503); the batches before that stay deleted.

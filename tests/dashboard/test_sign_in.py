@@ -8,7 +8,7 @@ from flask import Flask
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 PAGES = (
@@ -53,7 +53,7 @@ def test_the_session_ends_when_its_key_is_revoked(app: Flask, reader: Visitor, a
     assert reader.get("/").status_code == 200
     tenancy: Tenancy = services(app).tenancy
     with tenancy.control.read() as db:
-        read_key = next(key for key in store.keys_of(db, "acme") if "admin" not in key.scopes)
+        read_key = next(key for key in store.keys_of(db, ACME) if "admin" not in key.scopes)
     assert admin.post(f"/settings/keys/{read_key.id}/revoke").status_code == 302
     assert reader.get("/").status_code == 302
 
@@ -62,7 +62,7 @@ def test_the_session_ends_when_its_key_expires(app: Flask, clock: Clock, client:
     tenancy: Tenancy = services(app).tenancy
     expires_at = clock.now_ms + 60_000
     added = tenancy.control.write(
-        lambda db: store.add_key(db, "acme", "short", ("query:read",), expires_at, clock.now_ms)
+        lambda db: store.add_key(db, ACME, "short", ("query:read",), expires_at, clock.now_ms)
     )
     assert added is not None
     tenancy.keyring.reload()
@@ -82,7 +82,7 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     assert "New API key" in visitor.get("/settings").text
     assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
     # An organization that is created later under the same name is another one.
-    tenancy.control.write(lambda db: store.delete_organization(db, "acme"))
+    tenancy.control.write(lambda db: store.delete_organization(db, ACME))
     tenancy.control.write(lambda db: store.add_organization(db, "acme", tenancy.clock()))
     tenancy.keyring.reload()
     assert visitor.get("/settings").status_code == 302

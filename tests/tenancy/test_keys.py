@@ -10,7 +10,7 @@ from flask import Flask
 from obs.services import services
 from obs.tenancy import keys, store
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 KEYS = "/api/v1/keys"
 PING = "/api/v1/heartbeat/backup/ping"
@@ -178,7 +178,7 @@ def test_the_last_use_is_visible_immediately_and_stored_later(
 
     def stored() -> int | None:
         with other_process.control.read() as db:
-            return store.keys_of(db, "acme")[-1].last_used_at
+            return store.keys_of(db, ACME)[-1].last_used_at
 
     assert stored() is None
     services(app).background.tasks["last use of keys"].run()

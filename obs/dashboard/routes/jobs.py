@@ -26,7 +26,7 @@ def page() -> ResponseReturnValue:
     caller = viewer()
     overview = _overview(caller)
     if not overview.total:
-        ingest_url = services().tenancy.ingest.url(caller.org)
+        ingest_url = services().tenancy.ingest.url(caller.org.slug)
         return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
     return render_template("jobs/page.html", overview=overview, columns=_COLUMNS)
 

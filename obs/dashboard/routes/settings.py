@@ -77,7 +77,7 @@ def _chosen_scopes() -> list[str]:
 
 def _page(form: Form) -> str:
     caller, tenancy = viewer(), services().tenancy
-    ingest_url, new_key = tenancy.ingest.url(caller.org), take_new_key()
+    ingest_url, new_key = tenancy.ingest.url(caller.org.slug), take_new_key()
     path = caller.databases.path(caller.org)
     with caller.read() as db:
         stored = page_store.totals(db)
