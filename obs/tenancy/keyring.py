@@ -45,11 +45,12 @@ class KeyRing:
 
     def find(self, key: str, now_ms: int) -> Credential | None:
         """The credential of `key`; None if it is unknown, revoked or expired. A key that was just created is known."""
-        self._reload_if_changed()
         digest = keys.digest(key)
-        if digest not in self._credentials:
-            self._reload_if_changed(at_once=True)
-        return self._valid(self._credentials.get(digest), now_ms)
+        for at_once in (False, True):
+            self._reload_if_changed(at_once=at_once)
+            if found := self._valid(self._credentials.get(digest), now_ms):
+                return found
+        return None
 
     def find_by_id(self, key_id: int, now_ms: int) -> Credential | None:
         """The credential of the key that a session began with; None if the key is revoked or expired."""

@@ -89,3 +89,21 @@ def test_a_last_use_that_could_not_be_stored_is_stored_later(
     keyring.flush_last_used()
     with other_process.control.read() as db:
         assert store.keys_of(db, ACME)[0].last_used_at == clock.now_ms
+
+
+def test_a_new_key_works_at_once(clock: Clock, keyring: KeyRing, client: KeyClient, other_process: Tenancy) -> None:
+    """Even though the control file was checked for changes a moment ago, for other requests."""
+    assert client.key is not None
+    for number in range(3):
+        assert keyring.find(client.key, clock.now_ms) is not None
+        created = service.create_key(other_process, ACME, f"new {number}", ("admin",))
+        assert keyring.find(created.key, clock.now_ms) is not None
+
+
+def test_a_flood_of_wrong_keys_does_not_read_the_keys_again(
+    clock: Clock, keyring: KeyRing, client: KeyClient, tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keyring.find("wrong", clock.now_ms) is None
+    monkeypatch.setattr(tenancy.control, "read", lambda: pytest.fail("the keys were read again"))
+    for number in range(1_000):
+        assert keyring.find(f"wrong-{number}", clock.now_ms) is None

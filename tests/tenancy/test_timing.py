@@ -39,7 +39,7 @@ def _path(call: Callable[[], Any]) -> list[str]:
 @pytest.fixture
 def no_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are not reloaded during the test."""
-    monkeypatch.setattr(keyring.KeyRing, "_reload_if_changed", lambda _: None)
+    monkeypatch.setattr(keyring.KeyRing, "_reload_if_changed", lambda *_, **__: None)
 
 
 def test_all_invalid_keys_take_the_same_path(
