@@ -148,7 +148,7 @@ def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
         with tenancy.control.read() as db:
             found = service.find_organization(db, org)
         added = tenancy.control.write(
-            lambda db: store.add_key(db, found, "test", scopes or keys.DEFAULT_SCOPES, None, now_ms)
+            lambda db: store.add_key(db, found, "test", scopes or keys.SCOPES[:-1], None, now_ms)
         )
         assert added is not None
         tenancy.keyring.reload()

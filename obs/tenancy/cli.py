@@ -106,7 +106,7 @@ def key() -> None:
     "scopes",
     multiple=True,
     type=click.Choice(keys.SCOPES),
-    help="Repeat for several. Default: all but admin.",
+    help="Repeat for several. Default: heartbeat:write.",
 )
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 @instance_option

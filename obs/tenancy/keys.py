@@ -6,7 +6,8 @@ import secrets
 import string
 
 SCOPES = ("heartbeat:write", "annotations:read", "annotations:write", "query:read", "admin")
-DEFAULT_SCOPES = SCOPES[:-1]
+DEFAULT_SCOPES = SCOPES[:1]
+"""Of a new key: enough to send heartbeats. Such a key is often in a crontab, where others may read it."""
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _BASE62 = string.digits + string.ascii_letters
 _SECRET_LENGTH = 32  # 190 bits

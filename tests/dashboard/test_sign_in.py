@@ -1,5 +1,6 @@
 """Signing in with keys and links, and when sessions end."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -46,7 +47,24 @@ def test_a_key_without_query_read_does_not_sign_in(app: Flask, new_client: Calla
     visitor = Visitor(app)
     answer = visitor.sign_in(str(new_client("acme", "heartbeat:write").key))
     assert answer.status_code == 401
+    assert "This key cannot sign in: it lacks the <code>query:read</code> scope." in answer.text
+    assert "Invalid key" in visitor.sign_in("obs_acme_wrong").text
     assert visitor.get("/").status_code == 302
+
+
+def test_a_key_created_without_choosing_scopes_cannot_sign_in_or_read(
+    app: Flask, new_client: Callable[..., KeyClient], admin: Visitor
+) -> None:
+    """From the API, and in the form of the page, whose other scopes are not checked."""
+    by_api = new_client("acme", "admin").post("/api/v1/keys", json={"label": "cron"}).json["key"]
+    page = admin.get("/settings").text
+    assert re.findall(r'name="scopes" value="([a-z:]+)" checked', page) == ["heartbeat:write"]
+    visitor = Visitor(app)
+    assert visitor.sign_in(by_api).status_code == 401
+    assert visitor.get("/").status_code == 302
+    client, headers = app.test_client(), {"X-API-Key": by_api}
+    assert client.post("/api/v1/heartbeat/backup/ping", headers=headers).status_code == 200
+    assert client.get("/api/v1/jobs", headers=headers).status_code == 403
 
 
 def test_the_session_ends_when_its_key_is_revoked(app: Flask, reader: Visitor, admin: Visitor) -> None:

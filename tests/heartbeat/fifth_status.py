@@ -58,7 +58,7 @@ def totals(folder: Path) -> dict[str, Any]:
     app = create_app({"TESTING": True, "INSTANCE": folder, "CLOCK": lambda: now_ms, "QUERY_WORKERS": 0})
     tenancy = services(app).tenancy
     assert service.create_organization(tenancy, "acme") == ACME
-    added = tenancy.control.write(lambda db: tenancy_store.add_key(db, ACME, "test", keys.DEFAULT_SCOPES, None, now_ms))
+    added = tenancy.control.write(lambda db: tenancy_store.add_key(db, ACME, "test", keys.SCOPES[:-1], None, now_ms))
     assert added is not None
     tenancy.keyring.reload()
     client, headers = app.test_client(), {"X-API-Key": added[1]}

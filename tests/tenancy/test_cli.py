@@ -10,7 +10,7 @@ from flask import Flask
 from flask.testing import FlaskCliRunner
 
 from obs import cli
-from obs.tenancy import keys, store
+from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, MINUTE_MS
 from tests.conftest import ACME, KeyClient
@@ -83,7 +83,7 @@ def test_scopes_and_expiry_of_a_new_key(obs: Obs, tenancy: Tenancy) -> None:
     obs("key", "create", "acme", "--label", "brief", "--expires", "+30d")
     with tenancy.control.read() as db:
         everything, two, brief = store.keys_of(db, ACME)
-    assert everything.scopes == keys.DEFAULT_SCOPES
+    assert everything.scopes == ("heartbeat:write",)
     assert two.scopes == ("query:read", "admin")
     assert brief.expires_at is not None
     assert 0 <= brief.created_at - (brief.expires_at - 30 * DAY_MS) < MINUTE_MS  # the command reads the clock twice
@@ -117,7 +117,7 @@ def test_keys_are_listed_with_their_state(obs: Obs, new_client: Callable[..., Ke
     listed = [line.split("\t") for line in obs("key", "list", "acme").stdout.splitlines()]
     assert listed == [
         ["1", "test", "query:read", "valid", "never used"],
-        ["2", "second", " ".join(keys.DEFAULT_SCOPES), "revoked", "never used"],
+        ["2", "second", "heartbeat:write", "revoked", "never used"],
     ]
     with tenancy.control.read() as db:
         assert all(key not in str(listed) for key in map(str, db.execute("SELECT sha256 FROM api_keys").fetchall()))

@@ -39,7 +39,7 @@ def test_a_new_key_works_and_is_shown_once(app: Flask, admin: KeyClient, tenancy
     created = _create(admin, label="backup server")
     assert re.fullmatch(r"obs_acme_[0-9A-Za-z]{32}", created["key"])
     assert created["label"] == "backup server"
-    assert created["scopes"] == ["heartbeat:write", "annotations:read", "annotations:write", "query:read"]
+    assert created["scopes"] == ["heartbeat:write"]
     assert (created["created_at"], created["expires_at"]) == ("2026-06-21T10:00:00.000Z", None)
     assert _with(app, created["key"]).post(PING).status_code == 200
     listed = admin.get(KEYS)
@@ -71,7 +71,7 @@ def test_keys_are_listed_oldest_first_including_revoked_ones(admin: KeyClient, c
         {
             "id": second["id"],
             "label": "second",
-            "scopes": list(keys.DEFAULT_SCOPES),
+            "scopes": ["heartbeat:write"],
             "created_at": "2026-06-21T10:00:00.000Z",
             "expires_at": "2026-07-01T00:00:00.000Z",
             "revoked_at": None,

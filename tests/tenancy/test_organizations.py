@@ -25,7 +25,7 @@ def _client(app: Flask, key: str) -> KeyClient:
 
 
 def _new_key(obs: Obs, tenancy: Tenancy) -> str:
-    created = obs("key", "create", "acme", "--label", "x")
+    created = obs("key", "create", "acme", "--label", "x", "--scope", "admin")
     assert created.exit_code == 0, created.output
     tenancy.keyring.reload()
     return created.stdout.strip()

@@ -27,7 +27,7 @@ def by_key() -> ResponseReturnValue:
     tenancy = services().tenancy
     credential = tenancy.keyring.find(request.form.get("key", "").strip(), tenancy.clock())
     if credential is None or not keys.allows(credential.scopes, "query:read"):
-        return render_template("sign_in.html", failed=True, next=wanted), 401
+        return render_template("sign_in.html", failed=True, lacks_scope=credential is not None, next=wanted), 401
     begin_session(credential.org, credential.key_id)
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 

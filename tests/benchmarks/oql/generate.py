@@ -134,7 +134,7 @@ def make(folder: Path, runs: int, *, progress: bool = True) -> str:
     app = create_app({"TESTING": True, "INSTANCE": folder / "instance", "CLOCK": lambda: NOW_MS})
     tenancy: auth.Tenancy = services(app).tenancy
     org = service.create_organization(tenancy, ORG)
-    added = tenancy.control.write(lambda db: store.add_key(db, org, "bench", keys.DEFAULT_SCOPES, None, NOW_MS))
+    added = tenancy.control.write(lambda db: store.add_key(db, org, "bench", keys.SCOPES[:-1], None, NOW_MS))
     assert added is not None
     tenancy.databases.write(org, lambda db: fill(db, runs, progress))
     while heartbeats_service.index_messages(tenancy.databases, org):
