@@ -26,6 +26,7 @@ LANDED = {
         "revisions_of_jobs": "f0c52c8cf1e1634a",
         "messages_without_positions": "28f8ecb28dd7fbed",
         "renamed_expectations": "3a838a69e91d6fa3",
+        "normalized_names_of_jobs": "0d3dda585b7bf09f",
     },
 }
 
