@@ -30,7 +30,7 @@ GOOD = [
     "😀" * 200,
     "a\u2028b",
     ".hidden",
-    "می\u200cخواهم",  # Persian
+    "می\u200cخواهم",  # Persian  # noqa: RUF001
     "क्\u200dष",  # Hindi
     "team 👩🏽\u200d💻 ❤️\u200d🔥",
 ]
