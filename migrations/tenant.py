@@ -321,3 +321,18 @@ def normalized_names_of_jobs(db: Database) -> None:
     """Names of jobs in the Unicode form NFC, unless another job has that name already."""
     db.register_function(partial(unicodedata.normalize, "NFC"), deterministic=True, name="nfc")
     db.execute("UPDATE OR IGNORE jobs SET name = nfc(name) WHERE name <> nfc(name)")
+
+
+@migrations()
+def audit_log(db: Database) -> None:
+    db.execute("""
+        CREATE TABLE audit (
+            id INTEGER PRIMARY KEY,
+            time INTEGER NOT NULL,
+            actor TEXT NOT NULL,
+            action TEXT NOT NULL,
+            object TEXT NOT NULL,
+            address TEXT NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX audit_time ON audit(time)")

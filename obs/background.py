@@ -22,6 +22,7 @@ from obs.server.middleware import Wsgi
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.org import Org
 from obs.sweep import Sweeper, for_each_organization
+from obs.tenancy import audit
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS
 
@@ -57,6 +58,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
         for_each(lambda org: annotations.purge(databases, org, now_ms))
         for_each(lambda org: heartbeats.purge(databases, org, now_ms, retention_days))
         for_each(lambda org: in_batches(databases, org, delete, share=BACKGROUND_SHARE))
+        for_each(lambda org: audit.purge(databases, org, now_ms - retention_days * DAY_MS))
 
     return (
         Task("sweep", 1, 1, sweeper.run),

@@ -3,6 +3,7 @@
 Times are milliseconds since the epoch.
 """
 
+import sqlite3
 from collections.abc import Container, Mapping
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from obs.errors import ServiceError
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
+from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 
 
@@ -45,7 +47,13 @@ def update(
 def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
     check = partial(rules.check_change, allowed=versions)
-    return _known(caller.write(lambda db: store.delete(db, annotation_id, caller.now_ms, check)), annotation_id)
+
+    def unit(db: sqlite3.Connection) -> Annotation:
+        deleted = _known(store.delete(db, annotation_id, caller.now_ms, check), annotation_id)
+        caller.audit(db, Action.DELETE_ANNOTATION, f"annotation {annotation_id} ({deleted.name})")
+        return deleted
+
+    return caller.write(unit)
 
 
 def get(caller: Caller, annotation_id: int) -> Annotation:

@@ -14,6 +14,7 @@ from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
+from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS
 
@@ -50,8 +51,13 @@ class HeartbeatService:
         with caller.read() as db:
             job_id = _job_id(db, name)
         in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
-        if not caller.write(lambda db: jobs.delete_job(db, job_id)):
-            raise no_job(name)
+
+        def unit(db: sqlite3.Connection) -> None:
+            if not jobs.delete_job(db, job_id):
+                raise no_job(name)
+            caller.audit(db, Action.DELETE_JOB, name)
+
+        caller.write(unit)
         self.queue.note(caller.org)
 
     def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
@@ -63,8 +69,13 @@ class HeartbeatService:
 
     def delete_window(self, caller: Caller, window_id: int) -> None:
         """Delete a maintenance window. Raises ServiceError (404)."""
-        if not caller.write(lambda db: maintenance.delete(db, window_id)):
-            raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
+
+        def unit(db: sqlite3.Connection) -> None:
+            if not maintenance.delete(db, window_id):
+                raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
+            caller.audit(db, Action.DELETE_MAINTENANCE, f"maintenance window {window_id}")
+
+        caller.write(unit)
         self.queue.note(caller.org)
 
 

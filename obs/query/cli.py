@@ -14,7 +14,9 @@ from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
 from obs.sources import Source
+from obs.tenancy import audit
 from obs.tenancy import cli as tenancy_cli
+from obs.tenancy.audit import COMMAND_LINE, Action
 from obs.tenancy.cli import instance_option, opened
 from obs.tenancy.service import find_organization
 
@@ -68,6 +70,8 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
         with tenancy.control.read() as db:
             found = find_organization(db, org)
         service.set_limit(tenancy.control, found, name.removeprefix("query_"), value)
+        subject = f"{name} to {'the default' if value is None else value}"
+        audit.note(tenancy.databases, found, COMMAND_LINE, tenancy.clock(), Action.SET_LIMIT, subject)
     click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
 
 

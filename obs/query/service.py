@@ -12,7 +12,7 @@ from obs.query.execution.workers import Workers
 from obs.sources import Source
 from obs.storage.file import DatabaseFile
 from obs.storage.org import Org
-from obs.tenancy import rate
+from obs.tenancy import keys, rate
 from obs.tenancy.auth import Caller
 from obs.tenancy.service import no_organization
 
@@ -30,10 +30,11 @@ class QueryService:
         self.workers = Workers(sources, max_workers) if max_workers else None
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:
-        """The response to `statement`. Raises ServiceError: 400, 422, 429 or 503."""
+        """The response to `statement`. Raises ServiceError: 400, 403, 422, 429 or 503."""
         limits = self.limits(caller.org)
         self._rates.take(caller.org, limits.rate_per_minute)
-        request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits)
+        is_admin = keys.allows(caller.scopes, "admin")
+        request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
             return self._engine.run(request) if self.workers is None else self.workers.run(caller.org, request)
 

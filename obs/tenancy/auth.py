@@ -16,7 +16,8 @@ from obs.storage.connection import MissingFileError
 from obs.storage.databases import Databases
 from obs.storage.file import DatabaseFile
 from obs.storage.org import Org
-from obs.tenancy import keys
+from obs.tenancy import audit, keys
+from obs.tenancy.audit import COMMAND_LINE, Action, Actor
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
 
@@ -38,13 +39,17 @@ class Tenancy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The organization and key of a request, and the time at which it arrived (`now_ms`, since the epoch)."""
+    """The organization and key of a request, and the time at which it arrived (`now_ms`, since the epoch).
+
+    `actor` is what the audit log says of the caller.
+    """
 
     org: Org
     key_id: int
     scopes: frozenset[str]
     now_ms: int
     tenancy: Tenancy
+    actor: Actor = COMMAND_LINE
 
     @property
     def databases(self) -> Databases:
@@ -71,6 +76,10 @@ class Caller:
         except MissingFileError:
             self._require_organization()
             raise
+
+    def audit(self, db: sqlite3.Connection, action: Action, subject: str) -> None:
+        """Add an entry to the audit log, in the transaction of the change."""
+        audit.add(db, self.actor, self.now_ms, action, subject)
 
     def _require_organization(self) -> None:
         if self.tenancy.keyring.organization(self.org.slug, at_once=True) != self.org:
@@ -127,7 +136,8 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
             f"The key lacks the scope {scope}.",
             hint=f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}",
         )
-    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy)
+    actor = Actor(credential.name, environ.get("REMOTE_ADDR", ""))
+    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy, actor)
 
 
 def _invalid_key() -> ServiceError:

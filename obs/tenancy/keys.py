@@ -18,6 +18,12 @@ def new_key(org: str) -> str:
     return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))}"
 
 
+def slug_of(key: str) -> str:
+    """The slug in a key, whether the key is valid or not; empty if there is none."""
+    prefix, _, rest = key.partition("_")
+    return rest.partition("_")[0] if prefix == "obs" else ""
+
+
 def digest(secret: str) -> bytes:
     """The SHA-256 under which a key or a sign-in token is stored.
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
 from obs.storage.org import Org
-from obs.tenancy import keys, store
+from obs.tenancy import audit, keys, store
+from obs.tenancy.audit import COMMAND_LINE, Action, Actor
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS
 
@@ -94,6 +95,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
     if org is None:
         raise ServiceError("conflict", f"The organization {slug!r} already exists.")
     tenancy.keyring.reload()
+    audit.note(tenancy.databases, org, COMMAND_LINE, now_ms, Action.CREATE_ORGANIZATION, slug)
     return org
 
 
@@ -123,7 +125,13 @@ def delete_organization(tenancy: Tenancy, org: Org) -> None:
 
 
 def create_key(
-    tenancy: Tenancy, org: Org, label: str, scopes: Iterable[str] = keys.DEFAULT_SCOPES, expires_at: int | None = None
+    tenancy: Tenancy,
+    org: Org,
+    label: str,
+    scopes: Iterable[str] = keys.DEFAULT_SCOPES,
+    expires_at: int | None = None,
+    *,
+    actor: Actor = COMMAND_LINE,
 ) -> NewKey:
     """Create a key for `org`; it never expires when `expires_at` is None.
 
@@ -147,18 +155,22 @@ def create_key(
     if added is None:
         raise no_organization(org.slug)
     tenancy.keyring.reload()
+    subject = f"key {added[0]} ({label}): {' '.join(chosen)}"
+    audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
     return NewKey(added[0], added[1], label, chosen, now_ms, expires_at)
 
 
-def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int) -> None:
+def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor = COMMAND_LINE) -> None:
     """Revoke a key (of `org`, or of any organization when None); this process refuses it at once.
 
     Raises ServiceError (404) when there is no valid key with that id.
     """
     now_ms = tenancy.clock()
-    if not tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms)):
+    revoked = tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms))
+    if revoked is None:
         raise ServiceError("key_not_found", f"There is no valid key with id {key_id}.")
     tenancy.keyring.reload()
+    audit.note(tenancy.databases, revoked.org, actor, now_ms, Action.REVOKE_KEY, revoked.name)
 
 
 def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:

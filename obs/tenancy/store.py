@@ -1,4 +1,4 @@
-"""Reading and writing the rows of the control file. Times are milliseconds since the epoch."""
+"""The rows of the control file, and the audit log in an organization's file. Times are milliseconds since the epoch."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -21,10 +21,22 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """An entry of the audit log."""
+
+    time: int
+    actor: str
+    action: str
+    object: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class Credential:
-    """What a key that is not revoked gives access to."""
+    """What a key that is not revoked gives access to. `name` has its id and its label."""
 
     key_id: int
+    name: str
     org: Org
     scopes: frozenset[str]
     expires_at: int | None
@@ -79,25 +91,24 @@ def keys_of(db: sqlite3.Connection, org: Org) -> list[Key]:
     return [Key(**{**dict(row), "scopes": tuple(row["scopes"].split())}) for row in rows]
 
 
-def revoke_key(db: sqlite3.Connection, org: Org | None, key_id: int, now_ms: int) -> bool:
-    """Revoke a key (of `org`, or of any organization when None); False if no valid key has that id."""
-    done = db.execute(
-        "UPDATE api_keys SET revoked_at = ?1 WHERE id = ?2 AND revoked_at IS NULL "
-        "AND (?3 IS NULL OR organization_id = ?3)",
-        (now_ms, key_id, org and org.id),
-    )
-    return done.rowcount == 1
+def revoke_key(db: sqlite3.Connection, org: Org | None, key_id: int, now_ms: int) -> Credential | None:
+    """Revoke a key (of `org`, or of any organization when None); returns it, or None if no valid key has that id."""
+    found = {one.key_id: one for one in credentials(db).values() if org in (one.org, None)}.get(key_id)
+    if found is not None:
+        db.execute("UPDATE api_keys SET revoked_at = ? WHERE id = ?", (now_ms, key_id))
+    return found
 
 
 def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
     """Every key that is not revoked, by its SHA-256."""
     rows = db.execute(
-        "SELECT k.sha256, k.id AS key_id, o.slug, o.id AS organization_id, k.scopes, k.expires_at "
+        "SELECT k.sha256, k.id AS key_id, k.label, o.slug, o.id AS organization_id, k.scopes, k.expires_at "
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
     )
     return {
         row["sha256"]: Credential(
             row["key_id"],
+            f"key {row['key_id']} ({row['label']})",
             Org(row["slug"], row["organization_id"]),
             frozenset(row["scopes"].split()),
             row["expires_at"],
@@ -137,3 +148,26 @@ def take_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
         (keys.digest(token),),
     ).fetchone()
     return Org(row["slug"], row["organization_id"]) if row is not None and row["expires_at"] > now_ms else None
+
+
+def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, subject: str, address: str) -> None:
+    """Add an entry to the audit log."""
+    db.execute(
+        "INSERT INTO audit (time, actor, action, object, address) VALUES (?, ?, ?, ?, ?)",
+        (time, actor, action, subject, address),
+    )
+
+
+def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
+    """The newest entries of the audit log, newest first."""
+    rows = db.execute(
+        "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?", (limit,)
+    )
+    return [AuditEntry(**row) for row in rows]
+
+
+def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete at most `limit` entries before `cutoff`; returns how many."""
+    return db.execute(
+        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? LIMIT ?)", (cutoff, limit)
+    ).rowcount

@@ -68,7 +68,7 @@ def changes() -> Response:
 @blp.post("/first-key")
 def create_first_key() -> ResponseReturnValue:
     """Create a key; the page of an organization without jobs then shows it in its command."""
-    keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat").key)
+    keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat", actor=viewer().actor).key)
     return redirect(url_for("dashboard.jobs.page"))
 
 
