@@ -14,6 +14,7 @@ from obs.errors import ServiceError
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
+from obs.tenancy import audit
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 
@@ -50,7 +51,8 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
 
     def unit(db: sqlite3.Connection) -> Annotation:
         deleted = _known(store.delete(db, annotation_id, caller.now_ms, check), annotation_id)
-        caller.audit(db, Action.DELETE_ANNOTATION, f"annotation {annotation_id} ({deleted.name})")
+        subject = f"annotation {annotation_id} ({deleted.name})"
+        audit.add(db, caller.actor, caller.now_ms, Action.DELETE_ANNOTATION, subject)
         return deleted
 
     return caller.write(unit)

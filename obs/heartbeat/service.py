@@ -14,6 +14,7 @@ from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
+from obs.tenancy import audit
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS
@@ -55,7 +56,7 @@ class HeartbeatService:
         def unit(db: sqlite3.Connection) -> None:
             if not jobs.delete_job(db, job_id):
                 raise no_job(name)
-            caller.audit(db, Action.DELETE_JOB, name)
+            audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
 
         caller.write(unit)
         self.queue.note(caller.org)
@@ -69,13 +70,8 @@ class HeartbeatService:
 
     def delete_window(self, caller: Caller, window_id: int) -> None:
         """Delete a maintenance window. Raises ServiceError (404)."""
-
-        def unit(db: sqlite3.Connection) -> None:
-            if not maintenance.delete(db, window_id):
-                raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
-            caller.audit(db, Action.DELETE_MAINTENANCE, f"maintenance window {window_id}")
-
-        caller.write(unit)
+        if not caller.write(lambda db: maintenance.delete(db, window_id)):
+            raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
         self.queue.note(caller.org)
 
 

@@ -29,7 +29,6 @@ class Action(StrEnum):
     DELETE_JOB = "delete job"
     DELETE_JOBS = "delete jobs"
     DELETE_ANNOTATION = "delete annotation"
-    DELETE_MAINTENANCE = "delete maintenance"
 
 
 class Actor(NamedTuple):

@@ -16,8 +16,8 @@ from obs.storage.connection import MissingFileError
 from obs.storage.databases import Databases
 from obs.storage.file import DatabaseFile
 from obs.storage.org import Org
-from obs.tenancy import audit, keys
-from obs.tenancy.audit import COMMAND_LINE, Action, Actor
+from obs.tenancy import keys
+from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
 
@@ -76,10 +76,6 @@ class Caller:
         except MissingFileError:
             self._require_organization()
             raise
-
-    def audit(self, db: sqlite3.Connection, action: Action, subject: str) -> None:
-        """Add an entry to the audit log, in the transaction of the change."""
-        audit.add(db, self.actor, self.now_ms, action, subject)
 
     def _require_organization(self) -> None:
         if self.tenancy.keyring.organization(self.org.slug, at_once=True) != self.org:

@@ -73,16 +73,13 @@ def test_failed_sign_ins(
 def test_deletions_of_data(root: KeyClient, entries: Callable[[], Entries]) -> None:
     root.post("/api/v1/heartbeat/nas/backup/ping")
     number = root.post("/api/v1/annotations", json={"name": "deploy/web", "title": "x"}).json["id"]
-    window = {"title": "x", "start_time": "2026-06-22T10:00:00Z", "end_time": "2026-06-22T11:00:00Z"}
-    window_id = root.post("/api/v1/maintenance", json=window).json["id"]
     assert entries() == []
-    for path in ("jobs/nas/backup", f"annotations/{number}", f"maintenance/{window_id}"):
+    for path in ("jobs/nas/backup", f"annotations/{number}"):
         assert root.delete(f"/api/v1/{path}").status_code == 204
         assert root.delete(f"/api/v1/{path}").status_code == 404
     assert sorted(entry[:1] + entry[2:3] for entry in entries()) == [
         ["delete annotation", f"annotation {number} (deploy/web)"],
         ["delete job", "nas/backup"],
-        ["delete maintenance", f"maintenance window {window_id}"],
     ]
 
 
