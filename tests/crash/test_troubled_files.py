@@ -27,6 +27,7 @@ class Troubled:
         (folder / "disk").mkdir()
         self.service = new_service(folder / "disk")
         self.keys = self.service.add_organizations((*TROUBLES, "locked"))
+        self._paths = {org: file_of(self.service.instance, org) for org in ("crash", *self.keys)}
         self.good = self.path("crash").read_bytes()
         for org in TROUBLES:
             self._spoil(org)
@@ -38,7 +39,7 @@ class Troubled:
         self.service.start()
 
     def path(self, org: str) -> Path:
-        return file_of(self.service.instance, org)
+        return self._paths[org]
 
     def ping(self, org: str) -> tuple[int, dict[str, str], bytes]:
         return self.service.ask("POST", PING, self.keys[org])
