@@ -3,12 +3,14 @@
 import secrets
 from dataclasses import dataclass
 
-from flask import Flask, Request, Response, g, session
+from flask import Flask, Request, Response, g, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
 
 from obs.errors import ServiceError
 from obs.services import services
+from obs.storage.org import Org
 from obs.tenancy import keys
+from obs.tenancy.audit import Actor
 from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
@@ -32,11 +34,11 @@ class PageSessions(SecureCookieSessionInterface):
             super().save_session(app, session, response)
 
 
-def begin_session(org: str, key_id: int | None) -> None:
+def begin_session(org: Org, key_id: int | None) -> None:
     """Sign in to `org`, with the rights of a key while it is valid, or as an admin when `key_id` is None."""
     session.clear()
     session.permanent = True
-    session.update(org=org, org_id=services().tenancy.keyring.organization_id(org), key_id=key_id)
+    session.update(org=org.slug, org_id=org.id, key_id=key_id)
 
 
 def find_viewer() -> Caller | None:
@@ -74,21 +76,22 @@ def is_admin(caller: Caller | None) -> bool:
 
 def _find_viewer() -> Caller | None:
     tenancy = services().tenancy
-    now_ms = tenancy.clock()
-    org, key_id = session.get("org"), session.get("key_id")
-    if org is None or tenancy.keyring.organization_id(org) != session.get("org_id"):
+    now_ms, address = tenancy.clock(), request.remote_addr or ""
+    org, key_id = tenancy.keyring.organization(session.get("org", "")), session.get("key_id")
+    if org is None or org.id != session.get("org_id"):
         return None
     if key_id is None:
-        return Caller(org, 0, frozenset({"admin"}), now_ms, tenancy.databases)
+        return Caller(org, 0, frozenset({"admin"}), now_ms, tenancy, Actor("session of a sign-in link", address))
     credential = tenancy.keyring.find_by_id(key_id, now_ms)
-    if credential is None or not keys.allows(credential.scopes, "query:read"):
+    if credential is None or credential.org != org or not keys.allows(credential.scopes, "query:read"):
         return None
-    return Caller(org, key_id, credential.scopes, now_ms, tenancy.databases)
+    actor = Actor(f"session of {credential.name}", address)
+    return Caller(org, key_id, credential.scopes, now_ms, tenancy, actor)
 
 
 @dataclass(frozen=True, slots=True)
 class _NewKey:
-    org: str
+    org: Org
     secret: str
     created_at: int
 

@@ -10,6 +10,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from obs.errors import ServiceError
+from obs.storage.org import Org
 
 
 class PerMinute:
@@ -19,24 +20,24 @@ class PerMinute:
         self._name = name
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
-    def used(self, org: str, limit: int) -> int:
+    def used(self, org: Org, limit: int) -> int:
         """The number of requests of `org` in the last minute, out of `limit` allowed."""
-        _, remaining = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), self._name, org)
+        _, remaining = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), self._name, org.file_name)
         return limit - max(0, remaining)
 
-    def take(self, org: str, limit: int) -> None:
+    def take(self, org: Org, limit: int) -> None:
         """Count the current request of `org`, which may send `limit` requests per minute.
 
         Adds the ``RateLimit-*`` headers to the response. Raises ServiceError (429) with Retry-After.
         """
         item = RateLimitItemPerMinute(limit)
-        allowed = self._limiter.hit(item, self._name, org)
-        reset, remaining = self._limiter.get_window_stats(item, self._name, org)
+        allowed = self._limiter.hit(item, self._name, org.file_name)
+        reset, remaining = self._limiter.get_window_stats(item, self._name, org.file_name)
         if reset - time.time() > item.get_expiry() + 1:
             # The clock was set back. Without a reset, every request would be rejected until the old time is reached.
             self._limiter.storage.reset()
-            allowed = self._limiter.hit(item, self._name, org)
-            reset, remaining = self._limiter.get_window_stats(item, self._name, org)
+            allowed = self._limiter.hit(item, self._name, org.file_name)
+            reset, remaining = self._limiter.get_window_stats(item, self._name, org.file_name)
         seconds = max(1, math.ceil(reset - time.time()))
         headers = {
             "RateLimit-Limit": str(limit),
