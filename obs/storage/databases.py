@@ -13,6 +13,7 @@ from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, busy, explained, open_writer
+from obs.storage.copy import copy
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile
 from obs.storage.folders import sync_folder
 from obs.storage.migrate import locked, migrate
@@ -44,13 +45,21 @@ class Databases:
     """
 
     def __init__(
-        self, folder: Path, migrations: Migrations, *, busy_seconds: float, most_waiting: int, most_files: int
+        self,
+        folder: Path,
+        migrations: Migrations,
+        *,
+        busy_seconds: float,
+        most_waiting: int,
+        most_files: int,
+        checkpoints: bool = True,
     ) -> None:
         self._folder = folder
         self._migrations = migrations
         self._busy_seconds = busy_seconds
         self._most_waiting = most_waiting
         self._most_files = most_files
+        self._checkpoints = checkpoints
         self._mutex = threading.Lock()
         self._room = threading.Condition(self._mutex)
         self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
@@ -130,9 +139,8 @@ class Databases:
 
     def copy(self, org: Org, path: Path) -> None:
         """Write a consistent copy of the file of `org` to `path`, while writes continue. Raises ServiceError (503)."""
-        with self.read(org) as source, closing(sqlite3.connect(path)) as target:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")
+        with self.read(org) as source:
+            copy(source, path)
 
     def open_files(self) -> int:
         """The number of open files."""
@@ -169,7 +177,11 @@ class Databases:
             if file is None:
                 unused = self._idle() if len(self._files) >= self._most_files else None
                 file = self._files[org] = DatabaseFile(
-                    self.path(org), self._migrations, busy_seconds=self._busy_seconds, most_waiting=self._most_waiting
+                    self.path(org),
+                    self._migrations,
+                    busy_seconds=self._busy_seconds,
+                    most_waiting=self._most_waiting,
+                    checkpoints=self._checkpoints,
                 )
             else:
                 self._files.move_to_end(org)

@@ -35,13 +35,22 @@ def _folder(context: click.Context, _parameter: click.Parameter, value: Path | N
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Tenancy]:
-    """Open the instance for one command; an error becomes one line on standard error and exit code 1."""
-    try:
-        tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
+    """Open the instance for one command, with its errors reported."""
+    with reported_errors():
+        tenancy = instance.open_instance(
+            folder, config.load(folder), lambda: time.time_ns() // 1_000_000, checkpoints=False
+        )
         try:
             yield tenancy
         finally:
             instance.close(tenancy)
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """An error becomes one line on standard error and exit code 1."""
+    try:
+        yield
     except ServiceError as error:
         raise click.ClickException(" ".join(filter(None, [error.message, error.hint]))) from error
     except (config.ConfigError, OSError) as error:

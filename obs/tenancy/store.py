@@ -63,6 +63,22 @@ def add_organization(db: sqlite3.Connection, slug: str, now_ms: int) -> Org | No
     return None if row is None else Org(row["slug"], row["id"])
 
 
+def renew_id(db: sqlite3.Connection, slug: str) -> Org:
+    """Give the organization with this slug a new id, also in all tables that refer to it."""
+    before = organization(db, slug)
+    assert before is not None
+    next_id = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'organizations' RETURNING seq"
+    (new,) = db.execute(next_id).fetchone()
+    db.execute("PRAGMA defer_foreign_keys = ON")
+    references = db.execute(
+        'SELECT t.name, k."from" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k'
+        " WHERE k.\"table\" = 'organizations'"
+    ).fetchall()
+    for table, column in [("organizations", "id"), *references]:
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, before.id))
+    return Org(slug, new)
+
+
 def delete_organization(db: sqlite3.Connection, org: Org) -> bool:
     """Delete an organization with its keys; False if there is none."""
     return db.execute("DELETE FROM organizations WHERE id = ?", (org.id,)).rowcount == 1
