@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from obs import SOURCES, config
+from obs.backup import COMMANDS
 from obs.demo.cli import demo
 from obs.errors import ServiceError
 from obs.query import cli as query_cli
@@ -41,5 +42,5 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None)
         raise click.ClickException(str(error)) from error
 
 
-for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, demo, query_cli.query_group(SOURCES)):
+for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, demo, query_cli.query_group(SOURCES), *COMMANDS):
     main.add_command(command)
