@@ -127,12 +127,18 @@ def _most_connections() -> int:
 
 
 def _reporting(app: Wsgi, beat: Callable[[], None], welcome: Callable[[], None]) -> Wsgi:
-    """The WSGI application that calls `welcome` after the first request, and `beat` at most once per second."""
-    first = threading.Lock()
+    """The WSGI application that calls `welcome` with the first request, and `beat` after requests, once per second."""
+    welcoming = threading.Lock()
+    welcomed = False
     beat_at = 0.0
 
     def reporting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        nonlocal beat_at
+        nonlocal beat_at, welcomed
+        if not welcomed:
+            with welcoming:
+                if not welcomed:
+                    welcome()
+                    welcomed = True
         try:
             return app(environ, start_response)
         finally:
@@ -140,8 +146,6 @@ def _reporting(app: Wsgi, beat: Callable[[], None], welcome: Callable[[], None])
             if now >= beat_at:
                 beat_at = now + _BEAT_SECONDS
                 beat()
-                if first.acquire(blocking=False):
-                    welcome()
 
     return reporting
 
