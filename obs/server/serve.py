@@ -39,13 +39,15 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     running = supervisor.from_running_version(work)
     if running is None:
         lock = _lock(folder)
-        listener = _passed_by_systemd()
-        if listener is not None:
+        if listener := _passed_by_systemd():
             settings["HOST"], settings["PORT"] = listener.getsockname()[:2]
         else:
             listener = _listen(str(settings["HOST"]), int(settings["PORT"]))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         os.environ.update(OBS_HOST=str(settings["HOST"]), OBS_PORT=str(settings["PORT"]))  # for the installed version
-        _describe(lock, instance.base_url(settings))
+        os.ftruncate(lock, 0)
+        started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        os.pwrite(lock, f"process {os.getpid()} at {instance.base_url(settings)}, started at {started}".encode(), 0)
         running = supervisor.Supervisor(listener, lock, work)
     return running.run()
 
@@ -54,34 +56,28 @@ def _passed_by_systemd() -> socket.socket | None:
     """The listening socket that systemd has opened for this process, if any. Raises OSError if it is not usable."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
-    if os.environ["LISTEN_FDS"] != "1":
-        raise OSError("systemd must pass exactly one socket: use one ListenStream= in the socket unit.")
     os.set_inheritable(_FIRST_PASSED, False)
     listener = socket.socket(fileno=_FIRST_PASSED)
-    if listener.family not in (socket.AF_INET, socket.AF_INET6):
-        raise OSError("systemd must pass a TCP socket: use ListenStream=ADDRESS:PORT in the socket unit.")
+    if os.environ["LISTEN_FDS"] != "1" or listener.family == socket.AF_UNIX:
+        raise OSError("The socket unit must have exactly one line ListenStream=ADDRESS:PORT.")
     return listener
 
 
 def _listen(host: str, port: int) -> socket.socket:
     """A socket that listens on the first address of `host`. Raises OSError."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.bind(address)
-        listener.listen(worker.BACKLOG)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address[:2], family=family, backlog=worker.BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise OSError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
-    return listener
 
 
 def _lock(folder: Path) -> int:
     """Lock the instance for this process and its workers; returns the descriptor of the lock file.
 
-    Raises OSError when another process has locked it. The lock ends with the last process that has the descriptor, so
-    a worker keeps it for the moment by which it outlives a supervisor that was killed.
+    A worker keeps the lock for the moment by which it outlives a supervisor that was killed; this process waits for its
+    end. Raises OSError when another process serves the instance, or the file system has no locks.
     """
     make_folder(folder, 0o700)
     descriptor = os.open(folder / ".serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -90,23 +86,11 @@ def _lock(folder: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            first = os.pread(descriptor, 1_000, 0).decode()
-            if _is_running(first) or time.monotonic() >= give_up_at:
-                raise OSError(f"The instance {folder} is already served by {first or 'another process'}.") from error
+            if time.monotonic() >= give_up_at:
+                first = os.pread(descriptor, 1_000, 0).decode() or "another process"
+                raise OSError(f"The instance {folder} is already served by {first}.") from error
             time.sleep(0.1)
         except OSError as error:
             raise OSError(f"Cannot lock the instance {folder}: {error.strerror}. It needs a local disk.") from error
         else:
             return descriptor
-
-
-def _is_running(description: str) -> bool:
-    number = description.removeprefix("process ").partition(" ")[0]
-    return number.isdigit() and Path(f"/proc/{number}").exists()
-
-
-def _describe(lock: int, address: str) -> None:
-    """Write into the lock file what a second server reports."""
-    os.ftruncate(lock, 0)
-    text = f"process {os.getpid()} at {address}, started at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    os.pwrite(lock, text.encode(), 0)

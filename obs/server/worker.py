@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +35,16 @@ _HEADER_MS = 10_000  # until the headers of a request are complete, also for the
 _MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
 _OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
 _BEAT_SECONDS = 1
+_GRANIAN_OPTIONS = (
+    "log_enabled log_level log_config env_files runtime_mode runtime_threads runtime_blocking_threads blocking_threads"
+    " blocking_threads_idle_timeout backpressure task_impl http1_settings http2_settings websockets ssl_ctx"
+)
 
 
-def work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, beat: Callable[[], None]) -> int:
-    """Serve the instance in `folder` on `listener` until SIGTERM or SIGINT, and finish the accepted requests.
+def work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, beat: Callable[[], object]) -> int:
+    """Serve the instance on `listener` until SIGTERM or SIGINT, and finish the accepted requests. Migrates every file.
 
-    Migrates every file first. Calls `beat` after requests, at most once per second. Returns the exit code of the
-    process.
+    Calls `beat` after requests, at most once per second. Returns the exit code of the process.
     """
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     try:
@@ -50,74 +55,48 @@ def work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, be
     except (ServiceError, config.ConfigError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return CANNOT_START
-    services(app).background.start()
-    threading.Thread(target=services(app).queries.start, name="start-queries", daemon=True).start()
-    settings = app.config
+    background, queries, settings = services(app).background, services(app).queries, app.config
+    background.start()
+    threading.Thread(target=queries.start, name="start-queries", daemon=True).start()
     served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
-    _Server(listener, int(settings["THREADS"])).serve(
-        target_loader=lambda: _reporting(served, beat, lambda: _welcome(instance.base_url(settings), folder, first)),
-        wrap_loader=False,
+    welcome = partial(_welcome, instance.base_url(settings), folder, first)
+    server = _Server(
+        "obs",
+        interface=Interfaces.WSGI,
+        blocking_threads=int(settings["THREADS"]),
+        http=HTTPModes.http1,
+        websockets=False,
+        backpressure=_most_connections(),  # idle ones included
+        http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
+        log_level=LogLevels.error,
     )
-    services(app).background.stop()
-    services(app).queries.close()
+    server.listener = listener
+    server.serve(target_loader=lambda: _reporting(served, beat, welcome), wrap_loader=False)
+    background.stop()
+    queries.close()
     instance.close(tenancy)
     return 0
 
 
 class _Server(MPServer):
-    """granian without its own supervisor: the worker runs in this process, and accepts from an open socket."""
+    """granian without its own supervisor: its worker runs in this process, and accepts from an open socket."""
 
-    def __init__(self, listener: socket.socket, threads: int) -> None:
-        super().__init__(
-            "obs",
-            interface=Interfaces.WSGI,
-            blocking_threads=threads,
-            http=HTTPModes.http1,
-            websockets=False,
-            # The maximum number of connections, idle ones included.
-            backpressure=_most_connections(),
-            http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
-            log_level=LogLevels.error,
-        )
-        self._listener = listener
+    listener: socket.socket
 
     def startup(self, spawn_target: Callable[..., None], target_loader: Callable[[], Wsgi]) -> None:
         """Run the worker; returns after SIGTERM or SIGINT, when the accepted requests are finished."""
         # granian closes its descriptor to stop accepting; the supervisor has another one of the same socket.
-        holder = SocketHolder(fd=self._listener.detach(), uds=False, backlog=BACKLOG)  # type: ignore[call-arg]
-        spawn_target(
-            worker_id=1,
-            process_name=None,
-            callback_loader=target_loader,
-            sock=((None, holder), None),
-            ipc=None,
-            loop_impl=self.loop,
-            log_enabled=self.log_enabled,
-            log_level=self.log_level,
-            log_config=self.log_config,
-            env_files=(),
-            runtime_mode=self.runtime_mode,
-            runtime_threads=self.runtime_threads,
-            runtime_blocking_threads=self.runtime_blocking_threads,
-            blocking_threads=self.blocking_threads,
-            blocking_threads_idle_timeout=self.blocking_threads_idle_timeout,
-            backpressure=self.backpressure,
-            task_impl=self.task_impl,
-            http_mode=self.http,
-            http1_settings=self.http1_settings,
-            http2_settings=self.http2_settings,
-            websockets=self.websockets,
-            static_path=None,
-            log_access_fmt=None,
-            ssl_ctx=self.ssl_ctx,
-            scope_opts={"url_path_prefix": None},
-            metrics=(None, None),
-        )
+        holder = SocketHolder(fd=self.listener.detach(), uds=False, backlog=BACKLOG)  # type: ignore[call-arg]
+        renamed = {"loop_impl": self.loop, "http_mode": self.http, "callback_loader": target_loader}
+        unused = dict.fromkeys(("process_name", "ipc", "static_path", "log_access_fmt"))
+        options = {name: getattr(self, name) for name in _GRANIAN_OPTIONS.split()} | renamed | unused
+        scope = {"url_path_prefix": None}
+        spawn_target(worker_id=1, sock=((None, holder), None), scope_opts=scope, metrics=(None, None), **options)
         self.interrupt_signal = True
         self.main_loop_interrupt.set()
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Nothing is left to stop: granian calls this after `startup`."""
+        """Do nothing: `startup` leaves nothing to stop."""
 
 
 def _most_connections() -> int:
@@ -126,11 +105,9 @@ def _most_connections() -> int:
     return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS)
 
 
-def _reporting(app: Wsgi, beat: Callable[[], None], welcome: Callable[[], None]) -> Wsgi:
+def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> Wsgi:
     """The WSGI application that calls `welcome` with the first request, and `beat` after requests, once per second."""
-    welcoming = threading.Lock()
-    welcomed = False
-    beat_at = 0.0
+    welcoming, welcomed, beat_at = threading.Lock(), False, 0.0
 
     def reporting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         nonlocal beat_at, welcomed
@@ -142,10 +119,10 @@ def _reporting(app: Wsgi, beat: Callable[[], None], welcome: Callable[[], None])
         try:
             return app(environ, start_response)
         finally:
-            now = time.monotonic()
-            if now >= beat_at:
-                beat_at = now + _BEAT_SECONDS
-                beat()
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + _BEAT_SECONDS
+                with suppress(BlockingIOError):  # a supervisor that hangs reads nothing
+                    beat()
 
     return reporting
 
