@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.served import Service, running_service
+from tests.crash.served import Service, file_of, running_service
 
 PATIENCE_SECONDS = 60
 BETWEEN_SECONDS = 0.2
@@ -104,7 +104,7 @@ def restart_under_load(service: Service, times: int, clients: int, *, kill: bool
 
 def stored(service: Service) -> Counter[str]:
     """The number of stored heartbeats by job."""
-    with closing(sqlite3.connect(service.instance / "tenants" / "crash.db")) as db:
+    with closing(sqlite3.connect(file_of(service.instance, "crash"))) as db:
         return Counter(
             dict(db.execute("SELECT name, count(*) FROM events JOIN jobs ON jobs.id = job_id GROUP BY name").fetchall())
         )
