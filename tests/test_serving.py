@@ -222,6 +222,27 @@ def test_the_address_is_printed_when_requests_are_answered(serve: Callable[..., 
     assert server.ask("GET", "/readyz").status == 200
 
 
+def test_a_closed_standard_output_does_not_stop_requests(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    port = free_port()
+    command = [*OBS, "--instance", str(tmp_path / "instance"), "serve", "--port", str(port)]
+    with subprocess.Popen(command, stdout=writing, stderr=subprocess.DEVNULL) as process:
+        os.close(writing)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not is_taken(port):
+            assert time.monotonic() < deadline
+            wait_a_moment()
+        statuses = []
+        for _ in range(2):  # the first may be the one that prints
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)) as client:
+                client.request("GET", "/healthz")
+                statuses.append(client.getresponse().status)
+        assert statuses[1] == 200
+        process.terminate()
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
 def test_ten_deaths_of_the_worker_in_a_row(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     for death in range(1, 11):

@@ -198,14 +198,11 @@ def _become_worker(work: Work, listener: socket.socket, beat: Callable[[], objec
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it to all processes
-        arguments = (lifeline, listener.fileno())
-        threading.Thread(target=_stop_after, args=arguments, name="lifeline", daemon=True).start()
+        threading.Thread(target=_stop_after, args=(lifeline, listener.fileno()), daemon=True).start()
         code = work(listener, beat)
     except BaseException:  # noqa: BLE001 - this process must not return into the code of the supervisor
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
 
 
@@ -229,5 +226,8 @@ def _stop_after(lifeline: int, listener: int) -> None:
 def notify(state: str) -> None:
     """Report `state` to systemd if it has started this process. See sd_notify(3)."""
     if address := os.environ.get("NOTIFY_SOCKET"):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+        except OSError as error:
+            _log.warning("cannot report to systemd: %s", error)

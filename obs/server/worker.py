@@ -114,8 +114,10 @@ def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None
         if not welcomed:
             with welcoming:
                 if not welcomed:
-                    welcome()
-                    welcomed = True
+                    try:
+                        welcome()
+                    finally:  # standard output may be closed
+                        welcomed = True
         try:
             return app(environ, start_response)
         finally:
