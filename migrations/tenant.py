@@ -336,3 +336,18 @@ def audit_log(db: Database) -> None:
         ) STRICT
     """)
     db.execute("CREATE INDEX audit_time ON audit(time)")
+
+
+@migrations()
+def last_use_of_attributions(db: Database) -> None:
+    """When each attribution was last used, so that its names can be deleted when no stored heartbeat has them.
+
+    The index is not unique any more, because attributions without names stay.
+    """
+    db.execute("ALTER TABLE attributions ADD COLUMN last_used_at INTEGER")
+    db.execute("UPDATE attributions SET last_used_at = (SELECT max(received_at) FROM events)")
+    db.execute("DROP INDEX attributions_values")
+    db.execute(
+        "CREATE INDEX attributions_values "
+        "ON attributions(coalesce(host, ''), coalesce(service, ''), coalesce(project, ''))"
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 from filelock import FileLock, Timeout
 
 from obs.alerts import store as alerts
@@ -33,7 +34,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something that runs every `seconds`, for the first time `first_after` seconds after the start."""
+    """Something that runs every `seconds`, for the first time `first_after` seconds after the start.
+
+    Work that takes long begins soon, so that it is also done by a service that is restarted often.
+    """
 
     name: str
     seconds: int
@@ -53,7 +57,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
         for_each(lambda org: rollups.roll_up(databases, org, now_ms, retention_days))
 
     def purge() -> None:
-        now_ms = tenancy.clock()
+        now_ms = sweeper.clock.retention_ms()
         delete = partial(alerts.delete_incidents_before, cutoff=now_ms - retention_days * DAY_MS)
         for_each(lambda org: annotations.purge(databases, org, now_ms))
         for_each(lambda org: heartbeats.purge(databases, org, now_ms, retention_days))
@@ -63,9 +67,9 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
     return (
         Task("sweep", 1, 1, sweeper.run),
         Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
-        Task("index of messages", 30, 30, lambda: for_each(partial(heartbeats.index_messages, databases))),
-        Task("rollups", 60, 45, roll_up),
-        Task("purge", 3600, 60, purge),
+        Task("index of messages", 30, 3, lambda: for_each(partial(heartbeats.index_messages, databases))),
+        Task("rollups", 60, 5, roll_up),
+        Task("purge", 3600, 7, purge),
     )
 
 
@@ -84,7 +88,8 @@ class Background:
         self._winding_down = tenancy.databases.winding_down
         self._starts_by_itself = not settings.get("TESTING")
         self._scheduler: Any = None
-        self._clock_watch: _ClockWatch | None = None
+        self._watch: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Start the scheduler unless it runs. Call it after any fork: threads do not survive one."""
@@ -94,27 +99,27 @@ class Background:
             self._winding_down.clear()
             self.sweeper.excuse_downtime()
             self._scheduler = BackgroundScheduler(
-                timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
+                timezone=UTC, job_defaults={"misfire_grace_time": None, "max_instances": 1}
             )
             for task in self.tasks.values():
                 self._scheduler.add_job(
                     partial(self._run, task),
-                    "interval",
-                    seconds=task.seconds,
+                    _Every(timedelta(seconds=task.seconds)),
                     next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
                     id=task.name,
                 )
             self._scheduler.start()
-            self._clock_watch = _ClockWatch(self._scheduler)
-            self._clock_watch.start()
+            self._stopped.clear()
+            self._watch = threading.Thread(target=_watch_clock, args=(self._scheduler, self._stopped), daemon=True)
+            self._watch.start()
 
     def stop(self) -> None:
         """Stop the scheduler and wait for the task that is running, which ends soon."""
         self._winding_down.set()
         with self._starting:
-            if self._clock_watch is not None:
-                self._clock_watch.stop()
-                self._clock_watch = None
+            if self._watch is not None:
+                self._stopped.set()
+                self._watch.join()
             if self._scheduler is not None:
                 self._scheduler.shutdown()
                 self._scheduler = None
@@ -146,29 +151,23 @@ class Background:
             _log.warning("%s: %s", task.name, error.message)
 
 
-class _ClockWatch(threading.Thread):
-    """Keeps the tasks running when the wall clock is set back.
+class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Runs a job again and again. When the wall clock was set forward, the runs in between are not computed."""
 
-    APScheduler plans by the wall clock, so its tasks would wait until the clock has caught up. This thread waits by the
-    monotonic clock and has all tasks run at once when the wall clock has gone back.
-    """
+    def __init__(self, interval: timedelta) -> None:
+        self._interval = interval
 
-    def __init__(self, scheduler: Any) -> None:
-        super().__init__(name="clock-watch", daemon=True)
-        self._scheduler = scheduler
-        self._stopped = threading.Event()
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        following = (previous_fire_time or now) + self._interval
+        return following if following > now else now + self._interval
 
-    def run(self) -> None:
-        """Check the clock until `stop` is called."""
-        before = datetime.now(UTC)
-        while not self._stopped.wait(_CLOCK_SECONDS):
-            now = datetime.now(UTC)
-            if now < before:
-                for job in self._scheduler.get_jobs():
-                    job.modify(next_run_time=now)
-            before = now
 
-    def stop(self) -> None:
-        """Stop, and wait until the thread has ended."""
-        self._stopped.set()
-        self.join()
+def _watch_clock(scheduler: Any, stopped: threading.Event) -> None:
+    """Have all tasks run at once when the wall clock was set back, by which APScheduler plans them."""
+    before = datetime.now(UTC)
+    while not stopped.wait(_CLOCK_SECONDS):
+        now = datetime.now(UTC)
+        if now < before:
+            for job in scheduler.get_jobs():
+                job.modify(next_run_time=now)
+        before = now

@@ -47,5 +47,5 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
         raise click.ClickException(str(error)) from error
 
 
-for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, demo, query_cli.query_group(SOURCES), *COMMANDS):
+for command in (*tenancy_cli.COMMANDS, demo, query_cli.query_group(SOURCES), *COMMANDS):
     main.add_command(command)

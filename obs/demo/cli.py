@@ -24,6 +24,7 @@ from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.cli import instance_option, opened
+from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS
 
 _SWEEP_EVERY_MS = 2 * HOUR_MS
@@ -80,7 +81,7 @@ def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None
                 tenancy.databases.write(org, partial(_record, unwritten))
                 unwritten = []
             if is_swept:
-                sweep(tenancy.databases, org, end, zones)
+                sweep(tenancy.databases, org, Reading(end), zones)
                 with tenancy.databases.read(org) as db:
                     has_incidents = bool(alerts.open_incidents(db))
             bar.update(1)

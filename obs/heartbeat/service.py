@@ -8,7 +8,7 @@ from typing import Any
 from obs.errors import ServiceError
 from obs.heartbeat import rules
 from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import jobs, maintenance, upkeep
+from obs.heartbeat.store import attributions, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -87,14 +87,14 @@ def index_messages(databases: Databases, org: Org) -> int:
 
 
 def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Delete events and runs of `org` older than `retention_days`; returns how many. Raises ServiceError (503).
+    """Delete what `org` has recorded more than `retention_days` ago; returns how much. Raises ServiceError (503).
 
     Jobs stay, so that a job that fell silent is still seen.
     """
     cutoff = now_ms - retention_days * DAY_MS
     return sum(
         in_batches(databases, org, partial(delete, cutoff=cutoff), share=BACKGROUND_SHARE)
-        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before)
+        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before, attributions.delete_names_before)
     )
 
 

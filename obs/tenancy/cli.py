@@ -164,6 +164,18 @@ def revoke_key(key_id: int, folder: Path) -> None:
     click.echo(f"Revoked key {key_id}.", err=True)
 
 
+@click.command("accept-clock")
+@instance_option
+def accept_clock(folder: Path) -> None:
+    """Say that the clock of the server is right.
+
+    The service then trusts it, and deletes old data by it.
+    """
+    with opened(folder) as tenancy:
+        tenancy.control.write(store.accept_clock)
+    click.echo("Accepted the clock.", err=True)
+
+
 @click.command("sign-in")
 @click.argument("org")
 @instance_option
@@ -176,3 +188,6 @@ def sign_in(org: str, folder: Path) -> None:
         token = service.create_sign_in_link(tenancy, org)
         address = instance.base_url(config.load(folder))
     click.echo(f"{address}/sign-in/{token}")
+
+
+COMMANDS = (org, key, sign_in, accept_clock)

@@ -1,7 +1,9 @@
 """The rows of the control file, and the audit log in an organization's file. Times are milliseconds since the epoch."""
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from obs.storage.org import Org
 from obs.tenancy import keys
@@ -187,3 +189,21 @@ def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     return db.execute(
         "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? LIMIT ?)", (cutoff, limit)
     ).rowcount
+
+
+def clock(db: sqlite3.Connection) -> dict[str, Any] | None:
+    """The stored fields of `obs.tenancy.clock.ClockState`; None if there are none."""
+    row = db.execute("SELECT wall_ms, boot_id, boot_ms, lead_ms, doubted_from_ms FROM clock").fetchone()
+    return None if row is None else dict(row)
+
+
+def keep_clock(db: sqlite3.Connection, state: Mapping[str, Any]) -> None:
+    """Store the fields of `obs.tenancy.clock.ClockState`."""
+    db.execute(
+        "INSERT OR REPLACE INTO clock VALUES (1, :wall_ms, :boot_id, :boot_ms, :lead_ms, :doubted_from_ms)", state
+    )
+
+
+def accept_clock(db: sqlite3.Connection) -> None:
+    """Forget what is known of the wall clock, so that it is trusted as it is now."""
+    db.execute("DELETE FROM clock")
