@@ -6,6 +6,7 @@ and open and close incidents with the annotations that show them. Times are mill
 
 import logging
 import math
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,9 @@ from obs.tenancy.auth import Tenancy
 
 LEARNING_SECONDS = 0.25
 """How long a sweep learns from the new heartbeats of one organization."""
+BUSY_SECONDS = 0.1
+"""How long a sweep takes after _BUSY heartbeats, which need the interpreter more. The rest waits for the next sweep."""
+_BUSY = 1_000
 RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
@@ -78,12 +82,15 @@ class Sweeper:
         self._notice_clock_step()
         now_ms = self._tenancy.clock()
         relearn_until = time.monotonic() + RELEARNING_SECONDS
+        learn_until = time.monotonic() + BUSY_SECONDS if self._queue.count() > _BUSY else math.inf
 
         def sweep_one(org: Org) -> None:
-            databases = self._tenancy.databases
-            self._queue.swept(org, sweep(databases, org, now_ms, self._zones, self._up_since_ms, relearn_until))
+            if time.monotonic() < learn_until:  # or it stays due
+                times = (now_ms, self._zones, self._up_since_ms, relearn_until, learn_until)
+                self._queue.swept(org, sweep(self._tenancy.databases, org, *times))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), now_ms)
+        random.shuffle(due)
         for_each_organization(self._tenancy, sweep_one, due)
 
     def _notice_clock_step(self) -> None:
@@ -105,14 +112,17 @@ def sweep(
     zones: Sequence[str],
     up_since_ms: int = 0,
     relearn_until: float = math.inf,
+    learn_until: float = math.inf,
 ) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
     Returns when the next sweep is due if no heartbeat comes before, None for never. No job becomes overdue before the
     service has been up, since `up_since_ms`, for the job's grace period. Jobs without new heartbeats are learned again
-    until `relearn_until` (of `time.monotonic`), at least one of them. Raises ServiceError (503).
+    until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after `learn_until`.
+    Raises ServiceError (503).
     """
-    learned_all = _learn(databases, org, zones, up_since_ms, relearn_until)
+    end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
+    learned_all = _learn(databases, org, zones, up_since_ms, min(relearn_until, end), end)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
         has_work = (due_at is not None and due_at <= now_ms) or any(_incident_changes(db, now_ms))
@@ -121,9 +131,10 @@ def sweep(
     return due_at if learned_all else now_ms
 
 
-def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: int, relearn_until: float) -> bool:
+def _learn(
+    databases: Databases, org: Org, zones: Sequence[str], up_since_ms: int, relearn_until: float, end: float
+) -> bool:
     """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
-    end = time.monotonic() + LEARNING_SECONDS
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
@@ -131,7 +142,7 @@ def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: in
             silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows)]
             learned: list[tuple[Changed, Expectation]] = []
             for job in changed:
-                if learned and time.monotonic() > (min(end, relearn_until) if job.is_relearned else end):
+                if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
                     break
                 learned.append((job, _expect(db, job, zones, silences)))
         if learned:

@@ -29,6 +29,7 @@ LANDED = {
         "renamed_expectations": "3a838a69e91d6fa3",
         "normalized_names_of_jobs": "0d3dda585b7bf09f",
         "audit_log": "c11c93efde48d1df",
+        "changes_of_jobs": "378d0355ffe48a8e",
     },
 }
 
