@@ -13,6 +13,7 @@ from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
+from obs.dashboard.overviews import Overviews
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
 from obs.heartbeat.queue import SweepQueue
@@ -63,6 +64,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),
         background=Background(tenancy, queue, app.config, folder),
+        overviews=Overviews(),
     )
     attach(app, built)
     for layer in reversed(middleware.stack(built)):

@@ -25,7 +25,7 @@ from obs.storage.org import Org
 from obs.sweep import Sweeper, for_each_organization
 from obs.tenancy import audit
 from obs.tenancy.auth import Tenancy
-from obs.times import DAY_MS
+from obs.times import DAY_MS, HOUR_MS
 
 _CLOCK_SECONDS = 1.0
 """How often the wall clock is checked for having been set back."""
@@ -48,28 +48,44 @@ class Task:
 def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Task, ...]:
     """The table of all tasks. Runs and heartbeats are kept for `retention_days`."""
     databases = tenancy.databases
+    visits: dict[tuple[str, Org], tuple[int, int]] = {}
 
-    def for_each(work: Callable[[Org], object]) -> None:
-        for_each_organization(tenancy, work, tenancy.keyring.organizations())
-
-    def roll_up() -> None:
+    def for_changed(name: str, work: Callable[[Org, int], object]) -> None:
+        """Call `work` for each organization that was written to since the last call; for others once an hour."""
         now_ms = tenancy.clock()
-        for_each(lambda org: rollups.roll_up(databases, org, now_ms, retention_days))
 
-    def purge() -> None:
-        now_ms = sweeper.clock.retention_ms()
+        def visit(org: Org) -> None:
+            last_write = databases.last_write(org)
+            known, visited_at = visits.get((name, org), (None, 0))
+            if last_write != known or abs(now_ms - visited_at) >= HOUR_MS:
+                work(org, now_ms)
+                visits[name, org] = last_write, now_ms
+
+        for_each_organization(tenancy, visit, tenancy.keyring.organizations())
+
+    def index(org: Org, _: int) -> None:
+        heartbeats.index_messages(databases, org)
+
+    def roll_up(org: Org, now_ms: int) -> None:
+        rollups.roll_up(databases, org, now_ms, retention_days)
+
+    def purge(org: Org, now_ms: int) -> None:
+        annotations.purge(databases, org, now_ms)
+        heartbeats.purge(databases, org, now_ms, retention_days)
         delete = partial(alerts.delete_incidents_before, cutoff=now_ms - retention_days * DAY_MS)
-        for_each(lambda org: annotations.purge(databases, org, now_ms))
-        for_each(lambda org: heartbeats.purge(databases, org, now_ms, retention_days))
-        for_each(lambda org: in_batches(databases, org, delete, share=BACKGROUND_SHARE))
-        for_each(lambda org: audit.purge(databases, org, now_ms - retention_days * DAY_MS))
+        audit.purge(databases, org, now_ms - retention_days * DAY_MS)
+        in_batches(databases, org, delete, share=BACKGROUND_SHARE)
+
+    def purge_all() -> None:
+        now_ms = sweeper.clock.retention_ms()
+        for_each_organization(tenancy, lambda org: purge(org, now_ms), tenancy.keyring.organizations())
 
     return (
         Task("sweep", 1, 1, sweeper.run),
         Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
-        Task("index of messages", 30, 3, lambda: for_each(partial(heartbeats.index_messages, databases))),
-        Task("rollups", 60, 5, roll_up),
-        Task("purge", 3600, 7, purge),
+        Task("index of messages", 30, 3, partial(for_changed, "index", index)),
+        Task("rollups", 60, 5, partial(for_changed, "rollups", roll_up)),
+        Task("purge", 3600, 7, purge_all),
     )
 
 

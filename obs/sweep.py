@@ -6,6 +6,7 @@ and open and close incidents with the annotations that show them. Times are mill
 
 import logging
 import math
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,9 @@ from obs.times import MAX_MS
 
 LEARNING_SECONDS = 0.25
 """How long a sweep learns from the new heartbeats of one organization."""
+BUSY_SECONDS = 0.1
+"""How long a sweep takes after _BUSY heartbeats, which need the interpreter more. The rest waits for the next sweep."""
+_BUSY = 1_000
 RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
@@ -80,12 +84,15 @@ class Sweeper:
             self._excuse(seen)
         self._clock_offset = offset
         relearn_until = time.monotonic() + RELEARNING_SECONDS
+        learn_until = time.monotonic() + BUSY_SECONDS if self._queue.count() > _BUSY else math.inf
 
         def sweep_one(org: Org) -> None:
-            databases = self._tenancy.databases
-            self._queue.swept(org, sweep(databases, org, seen, self._zones, self._up_since_ms, relearn_until))
+            if time.monotonic() < learn_until:  # or it stays due
+                times = (self._zones, self._up_since_ms, relearn_until, learn_until)
+                self._queue.swept(org, sweep(self._tenancy.databases, org, seen, *times))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
+        random.shuffle(due)
         for_each_organization(self._tenancy, sweep_one, due)
 
     def _excuse(self, seen: Reading) -> None:
@@ -114,19 +121,22 @@ def sweep(
     zones: Sequence[str],
     up_since_ms: int = 0,
     relearn_until: float = math.inf,
+    learn_until: float = math.inf,
 ) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
     Returns when the next sweep is due if no heartbeat comes before, None for never. No job becomes overdue before the
     service has been up, since `up_since_ms`, for the job's grace period. Jobs without new heartbeats are learned again
-    until `relearn_until` (of `time.monotonic`), at least one of them. Raises ServiceError (503).
+    until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after `learn_until`.
+    Raises ServiceError (503).
     """
     now_ms = seen.now_ms
     with databases.read(org) as db:
         has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
-    learned_all = _learn(databases, org, seen, zones, up_since_ms, relearn_until)
+    end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
+    learned_all = _learn(databases, org, seen, zones, up_since_ms, min(relearn_until, end), end)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
         has_work = (due_at is not None and due_at <= now_ms) or any(_incident_changes(db, now_ms))
@@ -144,10 +154,15 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
 
 
 def _learn(
-    databases: Databases, org: Org, seen: Reading, zones: Sequence[str], up_since_ms: int, relearn_until: float
+    databases: Databases,
+    org: Org,
+    seen: Reading,
+    zones: Sequence[str],
+    up_since_ms: int,
+    relearn_until: float,
+    end: float,
 ) -> bool:
     """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
-    end = time.monotonic() + LEARNING_SECONDS
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
@@ -155,7 +170,7 @@ def _learn(
             silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows)]
             learned: list[tuple[Changed, Expectation]] = []
             for job in changed:
-                if learned and time.monotonic() > (min(end, relearn_until) if job.is_relearned else end):
+                if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
                     break
                 learned.append((job, _expect(db, job, seen, zones, silences)))
         if learned:

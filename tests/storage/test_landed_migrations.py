@@ -31,6 +31,7 @@ LANDED = {
         "normalized_names_of_jobs": "0d3dda585b7bf09f",
         "audit_log": "c11c93efde48d1df",
         "last_use_of_attributions": "47ea095a44e5e394",
+        "changes_of_jobs": "378d0355ffe48a8e",
     },
 }
 

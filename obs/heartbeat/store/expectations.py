@@ -123,7 +123,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
 def flag_overdue(db: sqlite3.Connection, now_ms: int) -> int:
     """Flag each job that has become overdue; returns how many."""
     return db.execute(
-        "UPDATE jobs SET overdue_since = overdue_at"
+        "UPDATE jobs SET overdue_since = overdue_at, changed = 0"
         f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}",
         (now_ms,),
     ).rowcount
@@ -146,7 +146,8 @@ def lose_runs(db: sqlite3.Connection, now_ms: int) -> int:
         (LONGEST_RUN_MS, now_ms),
     ).fetchall()
     db.executemany(
-        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?) WHERE id = ?",
+        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?), changed = 0"
+        " WHERE id = ?",
         {(now_ms, row["job_id"]) for row in rows},
     )
     return len(rows)
