@@ -25,6 +25,7 @@ from obs.query.service import QueryService
 from obs.server import compression, middleware, monitoring
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
+from obs.sweep import end_incidents, rename_incidents
 from obs.tenancy import cli as tenancy_cli
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
@@ -54,7 +55,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
-        heartbeats=HeartbeatService(queue),
+        heartbeats=HeartbeatService(queue, rename_incidents, end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),

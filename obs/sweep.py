@@ -21,7 +21,7 @@ from obs.alerts.store import OpenIncident
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
-from obs.heartbeat.overdue import Expectation, excused, expect
+from obs.heartbeat.overdue import Expectation
 from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.store import expectations, maintenance, problems
 from obs.heartbeat.store.expectations import Changed
@@ -64,7 +64,7 @@ class Sweeper:
 
         What another version of the learner has learned is learned again.
         """
-        self._up_since_ms = self._tenancy.clock()
+        self._up_since_ms = self._queue.up_since_ms = self._tenancy.clock()
 
         def excuse(db: sqlite3.Connection) -> None:
             expectations.learn_again(db)
@@ -133,19 +133,13 @@ def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: in
             for job in changed:
                 if learned and time.monotonic() > (min(end, relearn_until) if job.is_relearned else end):
                     break
-                learned.append((job, _expect(db, job, zones, silences)))
+                learned.append((job, expectations.expectation(db, job, zones, silences)))
         if learned:
             databases.write(org, partial(_keep, learned))
         if len(learned) == len(changed) < _JOBS_A_BATCH:
             return True
         if len(learned) < len(changed) or time.monotonic() > end:
             return False
-
-
-def _expect(db: sqlite3.Connection, job: Changed, zones: Sequence[str], silences: list[tuple[int, int]]) -> Expectation:
-    if job.paused_at is not None and job.paused_until is not None:
-        silences = [*silences, (job.paused_at, job.paused_until)]
-    return excused(expect(*expectations.history(db, job.job_id), zones, job.pin, job.fit), silences)
 
 
 def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection) -> None:
@@ -196,6 +190,19 @@ def _close_incident(db: sqlite3.Connection, incident: OpenIncident, now_ms: int)
         ended_at = max(now_ms, incident.started_at)
     if alerts.close_incident(db, incident.id, ended_at):
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
+
+
+def rename_incidents(db: sqlite3.Connection, job_id: int, name: str, now_ms: int) -> None:
+    """Rename the annotations of a job's incidents after the job."""
+    for annotation_id, kind in alerts.bands_of(db, job_id):
+        annotations.rename_band(db, annotation_id, f"incident/{name}", kind.title(name), now_ms)
+
+
+def end_incidents(db: sqlite3.Connection, job_id: int, now_ms: int) -> None:
+    """End the open incidents of a job that is about to be deleted; their annotations stay."""
+    for incident in alerts.open_incidents(db):
+        if incident.job_id == job_id:
+            annotations.close_band(db, incident.annotation_id, max(now_ms, incident.started_at), now_ms)
 
 
 def time_zones(configured: str) -> list[str]:

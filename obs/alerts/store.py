@@ -45,6 +45,12 @@ def open_incident(db: sqlite3.Connection, job_id: int, kind: IncidentKind, start
     )
 
 
+def bands_of(db: sqlite3.Connection, job_id: int) -> list[tuple[int, IncidentKind]]:
+    """The annotations that show the incidents of a job: the id of each, and the kind of its incident."""
+    rows = db.execute("SELECT annotation_id, kind FROM incidents WHERE job_id = ?", (job_id,))
+    return [(annotation_id, IncidentKind(kind)) for annotation_id, kind in rows]
+
+
 def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> bool:
     """Close an incident; False if it is not open any more."""
     closed = db.execute("UPDATE incidents SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (ended_at, incident_id))

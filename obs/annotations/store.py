@@ -166,6 +166,13 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 
+def rename_band(db: sqlite3.Connection, annotation_id: int, name: str, title: str, now_ms: int) -> None:
+    """Set the name and the title of a band."""
+    db.execute(
+        "UPDATE annotations SET name = ?, title = ?, updated_at = ? WHERE id = ?", (name, title, now_ms, annotation_id)
+    )
+
+
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     """Delete at most `limit` annotations that are past the retention; returns how many."""
     return db.execute(

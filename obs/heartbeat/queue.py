@@ -9,8 +9,11 @@ from obs.storage.org import Org
 class SweepQueue:
     """The organizations that are due for a sweep: those with changes, and those where a time limit is reached.
 
-    Safe to use from any thread. Times are milliseconds since the epoch.
+    Safe to use from any thread. Times are milliseconds since the epoch. `up_since_ms` is the time from which the
+    silence of a job counts: the service was not up before, or its clock was wrong.
     """
+
+    up_since_ms = 0
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,14 +1,14 @@
 """Changes to jobs and maintenance windows, and the upkeep of events and runs. Every change goes through here."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from obs.errors import ServiceError
 from obs.heartbeat import rules
 from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import jobs, maintenance, upkeep
+from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -26,8 +26,19 @@ _INDEXING_SECONDS = 20.0
 class HeartbeatService:
     """Changes jobs and maintenance windows, and has the sweep look at the organization afterwards."""
 
-    def __init__(self, queue: SweepQueue) -> None:
+    def __init__(
+        self,
+        queue: SweepQueue,
+        on_rename: Callable[[sqlite3.Connection, int, str, int], None],
+        on_delete: Callable[[sqlite3.Connection, int, int], None],
+    ) -> None:
+        """`on_rename` and `on_delete` make the incidents of a job follow, in the same transaction.
+
+        Their arguments are the connection, the id of the job, its new name (`on_rename` only), and the current time.
+        """
         self.queue = queue
+        self._on_rename = on_rename
+        self._on_delete = on_delete
 
     def change_job(self, caller: Caller, name: str, fields: Mapping[str, Any]) -> Job:
         """Change the job `name`; only the fields that are sent change. Returns the job with the changes.
@@ -39,6 +50,10 @@ class HeartbeatService:
         def unit(db: sqlite3.Connection) -> Job:
             job_id = _job_id(db, name)
             _apply(db, job_id, changes, caller.now_ms)
+            if changes.keys() & {"pin", "paused", "paused_until"}:
+                _expect_at_once(db, job_id, self.queue.up_since_ms)
+            if "name" in changes:
+                self._on_rename(db, job_id, changes["name"], caller.now_ms)
             changed = jobs.job(db, changes.get("name", name), caller.now_ms)
             assert changed is not None
             return changed
@@ -54,6 +69,7 @@ class HeartbeatService:
         in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
 
         def unit(db: sqlite3.Connection) -> None:
+            self._on_delete(db, job_id, caller.now_ms)
             if not jobs.delete_job(db, job_id):
                 raise no_job(name)
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
@@ -124,3 +140,13 @@ def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_
         jobs.pause(db, job_id, now_ms, changes.get("paused_until"))
     if "failure_tolerance" in changes:
         jobs.set_failure_tolerance(db, job_id, changes["failure_tolerance"])
+
+
+def _expect_at_once(db: sqlite3.Connection, job_id: int, up_since_ms: int) -> None:
+    """Compute what is expected of a job that was changed, so that the response shows it.
+
+    This learns nothing, which could take long. The sweep does so within a second, and computes the expectation again.
+    """
+    job = expectations.changed_job(db, job_id)
+    silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in maintenance.windows(db))]
+    expectations.keep(db, job, expectations.expectation(db, job, None, silences), is_final=False)

@@ -6,10 +6,11 @@ Times are milliseconds since the epoch, durations milliseconds.
 import json
 import sqlite3
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from obs.heartbeat import pins
-from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation
+from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, excused, expect
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Status
 from obs.heartbeat.schedule import VERSION, Fit, describe
@@ -34,6 +35,7 @@ class Changed:
     event_id: int
     learned_event_id: int | None
     revision: int
+    last_heartbeat_at: int
     is_relearned: bool
     pin: Pin | None
     paused_at: int | None
@@ -44,15 +46,23 @@ class Changed:
 def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
     """At most `limit` jobs to learn: those with new heartbeats, longest waiting first, then those to learn again."""
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
+    return _changed(db, "last_event_id IS NOT learned_event_id OR revision <> learned_revision", None, limit)
+
+
+def changed_job(db: sqlite3.Connection, job_id: int) -> Changed:
+    """A job that was changed in this transaction."""
+    return _changed(db, "id = ?3", job_id, 1)[0]
+
+
+def _changed(db: sqlite3.Connection, condition: str, job_id: int | None, limit: int) -> list[Changed]:
     rows = db.execute(
         "SELECT found.*, fits.fit FROM ("
         " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS is_relearned, pin,"
-        " paused_at, paused_until FROM jobs"
-        " WHERE last_event_id IS NOT learned_event_id OR revision <> learned_revision"
+        f" paused_at, paused_until, last_heartbeat_at FROM jobs WHERE {condition}"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
         " ORDER BY is_relearned, learned_event_id",
-        (VERSION, limit),
+        (VERSION, limit) if job_id is None else (VERSION, limit, job_id),
     )
     return [
         Changed(
@@ -60,6 +70,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
             event_id=row["last_event_id"],
             learned_event_id=row["learned_event_id"],
             revision=row["revision"],
+            last_heartbeat_at=row["last_heartbeat_at"],
             is_relearned=bool(row["is_relearned"]),
             pin=pins.from_json(row["pin"]),
             paused_at=row["paused_at"],
@@ -80,10 +91,26 @@ def history(db: sqlite3.Connection, job_id: int) -> tuple[list[int], list[int]]:
     return sorted(row["heartbeat_at"] for row in rows), durations
 
 
-def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> None:
-    """Store an expectation, unless a heartbeat or a change has arrived since: then the job is learned again."""
+def expectation(
+    db: sqlite3.Connection, job: Changed, zones: Sequence[str] | None, silences: Sequence[tuple[int, int]]
+) -> Expectation:
+    """What is expected of a job; without `zones`, without learning anything new.
+
+    `silences` are those of the organization, as (start, end); the pause of the job is added to them.
+    """
+    pause = () if job.paused_at is None or job.paused_until is None else ((job.paused_at, job.paused_until),)
+    heartbeats, durations_ms = history(db, job.job_id)
+    expected = expect(heartbeats, durations_ms, zones, job.pin, job.fit, job.last_heartbeat_at)
+    return excused(expected, (*silences, *pause))
+
+
+def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
+    """Store an expectation, unless a heartbeat or a change has arrived since: then the job is learned again.
+
+    One that is not final applies until the job is learned again.
+    """
     kept = db.execute(
-        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision,"
+        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - ?12,"
         " interval_ms = ?1, expected_at = ?2,"
         " overdue_at = ?3, grace_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
         " too_often_since = CASE WHEN ?7 IS NULL THEN too_often_since"
@@ -101,9 +128,10 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
             changed.event_id,
             changed.learned_event_id,
             changed.revision,
+            not is_final,
         ),
     )
-    if kept.rowcount == 1 and expected.fit is not changed.fit:
+    if kept.rowcount == 1 and expected.fit is not changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)
         db.execute(
             "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)",
