@@ -10,6 +10,7 @@ from flask import Flask
 from obs import api, config, dashboard, errors
 from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
+from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
 from obs.heartbeat import routes as heartbeat_routes
@@ -25,7 +26,6 @@ from obs.query.service import QueryService
 from obs.server import compression, middleware, monitoring
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
-from obs.sweep import end_incidents, rename_incidents
 from obs.tenancy import cli as tenancy_cli
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
@@ -55,7 +55,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
-        heartbeats=HeartbeatService(queue, rename_incidents, end_incidents),
+        heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),

@@ -192,19 +192,6 @@ def _close_incident(db: sqlite3.Connection, incident: OpenIncident, now_ms: int)
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
 
 
-def rename_incidents(db: sqlite3.Connection, job_id: int, name: str, now_ms: int) -> None:
-    """Rename the annotations of a job's incidents after the job."""
-    for annotation_id, kind in alerts.bands_of(db, job_id):
-        annotations.rename_band(db, annotation_id, f"incident/{name}", kind.title(name), now_ms)
-
-
-def end_incidents(db: sqlite3.Connection, job_id: int, now_ms: int) -> None:
-    """End the open incidents of a job that is about to be deleted; their annotations stay."""
-    for incident in alerts.open_incidents(db):
-        if incident.job_id == job_id:
-            annotations.close_band(db, incident.annotation_id, max(now_ms, incident.started_at), now_ms)
-
-
 def time_zones(configured: str) -> list[str]:
     """The time zones in which jobs may be scheduled, besides UTC, the likeliest first.
 

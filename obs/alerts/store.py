@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from obs.alerts.kinds import KINDS, IncidentKind
 
+_SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
@@ -45,12 +47,6 @@ def open_incident(db: sqlite3.Connection, job_id: int, kind: IncidentKind, start
     )
 
 
-def bands_of(db: sqlite3.Connection, job_id: int) -> list[tuple[int, IncidentKind]]:
-    """The annotations that show the incidents of a job: the id of each, and the kind of its incident."""
-    rows = db.execute("SELECT annotation_id, kind FROM incidents WHERE job_id = ?", (job_id,))
-    return [(annotation_id, IncidentKind(kind)) for annotation_id, kind in rows]
-
-
 def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> bool:
     """Close an incident; False if it is not open any more."""
     closed = db.execute("UPDATE incidents SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (ended_at, incident_id))
@@ -58,11 +54,12 @@ def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> b
 
 
 def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) -> list[Incident]:
-    """The latest incidents, of one job or of all: open ones first, then the newest start."""
+    """The latest incidents, of one job or of all: open ones first, the most severe ones of them, the newest start."""
     rows = db.execute(
         "SELECT incidents.id, jobs.name AS job, kind, started_at, ended_at FROM incidents"
         " JOIN jobs ON jobs.id = job_id WHERE ?1 IS NULL OR job_id = ?1"
-        " ORDER BY ended_at IS NOT NULL, started_at DESC, incidents.id DESC LIMIT ?2",
+        f" ORDER BY ended_at IS NOT NULL, CASE WHEN ended_at IS NULL THEN CASE kind {_SEVERITY} END END,"
+        " started_at DESC, incidents.id DESC LIMIT ?2",
         (job_id, limit),
     )
     return [Incident(**{**dict(row), "kind": KINDS[row["kind"]]}) for row in rows]

@@ -41,12 +41,16 @@ class PrefixCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which annotations to select. The range includes both ends; None is no limit."""
+    """Which annotations to select. The range includes both ends; None is no limit.
+
+    `by_service` selects those that show incidents of jobs, or with False those that do not.
+    """
 
     start: int | None = None
     end: int | None = None
     name_prefix: str = ""
     title_text: str = ""
+    by_service: bool | None = None
 
 
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
@@ -76,6 +80,9 @@ def page(
         conditions += " AND name >= :prefix AND name < :prefix_end"
         parameters["prefix"] = selection.name_prefix
         parameters["prefix_end"] = _end_of_prefix(selection.name_prefix)
+    if selection.by_service is not None:
+        conditions += " AND by_service = :by_service"
+        parameters["by_service"] = selection.by_service
     if selection.title_text:
         conditions += " AND text_holds(title, :text)"
         parameters["text"] = _folded(selection.title_text)
@@ -166,10 +173,21 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 
-def rename_band(db: sqlite3.Connection, annotation_id: int, name: str, title: str, now_ms: int) -> None:
-    """Set the name and the title of a band."""
+def rename_incidents(db: sqlite3.Connection, job: str, new_name: str, now_ms: int) -> None:
+    """Rename the bands that show the incidents of a job. Their titles begin with the name of the job."""
     db.execute(
-        "UPDATE annotations SET name = ?, title = ?, updated_at = ? WHERE id = ?", (name, title, now_ms, annotation_id)
+        "UPDATE annotations SET name = 'incident/' || ?2, title = ?2 || substr(title, 1 + length(?1)), updated_at = ?3"
+        " WHERE by_service AND name = 'incident/' || ?1",
+        (job, new_name, now_ms),
+    )
+
+
+def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
+    """End the bands that show the open incidents of a job, because the job is deleted."""
+    db.execute(
+        "UPDATE annotations SET end_time = max(start_time, ?2), updated_at = ?2"
+        " WHERE by_service AND end_time IS NULL AND name = 'incident/' || ?1",
+        (job, now_ms),
     )
 
 

@@ -29,13 +29,10 @@ class HeartbeatService:
     def __init__(
         self,
         queue: SweepQueue,
-        on_rename: Callable[[sqlite3.Connection, int, str, int], None],
-        on_delete: Callable[[sqlite3.Connection, int, int], None],
+        on_rename: Callable[[sqlite3.Connection, str, str, int], None],
+        on_delete: Callable[[sqlite3.Connection, str, int], None],
     ) -> None:
-        """`on_rename` and `on_delete` make the incidents of a job follow, in the same transaction.
-
-        Their arguments are the connection, the id of the job, its new name (`on_rename` only), and the current time.
-        """
+        """`on_rename` and `on_delete` are called in the transaction, with the name of the job and the current time."""
         self.queue = queue
         self._on_rename = on_rename
         self._on_delete = on_delete
@@ -53,7 +50,7 @@ class HeartbeatService:
             if changes.keys() & {"pin", "paused", "paused_until"}:
                 _expect_at_once(db, job_id, self.queue.up_since_ms)
             if "name" in changes:
-                self._on_rename(db, job_id, changes["name"], caller.now_ms)
+                self._on_rename(db, name, changes["name"], caller.now_ms)
             changed = jobs.job(db, changes.get("name", name), caller.now_ms)
             assert changed is not None
             return changed
@@ -69,7 +66,7 @@ class HeartbeatService:
         in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
 
         def unit(db: sqlite3.Connection) -> None:
-            self._on_delete(db, job_id, caller.now_ms)
+            self._on_delete(db, name, caller.now_ms)
             if not jobs.delete_job(db, job_id):
                 raise no_job(name)
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)

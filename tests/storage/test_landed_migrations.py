@@ -29,6 +29,7 @@ LANDED = {
         "renamed_expectations": "3a838a69e91d6fa3",
         "normalized_names_of_jobs": "0d3dda585b7bf09f",
         "audit_log": "c11c93efde48d1df",
+        "first_heartbeats_and_recent_durations": "267d0972874f36b9",
     },
 }
 

@@ -4,7 +4,6 @@ from flask import Blueprint, flash, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from obs.alerts import store
-from obs.alerts.kinds import KINDS_BY_SEVERITY
 from obs.dashboard import forms, zones
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
@@ -53,7 +52,7 @@ def _page(form: Form | None = None) -> str:
         windows = maintenance.windows(db)
     return render_template(
         "incidents.html",
-        open=sorted((one for one in found if one.ended_at is None), key=lambda one: KINDS_BY_SEVERITY.index(one.kind)),
+        open=[one for one in found if one.ended_at is None],
         resolved=[one for one in found if one.ended_at is not None],
         windows=windows,
         form=form or Form(_next_hour(caller.now_ms)),

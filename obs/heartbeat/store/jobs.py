@@ -41,6 +41,7 @@ class Job:
     service: str | None
     project: str | None
     created_at: int
+    first_heartbeat_at: int
     learned: Description | None
     pin: Pin | None
     paused: bool
@@ -82,8 +83,8 @@ _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
            {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.interval_ms, jobs.expected_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
-           a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.pin, {PAUSED_SQL} AS paused,
-           jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
+           a.host, a.service, a.project, jobs.created_at, jobs.first_heartbeat_at, fits.learned, jobs.pin,
+           {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
     FROM jobs
     LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
     LEFT JOIN fits ON fits.job_id = jobs.id
