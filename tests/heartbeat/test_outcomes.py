@@ -117,7 +117,9 @@ def test_the_average_follows_the_recent_runs(by_path: Sender, client: Any) -> No
     for duration_ms in [60_000] * 20 + [1_000] * 20:
         by_path("end", duration_ms=duration_ms)
     # Each further run replaces a 20th of the average.
-    assert client.get("/api/v1/jobs/backup").json["avg_duration_ms"] == pytest.approx(1_000 + 59_000 * 0.95**20, rel=0.01)
+    assert client.get("/api/v1/jobs/backup").json["avg_duration_ms"] == pytest.approx(
+        1_000 + 59_000 * 0.95**20, rel=0.01
+    )
 
 
 def test_the_first_heartbeat_of_a_job_is_the_earliest(by_path: Sender, client: Any) -> None:

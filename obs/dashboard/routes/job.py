@@ -131,8 +131,9 @@ def _page(**refused: Form) -> str:
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
         results = store.results_by_day(db, job.id, days)
-    first_day = min(calendar.day_of(job.created_at, zone), *results, today)
-    due_by_day = calendar.due_by_day(schedules.due(job), now_ms, zone)
+    first_day = calendar.day_of(job.first_heartbeat_at, zone)
+    until_ms = now_ms if job.overdue else job.last_heartbeat_at
+    missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
         "job/page.html",
         job=job,
@@ -144,7 +145,7 @@ def _page(**refused: Form) -> str:
         ranges=_RANGES,
         spec=charts.durations(points, annotations, start, now_ms) if points else None,
         legend=charts.LEGEND,
-        calendar=calendar.draw(results, due_by_day, first_day, today),
+        calendar=calendar.draw(results, missed, first_day, today),
         problems=PROBLEMS,
         zone=zone.key,
         zone_is_known=zones.viewer_zone() is not None,

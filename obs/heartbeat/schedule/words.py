@@ -19,6 +19,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
 _USUAL_GAPS = {MINUTE_MS: "Every minute", HOUR_MS: "Roughly hourly", DAY_MS: "Roughly daily", WEEK_MS: "Roughly weekly"}
 _USUAL_GAP_TOLERANCE = 0.02
+EVERY_MINUTE = "* * * * *"
 _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has a longer gap than one that cron starts
 _CRON_LATEST_MS = 3 * SECOND_MS  # and varies more
 _MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
@@ -93,7 +94,7 @@ def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | N
     lattice = hypothesis.lattice
     days = _cron_days(hypothesis.gate)
     if lattice is None and abs(hypothesis.gap_ms - MINUTE_MS) <= _CRON_MINUTE_TOLERANCE_MS:
-        return "* * * * *" if max(map(abs, residuals), default=0) < _CRON_LATEST_MS else None
+        return EVERY_MINUTE if max(map(abs, residuals), default=0) < _CRON_LATEST_MS else None
     if lattice is None or days is None:
         return None
     slots = _nominal_slots(hypothesis, residuals)
