@@ -65,6 +65,12 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
     return [Incident(**{**dict(row), "kind": KINDS[row["kind"]]}) for row in rows]
 
 
+def latest(db: sqlite3.Connection) -> int | None:
+    """The id of the latest incident; None without any."""
+    number: int | None = db.execute("SELECT max(id) FROM incidents").fetchone()[0]
+    return number
+
+
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     """Delete at most `limit` incidents that ended before `cutoff`; returns how many."""
     return db.execute(

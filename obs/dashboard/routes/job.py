@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts import store as alert_store
-from obs.dashboard import calendar, charts, forms, schedules, store, zones
+from obs.dashboard import calendar, charts, forms, live, schedules, store, zones
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -98,6 +98,7 @@ def run_page(number: int) -> ResponseReturnValue:
         run = job_store.run(db, number)
         if run is None:
             raise ServiceError("run_not_found")
+        version = live.version(run, job_store.job(db, run.job, caller.now_ms))
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else caller.now_ms
@@ -110,6 +111,7 @@ def run_page(number: int) -> ResponseReturnValue:
         after=after,
         annotations=annotations,
         is_live=run.status == "open",
+        version=version,
     )
 
 
@@ -125,11 +127,12 @@ def _page(**refused: Form) -> str:
         job = job_store.job(db, _name(), now_ms)
         if job is None:
             raise ServiceError("job_not_found")
+        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
+        version = live.version(job, incidents, today)
         runs = job_store.runs_of(db, job.id, before=_before(), limit=_RUNS_SHOWN + 1)
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
-        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
         results = store.results_by_day(db, job.id, days)
     first_day = calendar.day_of(job.first_heartbeat_at, zone)
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
@@ -153,6 +156,7 @@ def _page(**refused: Form) -> str:
         pin=refused.get("pin") or Form(schedules.form_values(job)),
         pause=refused.get("pause") or Form({}),
         rename=refused.get("rename") or Form({"new_name": job.name}),
+        version=None if refused else version,
     )
 
 

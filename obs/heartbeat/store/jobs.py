@@ -31,6 +31,7 @@ class Job:
     overdue: bool
     overrunning: bool
     last_heartbeat_at: int
+    last_event_id: int
     interval_ms: int | None
     expected_at: int | None
     overdue_at: int | None
@@ -81,10 +82,10 @@ class Event:
 
 _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
-           {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.interval_ms, jobs.expected_at,
-           jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
-           a.host, a.service, a.project, jobs.created_at, jobs.first_heartbeat_at, fits.learned, jobs.pin,
-           {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
+           {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.last_event_id, jobs.interval_ms,
+           jobs.expected_at, jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms,
+           jobs.run_count, a.host, a.service, a.project, jobs.created_at, jobs.first_heartbeat_at, fits.learned,
+           jobs.pin, {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
     FROM jobs
     LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
     LEFT JOIN fits ON fits.job_id = jobs.id
