@@ -75,3 +75,14 @@ def test_the_page_of_a_job_shows_its_first_heartbeat_and_in_how_long_it_is_overd
     clock.set("2026-06-21T09:50:28Z")
     text = re.sub(r"<[^>]+>|\s+", " ", admin.get("/job?name=backup").text)
     assert re.search(r"Expected +2026-06-21 09:50:00 UTC +\( +28 s ago +\). Overdue +in 32 s +\.", text)
+
+
+def test_only_a_recent_point_can_be_ended_with_a_click_that_has_to_be_confirmed(
+    client: KeyClient, admin: Visitor, clock: Clock
+) -> None:
+    client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "web 4.2"})
+    clock.advance(days=6, hours=3)
+    text = admin.get("/annotations").text
+    assert 'data-confirm=\'End "web 4.2" now? It will be drawn on charts as a band of 6 d 3 h, from its start' in text
+    clock.advance(days=1)
+    assert "/annotations/1/end" not in admin.get("/annotations").text

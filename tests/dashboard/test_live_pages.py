@@ -20,7 +20,7 @@ def test_every_page_notices_that_the_server_is_gone(client: KeyClient, reader: V
     client.post("/api/v1/heartbeat/backup/end")
     text = reader.get(path).text
     assert "/static/alive.js" in text
-    assert '<div id="connection" role="alert"></div>' in text
+    assert '<div id="connection" role="alert" hidden></div>' in text
     assert bool(version(text)) == (path in LIVE)
 
 

@@ -17,6 +17,7 @@
   function say(words) {
     const place = document.getElementById("connection");
     if (place.textContent !== words) place.textContent = words;
+    place.hidden = !words;
   }
 
   /* Replaces a part of the page, and keeps the focus and what is scrolled in it. */
