@@ -65,10 +65,10 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
     return [Incident(**{**dict(row), "kind": KINDS[row["kind"]]}) for row in rows]
 
 
-def latest(db: sqlite3.Connection) -> int | None:
-    """The id of the latest incident; None without any."""
-    number: int | None = db.execute("SELECT max(id) FROM incidents").fetchone()[0]
-    return number
+def version(db: sqlite3.Connection) -> object:
+    """Changes whenever an incident is opened or closed."""
+    open_ids = "SELECT group_concat(id) FROM incidents WHERE ended_at IS NULL"
+    return tuple(db.execute(f"SELECT max(id), ({open_ids}) FROM incidents").fetchone())
 
 
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:

@@ -41,10 +41,7 @@ class PrefixCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which annotations to select. The range includes both ends; None is no limit.
-
-    `by_service` selects those that show incidents of jobs, or with False those that do not.
-    """
+    """Which annotations to select. The range includes both ends; None is no limit, or both of those by the service."""
 
     start: int | None = None
     end: int | None = None
@@ -173,22 +170,18 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 
-def rename_incidents(db: sqlite3.Connection, job: str, new_name: str, now_ms: int) -> None:
-    """Rename the bands that show the incidents of a job. Their titles begin with the name of the job."""
-    db.execute(
-        "UPDATE annotations SET name = 'incident/' || ?2, title = ?2 || substr(title, 1 + length(?1)), updated_at = ?3"
-        " WHERE by_service AND name = 'incident/' || ?1",
-        (job, new_name, now_ms),
-    )
+_OF_JOB = "updated_at = ?2 WHERE by_service AND name = 'incident/' || ?1"
+
+
+def rename_incidents(db: sqlite3.Connection, job: str, now_ms: int, new_name: str) -> None:
+    """Rename the bands of a job's incidents. Their titles begin with its name."""
+    title = "?3 || substr(title, 1 + length(?1))"
+    db.execute(f"UPDATE annotations SET name = 'incident/' || ?3, title = {title}, {_OF_JOB}", (job, now_ms, new_name))
 
 
 def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
-    """End the bands that show the open incidents of a job, because the job is deleted."""
-    db.execute(
-        "UPDATE annotations SET end_time = max(start_time, ?2), updated_at = ?2"
-        " WHERE by_service AND end_time IS NULL AND name = 'incident/' || ?1",
-        (job, now_ms),
-    )
+    """End the bands of a job's open incidents, because the job is deleted."""
+    db.execute(f"UPDATE annotations SET end_time = max(start_time, ?2), {_OF_JOB} AND end_time IS NULL", (job, now_ms))
 
 
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:

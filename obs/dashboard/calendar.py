@@ -19,8 +19,7 @@ from obs.heartbeat.schedule.words import EVERY_MINUTE
 
 DAYS = 91
 Results = Mapping[int, Mapping[str, int]]
-_CELL, _SIDE, _LEAST_HEIGHT = 15, 13, 3
-_MARKED_SHARE = 0.5
+_CELL, _SIDE, _LEAST_HEIGHT, _MARKED_SHARE = 15, 13, 3, 0.5
 _OTHER_SCHEDULE_DAYS = 6
 _WORST_FIRST = (*PROBLEMS, *(status for status in STATUSES if status not in PROBLEMS))
 _MARKS = {**dict.fromkeys(PROBLEMS, "m0 3l7 7m0-7l-7 7"), "missed": "m0 6.5h7"}
@@ -42,8 +41,7 @@ def missed_by_day(
 ) -> dict[int, int]:
     """How many scheduled runs never came on each day, from the first heartbeat up to `until_ms`.
 
-    Nothing is known of days whose runs are past the retention, nor of a time with another schedule: this goes back in
-    time, and stops before _OTHER_SCHEDULE_DAYS with runs in a row on which most runs seem to be missed.
+    Before _OTHER_SCHEDULE_DAYS in a row that have runs and seem to miss most, the schedule was another one.
     """
     if due is None or not results:
         return {}
@@ -67,17 +65,14 @@ def missed_by_day(
 
 
 def draw(results: Results, missed: Mapping[int, int], first_seen: int, today: int) -> Markup:
-    """Draw the calendar as SVG. The coloured part of a day is its share of problems and missed runs.
+    """Draw the calendar as SVG: each day is filled by its share of problems and missed runs.
 
-    `results` has the number of runs by day and status, `missed` the number of missed runs by day. `first_seen` is the
-    day of the first heartbeat.
+    `results` has the runs by day and status, `missed` those missed by day. `first_seen` is the first heartbeat's day.
     """
     oldest = today - DAYS + 1
     monday = oldest - date.fromordinal(oldest).weekday()
-    cells = (
-        _cell(day, results.get(day, {}), missed.get(day, 0), monday, known=day >= first_seen)
-        for day in range(oldest, today + 1)
-    )
+    shown = range(oldest, today + 1)
+    cells = (_cell(day, results.get(day, {}), missed.get(day, 0), monday, day >= first_seen) for day in shown)
     width = ((today - monday) // 7 + 1) * _CELL
     bad = sum(not counts.keys().isdisjoint(PROBLEMS) for counts in results.values())
     words = (

@@ -92,22 +92,17 @@ def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -
 
 
 def annotations(
-    db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = ""
+    db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = "", incidents: str = ""
 ) -> list[Annotation]:
-    """The latest annotations of a range whose names start with `prefix`.
-
-    Those that show incidents of jobs come last, and do not take the place of others.
-    """
+    """The latest annotations of a range whose names start with `prefix`; for those of incidents, with `incidents`."""
     found: list[Annotation] = []
-    for by_service in (False, True):
-        selection = annotation_store.Selection(start=start, end=end, name_prefix=prefix, by_service=by_service)
+    for by_service, name in ((False, prefix), (True, incidents or prefix)):
+        selection = annotation_store.Selection(start=start, end=end, name_prefix=name, by_service=by_service)
         found += annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)[0]
     return found
 
 
 def annotations_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Annotation]:
     """The latest annotations of a range, without those that show incidents of other jobs."""
-    own = annotations(db, start, end, now_ms, f"incident/{job}")
-    return [one for one in annotations(db, start, end, now_ms) if not one.by_service] + [
-        one for one in own if one.by_service and one.name == f"incident/{job}"
-    ]
+    own = f"incident/{job}"
+    return [one for one in annotations(db, start, end, now_ms, "", own) if not one.by_service or one.name == own]

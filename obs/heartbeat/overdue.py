@@ -13,8 +13,7 @@ from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS
 """An open run counts as lost after this time at the latest."""
-NOT_LEARNED = Fit(0, 0)
-"""The fit of an expectation for which nothing was learned."""
+NOT_LEARNED = Fit(0, 0)  # the fit of an expectation for which nothing was learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,7 @@ def expect(
     """What to expect after `heartbeats` (ascending) of runs that took `durations_ms` (in the order of the runs).
 
     A pin overrides what is learned. `previous` is the fit from before the latest heartbeat. Without `zones` nothing new
-    is learned. `last_heartbeat_at` is the time of the last heartbeat of any kind, those outside of runs included. An
-    interval counts from there. A cron expression says when runs start, so it counts from the last start, if there is
-    one.
+    is learned. `last_heartbeat_at` is of any kind; an interval counts from there, a cron expression from the last run.
     """
     if previous is not None and heartbeats and previous.last_at == heartbeats[-1]:
         fit = previous  # the new event is a log or an end, which shows nothing about the schedule

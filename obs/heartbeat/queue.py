@@ -9,11 +9,10 @@ from obs.storage.org import Org
 class SweepQueue:
     """The organizations that are due for a sweep: those with changes, and those where a time limit is reached.
 
-    Safe to use from any thread. Times are milliseconds since the epoch. `up_since_ms` is the time from which the
-    silence of a job counts: the service was not up before, or its clock was wrong.
+    Safe to use from any thread. Times are milliseconds since the epoch.
     """
 
-    up_since_ms = 0
+    up_since_ms = 0  # silence before this time does not count
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -102,8 +102,7 @@ class JobSchema(Schema):
     expected_at = Time(allow_none=True, metadata={"description": "When the next heartbeat is expected."})
     overdue_at = Time(allow_none=True, metadata={"description": "When the job becomes overdue without a heartbeat."})
     avg_duration_ms = ma.fields.Float(
-        allow_none=True,
-        metadata={"description": "The average of the recent successful runs, about 20.", "example": 61500.0},
+        allow_none=True, metadata={"description": "Of the recent successful runs, about 20.", "example": 61500.0}
     )
     run_count = ma.fields.Int(metadata={"example": 44})
     host = ma.fields.Str(allow_none=True, metadata=_latest("host"))

@@ -26,16 +26,9 @@ _INDEXING_SECONDS = 20.0
 class HeartbeatService:
     """Changes jobs and maintenance windows, and has the sweep look at the organization afterwards."""
 
-    def __init__(
-        self,
-        queue: SweepQueue,
-        on_rename: Callable[[sqlite3.Connection, str, str, int], None],
-        on_delete: Callable[[sqlite3.Connection, str, int], None],
-    ) -> None:
-        """`on_rename` and `on_delete` are called in the transaction, with the name of the job and the current time."""
-        self.queue = queue
-        self._on_rename = on_rename
-        self._on_delete = on_delete
+    def __init__(self, queue: SweepQueue, rename_bands: Callable[..., None], end_bands: Callable[..., None]) -> None:
+        """With the two, the annotations of incidents follow their job: see `obs.annotations.store`."""
+        self.queue, self._rename_bands, self._end_bands = queue, rename_bands, end_bands
 
     def change_job(self, caller: Caller, name: str, fields: Mapping[str, Any]) -> Job:
         """Change the job `name`; only the fields that are sent change. Returns the job with the changes.
@@ -50,7 +43,7 @@ class HeartbeatService:
             if changes.keys() & {"pin", "paused", "paused_until"}:
                 _expect_at_once(db, job_id, self.queue.up_since_ms)
             if "name" in changes:
-                self._on_rename(db, name, changes["name"], caller.now_ms)
+                self._rename_bands(db, name, caller.now_ms, changes["name"])
             changed = jobs.job(db, changes.get("name", name), caller.now_ms)
             assert changed is not None
             return changed
@@ -66,7 +59,7 @@ class HeartbeatService:
         in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
 
         def unit(db: sqlite3.Connection) -> None:
-            self._on_delete(db, name, caller.now_ms)
+            self._end_bands(db, name, caller.now_ms)
             if not jobs.delete_job(db, job_id):
                 raise no_job(name)
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
@@ -140,10 +133,7 @@ def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_
 
 
 def _expect_at_once(db: sqlite3.Connection, job_id: int, up_since_ms: int) -> None:
-    """Compute what is expected of a job that was changed, so that the response shows it.
-
-    This learns nothing, which could take long. The sweep does so within a second, and computes the expectation again.
-    """
-    job = expectations.changed_job(db, job_id)
+    """Compute what is expected of a changed job, so that the response shows it. Learning is left to the next sweep."""
+    (job,) = expectations.changed_jobs(db, 1, job_id)
     silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in maintenance.windows(db))]
     expectations.keep(db, job, expectations.expectation(db, job, None, silences), is_final=False)

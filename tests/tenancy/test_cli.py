@@ -222,7 +222,7 @@ def test_a_command_in_the_wrong_folder_creates_nothing_and_names_the_folder(
         folder.mkdir()
     done = CliRunner().invoke(cli.main, ["--instance", str(folder), *command])
     assert done.exit_code == 1
-    assert done.stderr == f"Error: There is no instance in {folder}. Choose its folder with --instance.\n"
+    assert done.stderr == f"Error: There is no instance in {folder}. Set --instance FOLDER.\n"
     assert list(tmp_path.rglob("*")) == ([folder] if exists else [])
 
 

@@ -21,7 +21,6 @@ _TIMES = ("start_time", "end_time")
 _REQUIRED = ("name", "title")
 _OPTIONAL = ("end_time", "description", "url")
 _FIELDS = (*_REQUIRED, "start_time", *_OPTIONAL)
-_LONGEST_TO_END_MS = WEEK_MS  # ended by mistake, an old point would tint every chart
 _NUMBER = "<int(max=9223372036854775807):number>"
 
 
@@ -114,7 +113,7 @@ def _list(form: Form) -> tuple[str, int]:
         prefixes=prefixes,
         filters=Form(filters, problems),
         is_filtered=any(filters.values()),
-        longest_to_end_ms=_LONGEST_TO_END_MS,
+        longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
         older=None if last is None else {**filters, "cursor": encode_cursor(*last)},
         form=form,
     )

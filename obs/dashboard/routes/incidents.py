@@ -49,7 +49,7 @@ def _page(form: Form | None = None) -> str:
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
-        version = live.version(store.open_incidents(db), store.latest(db), windows)
+        version = live.version(store.version(db), windows)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     return render_template(
         "incidents.html",

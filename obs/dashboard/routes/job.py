@@ -134,7 +134,6 @@ def _page(**refused: Form) -> str:
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         results = store.results_by_day(db, job.id, days)
-    first_day = calendar.day_of(job.first_heartbeat_at, zone)
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
     missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
@@ -148,7 +147,7 @@ def _page(**refused: Form) -> str:
         ranges=_RANGES,
         spec=charts.durations(points, annotations, start, now_ms) if points else None,
         legend=charts.LEGEND,
-        calendar=calendar.draw(results, missed, first_day, today),
+        calendar=calendar.draw(results, missed, calendar.day_of(job.first_heartbeat_at, zone), today),
         problems=PROBLEMS,
         zone=zone.key,
         zone_is_known=zones.viewer_zone() is not None,

@@ -43,26 +43,18 @@ class Changed:
     fit: Fit | None
 
 
-def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
-    """At most `limit` jobs to learn: those with new heartbeats, longest waiting first, then those to learn again."""
+def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> list[Changed]:
+    """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
-    return _changed(db, "last_event_id IS NOT learned_event_id OR revision <> learned_revision", None, limit)
-
-
-def changed_job(db: sqlite3.Connection, job_id: int) -> Changed:
-    """A job that was changed in this transaction."""
-    return _changed(db, "id = ?3", job_id, 1)[0]
-
-
-def _changed(db: sqlite3.Connection, condition: str, job_id: int | None, limit: int) -> list[Changed]:
     rows = db.execute(
         "SELECT found.*, fits.fit FROM ("
         " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS is_relearned, pin,"
-        f" paused_at, paused_until, last_heartbeat_at FROM jobs WHERE {condition}"
+        " paused_at, paused_until, last_heartbeat_at FROM jobs"
+        " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
         " ORDER BY is_relearned, learned_event_id",
-        (VERSION, limit) if job_id is None else (VERSION, limit, job_id),
+        (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
     return [
         Changed(
@@ -94,21 +86,14 @@ def history(db: sqlite3.Connection, job_id: int) -> tuple[list[int], list[int]]:
 def expectation(
     db: sqlite3.Connection, job: Changed, zones: Sequence[str] | None, silences: Sequence[tuple[int, int]]
 ) -> Expectation:
-    """What is expected of a job; without `zones`, without learning anything new.
-
-    `silences` are those of the organization, as (start, end); the pause of the job is added to them.
-    """
+    """What is expected of a job. `silences` are those of its organization; without `zones` nothing new is learned."""
     pause = () if job.paused_at is None or job.paused_until is None else ((job.paused_at, job.paused_until),)
-    heartbeats, durations_ms = history(db, job.job_id)
-    expected = expect(heartbeats, durations_ms, zones, job.pin, job.fit, job.last_heartbeat_at)
+    expected = expect(*history(db, job.job_id), zones, job.pin, job.fit, job.last_heartbeat_at)
     return excused(expected, (*silences, *pause))
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
-    """Store an expectation, unless a heartbeat or a change has arrived since: then the job is learned again.
-
-    One that is not final applies until the job is learned again.
-    """
+    """Store an expectation, which applies for now if it is not final. A job that has changed since is learned again."""
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - ?12,"
         " interval_ms = ?1, expected_at = ?2,"

@@ -10,8 +10,7 @@ from obs.times import DAY_MS
 
 IDEMPOTENCY_MS = DAY_MS
 """For how long an Idempotency-Key is remembered."""
-RECENT_RUNS = 20
-"""How many successful runs the average duration of a job is about: each further one replaces this part of the sum."""
+RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
 @dataclass(frozen=True, slots=True)
