@@ -121,8 +121,7 @@ def _page(**refused: Form) -> str:
     span = span if span in _RANGES else "30d"
     now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
     zone = zones.viewer_zone() or ZoneInfo("UTC")
-    days = calendar.days(now_ms, zone)
-    today = max(days)
+    today = calendar.day_of(now_ms, zone)
     with caller.read() as db:
         job = job_store.job(db, _name(), now_ms)
         if job is None:
@@ -133,6 +132,7 @@ def _page(**refused: Form) -> str:
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
+        days = calendar.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
     missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
