@@ -33,8 +33,43 @@ NOT_RUN = {
     "python3 -m venv .venv && .venv/bin/pip install -c requirements.lock -e '.[test]' && .venv/bin/pytest": (
         "runs this test: .ci/run runs it"
     ),
-    'sqlite3 instance/control.db ".backup control-copy.db"': "needs the program sqlite3",
-    'sqlite3 instance/tenants/ORG.db ".backup ORG-copy.db"': "needs the program sqlite3",
+    "sqlite3 instance/control.db"
+    " \"SELECT slug, datetime(deleted_at / 1000, 'unixepoch') FROM deleted_organizations\"": "needs sqlite3",
+    **dict.fromkeys(
+        (
+            "sudo useradd --system --home-dir /var/lib/obs --shell /usr/sbin/nologin obs",
+            "cd /opt/obs",
+            "sudo python3 -m venv .venv",
+            "sudo .venv/bin/pip install -r requirements.lock",
+            "sudo .venv/bin/pip install --no-deps .",
+            "sudo cp deploy/obs.socket deploy/obs.service /etc/systemd/system/",
+            "sudo systemctl daemon-reload",
+            "sudo systemctl enable --now obs.socket obs.service",
+            "sudo -u obs env OBS_INSTANCE=/var/lib/obs /opt/obs/.venv/bin/obs org list",
+            "sudo git pull",
+            "sudo git checkout v0.2.0",
+            "sudo systemctl reload obs",
+        ),
+        "installs the service on the machine",
+    ),
+    "podman build -f deploy/Containerfile -t obs .": "needs podman and the network",
+    "podman compose -f deploy/compose.yaml up -d": "needs podman and the network",
+    **dict.fromkeys(
+        (
+            "/opt/obs/.venv/bin/obs backup /mnt/nas/obs --keep 7 --instance /var/lib/obs",
+            "obs backup --org acme /mnt/nas/acme.db",
+            "obs backup /var/backups/obs --keep 2 && restic backup --exclude '.obs-*.partial' /var/backups/obs",
+            "obs restore /mnt/nas/obs/obs-2026-11-20T031700Z --instance /var/lib/obs",
+            "obs restore /mnt/nas/obs/obs-2026-11-20T031700Z --org acme",
+            "obs restore /mnt/nas/obs/obs-2026-11-20T031700Z --org acme --as acme-before",
+            "obs restore /mnt/nas/obs/obs-2026-11-20T031700Z --instance /tmp/restored",
+            "obs check --instance /tmp/restored",
+            "obs serve --instance /tmp/restored --port 8099",
+            "obs export acme /tmp/acme",
+            "obs import export /tmp/acme --org acme-copy",
+        ),
+        "names folders of a real machine: the tests of backups run these commands elsewhere",
+    ),
 }
 """Commands that are not run here, each with the reason. Everything else that a page prints is run."""
 PROGRAMS = {"curl", "obs", ".venv/bin/obs", "echo", "umask", "date"}
@@ -160,7 +195,7 @@ class Place:
         """Run each line of a crontab once, as cron does it. Cron mails what it prints, so it has to be quiet."""
         settings, lines = crontab(text)
         assert lines
-        for line in lines:
+        for line in (line for line in lines if line.command not in NOT_RUN):
             done = subprocess.run(
                 ["sh", "-c", line.command],
                 input=line.stdin,
@@ -213,7 +248,8 @@ def test_every_command_is_run_or_listed_with_a_reason(page: str) -> None:
 
 
 def test_no_command_is_listed_that_is_not_printed() -> None:
-    assert set(NOT_RUN) <= {command for page in PAGES for command in printed_commands(page)}
+    in_crontabs = {line.command for page in PAGES for text in crontabs(page) for line in crontab(text)[1]}
+    assert set(NOT_RUN) <= in_crontabs.union(*map(printed_commands, PAGES))
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS)

@@ -38,15 +38,13 @@ class HeartbeatService:
         changes = rules.job_changes(fields, caller.now_ms)
 
         def unit(db: sqlite3.Connection) -> Job:
-            job_id = _job_id(db, name)
-            _apply(db, job_id, changes, caller.now_ms)
+            job = _job(db, name, caller.now_ms)
+            _apply(db, job.id, changes, caller.now_ms)
             if changes.keys() & {"pin", "paused", "paused_until"}:
-                _expect_at_once(db, job_id, self.queue.up_since_ms)
+                _expect_at_once(db, job.id, self.queue.up_since_ms)
             if "name" in changes:
-                self._rename_bands(db, name, caller.now_ms, changes["name"])
-            changed = jobs.job(db, changes.get("name", name), caller.now_ms)
-            assert changed is not None
-            return changed
+                self._rename_bands(db, job.name, caller.now_ms, changes["name"])
+            return _job(db, changes.get("name", name), caller.now_ms)
 
         job = caller.write(unit)
         self.queue.note(caller.org)
@@ -55,12 +53,12 @@ class HeartbeatService:
     def delete_job(self, caller: Caller, name: str) -> None:
         """Delete the job `name` with its runs and events. Raises ServiceError (404)."""
         with caller.read() as db:
-            job_id = _job_id(db, name)
-        in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
+            job = _job(db, name, caller.now_ms)
+        in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job.id, limit))
 
         def unit(db: sqlite3.Connection) -> None:
-            self._end_bands(db, name, caller.now_ms)
-            if not jobs.delete_job(db, job_id):
+            self._end_bands(db, job.name, caller.now_ms)
+            if not jobs.delete_job(db, job.id):
                 raise no_job(name)
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
 
@@ -109,11 +107,11 @@ def no_job(name: str) -> ServiceError:
     return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")
 
 
-def _job_id(db: sqlite3.Connection, name: str) -> int:
-    job_id = jobs.job_id(db, name)
-    if job_id is None:
+def _job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
+    job = jobs.job(db, name, now_ms)
+    if job is None:
         raise no_job(name)
-    return job_id
+    return job
 
 
 def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_ms: int) -> None:

@@ -41,3 +41,10 @@ def test_renaming_a_job_renames_the_annotations_of_its_incidents(job: Job, admin
     job.sweep()
     assert len(bands(job.client)) == 2
     assert len(job.incidents()) == 2
+
+
+def test_a_job_that_is_named_in_another_unicode_form_is_followed_too(job: Job, admin: KeyClient) -> None:
+    job.client.post("/api/v1/heartbeat/end?status=fail", json={"name": "\u00fcber", "status": "fail"})
+    job.sweep()
+    assert admin.patch("/api/v1/jobs/u\u0308ber", json={"name": "after"}).status_code == 200
+    assert bands(job.client)[0][0] == "incident/after"

@@ -8,7 +8,7 @@ from flask import Flask
 
 from obs.alerts.kinds import IncidentKind
 from obs.services import services
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 MINUTE_MS = 60_000
@@ -44,7 +44,7 @@ def many_incidents(app: Flask, client: KeyClient, clock: Clock) -> None:
                 (kind, since, band.lastrowid, name),
             )
 
-    services(app).tenancy.databases.write("acme", fill)
+    services(app).tenancy.databases.write(ACME, fill)
 
 
 @pytest.mark.usefixtures("many_incidents")

@@ -56,14 +56,6 @@ def test_a_new_key_works_within_a_second(
     assert keyring.find(created.key, clock.now_ms) is not None
 
 
-def test_a_new_key_works_at_once(
-    client: KeyClient, clock: Clock, keyring: KeyRing, seconds: Seconds, other_process: Tenancy
-) -> None:
-    assert keyring.organizations() == ["acme"]
-    created = service.create_key(other_process, "acme", "new", ("admin",))
-    assert keyring.find(created.key, clock.now_ms) is not None
-
-
 def test_between_two_checks_the_control_file_is_not_read(
     client: KeyClient, clock: Clock, keyring: KeyRing, other_process: Tenancy
 ) -> None:
