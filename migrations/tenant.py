@@ -377,3 +377,25 @@ def changes_of_jobs(db: Database) -> None:
             UPDATE job_changes SET last = last + 1, last_deleted = last + 1;
         END
     """)
+
+
+@migrations()
+def first_heartbeats_and_recent_durations(db: Database) -> None:
+    """The time of a job's first heartbeat, and the average duration of recent successful runs instead of all runs."""
+    db.execute("ALTER TABLE jobs ADD COLUMN first_heartbeat_at INTEGER NOT NULL DEFAULT 0")
+    db.execute("""
+        UPDATE jobs SET first_heartbeat_at = min(
+            created_at,
+            last_heartbeat_at,
+            coalesce((SELECT min(started_at) FROM runs WHERE job_id = jobs.id), created_at)
+        )
+    """)
+    db.execute("""
+        UPDATE jobs SET (timed_run_count, total_duration_ms) = (
+            SELECT count(*), coalesce(sum(duration_ms), 0) FROM (
+                SELECT duration_ms FROM runs
+                WHERE job_id = jobs.id AND status = 1 AND duration_ms IS NOT NULL
+                ORDER BY started_at DESC LIMIT 20
+            )
+        )
+    """)

@@ -11,6 +11,7 @@ from flask import Flask
 from obs import api, config, dashboard, errors
 from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
+from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
 from obs.dashboard.overviews import Overviews
@@ -59,7 +60,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
-        heartbeats=HeartbeatService(queue),
+        heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),

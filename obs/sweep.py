@@ -10,7 +10,6 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -23,8 +22,7 @@ from obs.alerts.store import OpenIncident
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
-from obs.heartbeat.overdue import Expectation, excused, expect
-from obs.heartbeat.pins import Interval
+from obs.heartbeat.overdue import Expectation
 from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.store import clocks, expectations, maintenance, problems
@@ -97,7 +95,7 @@ class Sweeper:
 
     def _excuse(self, seen: Reading) -> None:
         """Correct what was recorded by a wrong clock, give all jobs their full grace period, and sweep them all."""
-        self._up_since_ms = seen.now_ms
+        self._up_since_ms = self._queue.up_since_ms = seen.now_ms
 
         def excuse(db: sqlite3.Connection) -> None:
             _correct(db, seen)
@@ -172,27 +170,16 @@ def _learn(
             for job in changed:
                 if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
                     break
-                learned.append((job, _expect(db, job, seen, zones, silences)))
+                expected = expectations.expectation(
+                    db, job, zones, silences, seen.now_ms, clock_is_behind=seen.is_behind
+                )
+                learned.append((job, expected))
         if learned:
             databases.write(org, partial(_keep, learned))
         if len(learned) == len(changed) < _JOBS_A_BATCH:
             return True
         if len(learned) < len(changed) or time.monotonic() > end:
             return False
-
-
-def _expect(
-    db: sqlite3.Connection, job: Changed, seen: Reading, zones: Sequence[str], silences: list[tuple[int, int]]
-) -> Expectation:
-    if job.paused_at is not None and job.paused_until is not None:
-        silences = [*silences, (job.paused_at, job.paused_until)]
-    history = expectations.history(db, job.job_id, seen.now_ms)
-    if (
-        seen.is_behind and job.fit is not None and job.fit.interval_ms is not None
-    ):  # nothing is learned by a wrong clock
-        pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
-        return excused(replace(expect(*history, zones, pin), fit=job.fit), silences)
-    return excused(expect(*history, zones, job.pin, job.fit), silences)
 
 
 def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection) -> None:

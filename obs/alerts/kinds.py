@@ -35,6 +35,3 @@ _TITLES = {
 
 KINDS = tuple(kind.word for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
-
-KINDS_BY_SEVERITY = tuple(kind.word for kind in IncidentKind)
-"""The words for the kinds, the most severe first."""

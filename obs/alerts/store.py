@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from obs.alerts.kinds import KINDS, IncidentKind
 
+_SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
@@ -53,11 +55,12 @@ def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> b
 
 
 def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) -> list[Incident]:
-    """The latest incidents, of one job or of all: open ones first, then the newest start."""
+    """The latest incidents, of one job or of all: open ones first, the most severe ones of them, the newest start."""
     rows = db.execute(
         "SELECT incidents.id, jobs.name AS job, kind, started_at, ended_at FROM incidents"
         " JOIN jobs ON jobs.id = job_id WHERE ?1 IS NULL OR job_id = ?1"
-        " ORDER BY ended_at IS NOT NULL, started_at DESC, incidents.id DESC LIMIT ?2",
+        f" ORDER BY ended_at IS NOT NULL, CASE WHEN ended_at IS NULL THEN CASE kind {_SEVERITY} END END,"
+        " started_at DESC, incidents.id DESC LIMIT ?2",
         (job_id, limit),
     )
     return [Incident(**{**dict(row), "kind": KINDS[row["kind"]]}) for row in rows]
@@ -70,6 +73,12 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
     for time in ("ended_at", "started_at"):  # the ids are found by started_at
         moved = f"UPDATE incidents SET {time} = min({time} + :step_ms, :latest_ms) WHERE {is_wrong.format(time)}"
         db.execute(moved, correction)
+
+
+def version(db: sqlite3.Connection) -> object:
+    """Changes whenever an incident is opened or closed."""
+    open_ids = "SELECT group_concat(id) FROM incidents WHERE ended_at IS NULL"
+    return tuple(db.execute(f"SELECT max(id), ({open_ids}) FROM incidents").fetchone())
 
 
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:

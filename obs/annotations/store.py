@@ -41,12 +41,13 @@ class PrefixCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which annotations to select. The range includes both ends; None is no limit."""
+    """Which annotations to select. The range includes both ends; None is no limit, or both of those by the service."""
 
     start: int | None = None
     end: int | None = None
     name_prefix: str = ""
     title_text: str = ""
+    by_service: bool | None = None
 
 
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
@@ -76,6 +77,9 @@ def page(
         conditions += " AND name >= :prefix AND name < :prefix_end"
         parameters["prefix"] = selection.name_prefix
         parameters["prefix_end"] = _end_of_prefix(selection.name_prefix)
+    if selection.by_service is not None:
+        conditions += " AND by_service = :by_service"
+        parameters["by_service"] = selection.by_service
     if selection.title_text:
         conditions += " AND text_holds(title, :text)"
         parameters["text"] = _folded(selection.title_text)
@@ -182,6 +186,20 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
         for time in ("start_time", "end_time", "created_at", "updated_at")
     )
     db.execute(f"UPDATE annotations SET {moved} WHERE updated_at > :latest_ms OR {is_wrong}", correction)
+
+
+_OF_JOB = "updated_at = ?2 WHERE by_service AND name = 'incident/' || ?1"
+
+
+def rename_incidents(db: sqlite3.Connection, job: str, now_ms: int, new_name: str) -> None:
+    """Rename the bands of a job's incidents. Their titles begin with its name."""
+    title = "?3 || substr(title, 1 + length(?1))"
+    db.execute(f"UPDATE annotations SET name = 'incident/' || ?3, title = {title}, {_OF_JOB}", (job, now_ms, new_name))
+
+
+def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
+    """End the bands of a job's open incidents, because the job is deleted."""
+    db.execute(f"UPDATE annotations SET end_time = max(start_time, ?2), {_OF_JOB} AND end_time IS NULL", (job, now_ms))
 
 
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:

@@ -80,7 +80,6 @@ def init_app(app: Flask) -> None:
         size=wording.size,
         count=wording.count,
         state_name=wording.state,
-        kind_name=wording.kind,
         cell=markup.cell,
         moment=markup.moment,
         ago=markup.ago,

@@ -55,9 +55,11 @@ def in_brief(job: Job) -> tuple[str, str]:
             return wording.interval(interval_ms).capitalize(), ""
         case Never():
             return "Never overdue", ""
-    # A schedule at fixed times ends with their zone; any other is shown as an interval.
-    if job.learned is not None and job.learned.summary.endswith(f", {job.learned.zone}"):
-        return job.learned.summary.removesuffix(f", {job.learned.zone}"), job.learned.zone
+    # A schedule at fixed times ends with their zone; any other without a cron expression is shown as an interval.
+    if job.learned is not None:
+        summary = job.learned.summary.removesuffix(f", {job.learned.zone}")
+        if summary != job.learned.summary or job.learned.cron:
+            return summary, job.learned.zone if summary != job.learned.summary else ""
     return ("" if job.interval_ms is None else f"Roughly {wording.interval(job.interval_ms)}"), ""
 
 

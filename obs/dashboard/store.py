@@ -108,13 +108,17 @@ def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -
 
 
 def annotations(
-    db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = ""
+    db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = "", incidents: str = ""
 ) -> list[Annotation]:
-    """The latest annotations of a range whose names start with `prefix`, newest start first."""
-    selection = annotation_store.Selection(start=start, end=end, name_prefix=prefix)
-    return annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)[0]
+    """The latest annotations of a range whose names start with `prefix`; for those of incidents, with `incidents`."""
+    found: list[Annotation] = []
+    for by_service, name in ((False, prefix), (True, incidents or prefix)):
+        selection = annotation_store.Selection(start=start, end=end, name_prefix=name, by_service=by_service)
+        found += annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)[0]
+    return found
 
 
 def annotations_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Annotation]:
-    """The latest annotations of a range without those that the service added for incidents of other jobs."""
-    return [one for one in annotations(db, start, end, now_ms) if not one.by_service or one.name == f"incident/{job}"]
+    """The latest annotations of a range, without those that show incidents of other jobs."""
+    own = f"incident/{job}"
+    return [one for one in annotations(db, start, end, now_ms, "", own) if not one.by_service or one.name == own]

@@ -16,7 +16,6 @@ STATE_HELP = {
 }
 """What each state of a job means."""
 
-_KINDS = {"too_often": "runs more often than expected"}
 _UNITS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
 _WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS: "weekly"}
 
@@ -24,11 +23,6 @@ _WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS
 def state(name: str) -> str:
     """A state of a job. A job whose last run failed is failing: *failed* is the result of a run."""
     return "failing" if name == "failed" else name
-
-
-def kind(name: str) -> str:
-    """A kind of incident."""
-    return _KINDS.get(name, name)
 
 
 def count(number: int, thing: str) -> str:

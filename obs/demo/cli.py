@@ -40,7 +40,7 @@ def demo(org: str, folder: Path) -> None:
     25 jobs with different schedules, with failures, silences, a slow week after a deploy, and annotations.
     """
     settings = config.load(folder)
-    with opened(folder) as tenancy:
+    with opened(folder, create=True) as tenancy:
         service.check_slug(org)
         now_ms = tenancy.clock()
         # A file apart, so that a service that runs meanwhile gets all of it at once, and alone writes to its files.

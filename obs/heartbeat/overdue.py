@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from obs.heartbeat import pins, schedule
-from obs.heartbeat.pins import Pin
+from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.schedule import Fit
 from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS
 """An open run counts as lost after this time at the latest."""
+NOT_LEARNED = Fit(0, 0)  # the fit of an expectation for which nothing was learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,27 @@ class Expectation:
 def expect(
     heartbeats: Sequence[int],
     durations_ms: Sequence[int],
-    zones: Sequence[str],
+    zones: Sequence[str] | None,
     pin: Pin | None = None,
     previous: Fit | None = None,
+    last_heartbeat_at: int | None = None,
 ) -> Expectation:
     """What to expect after `heartbeats` (ascending) of runs that took `durations_ms` (in the order of the runs).
 
-    A pin overrides what is learned. `previous` is the fit from before the latest heartbeat.
+    A pin overrides what is learned. `previous` is the fit from before the latest heartbeat. Without `zones` nothing new
+    is learned. `last_heartbeat_at` is of any kind; an interval counts from there, a cron expression from the last run.
     """
     if previous is not None and heartbeats and previous.last_at == heartbeats[-1]:
         fit = previous  # the new event is a log or an end, which shows nothing about the schedule
     else:
-        fit = schedule.learn(heartbeats, zones, previous)
+        fit = NOT_LEARNED if zones is None else schedule.learn(heartbeats, zones, previous)
     expected_at, overdue_at, grace_ms = fit.expected_at, fit.overdue_at, fit.grace_ms
-    if pin is not None and heartbeats:
+    last_at = heartbeats[-1] if heartbeats else None
+    if last_heartbeat_at is not None and (last_at is None or isinstance(pin, Interval)):
+        last_at = last_heartbeat_at
+    if pin is not None and last_at is not None:
         expected_at = overdue_at = grace_ms = None
-        pinned = pins.due(pin, heartbeats[-1])
+        pinned = pins.due(pin, last_at)
         if pinned is not None:
             expected_at, overdue_at = pinned
             grace_ms = overdue_at - expected_at

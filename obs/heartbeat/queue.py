@@ -12,6 +12,8 @@ class SweepQueue:
     Safe to use from any thread. Times are milliseconds since the epoch.
     """
 
+    up_since_ms = 0  # silence before this time does not count
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed: set[Org] = set()

@@ -101,12 +101,15 @@ class JobSchema(Schema):
     )
     expected_at = Time(allow_none=True, metadata={"description": "When the next heartbeat is expected."})
     overdue_at = Time(allow_none=True, metadata={"description": "When the job becomes overdue without a heartbeat."})
-    avg_duration_ms = ma.fields.Float(allow_none=True, metadata={"example": 61500.0})
+    avg_duration_ms = ma.fields.Float(
+        allow_none=True, metadata={"description": "Of the recent successful runs, about 20.", "example": 61500.0}
+    )
     run_count = ma.fields.Int(metadata={"example": 44})
     host = ma.fields.Str(allow_none=True, metadata=_latest("host"))
     service = ma.fields.Str(allow_none=True, metadata=_latest("service"))
     project = ma.fields.Str(allow_none=True, metadata=_latest("project"))
     created_at = Time()
+    first_heartbeat_at = Time(metadata={"description": "The earliest time of a heartbeat."})
     learned = ma.fields.Nested(LearnedSchema, allow_none=True)
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "The schedule that was set by hand."})
     paused = ma.fields.Bool()

@@ -1,14 +1,14 @@
 """Changes to jobs and maintenance windows, and the upkeep of events and runs. Every change goes through here."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import rules
 from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import attributions, jobs, maintenance, upkeep
+from obs.heartbeat.store import attributions, expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -30,8 +30,9 @@ _INDEXING_SECONDS = 20.0
 class HeartbeatService:
     """Changes jobs and maintenance windows, and has the sweep look at the organization afterwards."""
 
-    def __init__(self, queue: SweepQueue) -> None:
-        self.queue = queue
+    def __init__(self, queue: SweepQueue, rename_bands: Callable[..., None], end_bands: Callable[..., None]) -> None:
+        """With the two, the annotations of incidents follow their job: see `obs.annotations.store`."""
+        self.queue, self._rename_bands, self._end_bands = queue, rename_bands, end_bands
 
     def change_job(self, caller: Caller, name: str, fields: Mapping[str, Any]) -> Job:
         """Change the job `name`; only the fields that are sent change. Returns the job with the changes.
@@ -41,11 +42,13 @@ class HeartbeatService:
         changes = rules.job_changes(fields, caller.now_ms)
 
         def unit(db: sqlite3.Connection) -> Job:
-            job_id = _job_id(db, name)
-            _apply(db, job_id, changes, caller.now_ms)
-            changed = jobs.job(db, changes.get("name", name), caller.now_ms)
-            assert changed is not None
-            return changed
+            job = _job(db, name, caller.now_ms)
+            _apply(db, job.id, changes, caller.now_ms)
+            if changes.keys() & {"pin", "paused", "paused_until"}:
+                _expect_at_once(db, job.id, self.queue.up_since_ms, caller.now_ms)
+            if "name" in changes:
+                self._rename_bands(db, job.name, caller.now_ms, changes["name"])
+            return _job(db, changes.get("name", name), caller.now_ms)
 
         job = caller.write(unit)
         self.queue.note(caller.org)
@@ -55,8 +58,10 @@ class HeartbeatService:
         """Delete the job `name` with its runs and events. Raises ServiceError (404)."""
 
         def unit(db: sqlite3.Connection) -> int:
+            job = _job(db, name, caller.now_ms)
+            self._end_bands(db, job.name, caller.now_ms)
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
-            return _job_id(db, name)
+            return job.id
 
         in_batches(caller.databases, caller.org, partial(jobs.delete_jobs, ids=[caller.write(unit)]))
         self.queue.note(caller.org)
@@ -71,7 +76,10 @@ class HeartbeatService:
 
         def delete(db: sqlite3.Connection, limit: int) -> int:
             few = min(limit, _ROWS_A_BATCH)
-            return jobs.delete_jobs(db, few, jobs.with_prefix(db, prefix, few))
+            chosen = jobs.with_prefix(db, prefix, few)
+            for name in chosen.values():
+                self._end_bands(db, name, caller.now_ms)
+            return jobs.delete_jobs(db, few, list(chosen))
 
         with caller.read() as db:
             found = remaining = len(jobs.with_prefix(db, prefix))
@@ -125,11 +133,11 @@ def no_job(name: str) -> ServiceError:
     return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")
 
 
-def _job_id(db: sqlite3.Connection, name: str) -> int:
-    job_id = jobs.job_id(db, name)
-    if job_id is None:
+def _job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
+    job = jobs.job(db, name, now_ms)
+    if job is None:
         raise no_job(name)
-    return job_id
+    return job
 
 
 def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_ms: int) -> None:
@@ -146,3 +154,10 @@ def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_
         jobs.pause(db, job_id, now_ms, changes.get("paused_until"))
     if "failure_tolerance" in changes:
         jobs.set_failure_tolerance(db, job_id, changes["failure_tolerance"])
+
+
+def _expect_at_once(db: sqlite3.Connection, job_id: int, up_since_ms: int, now_ms: int) -> None:
+    """Compute what is expected of a changed job, so that the response shows it. Learning is left to the next sweep."""
+    (job,) = expectations.changed_jobs(db, 1, job_id)
+    silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in maintenance.windows(db))]
+    expectations.keep(db, job, expectations.expectation(db, job, None, silences, now_ms), is_final=False)

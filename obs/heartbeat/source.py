@@ -181,7 +181,7 @@ JOBS = Source(
         Column("overdue", Type.BOOLEAN, OVERDUE_SQL, "Whether a heartbeat is overdue now."),
         Column("interval_ms", Type.DURATION, "jobs.interval_ms", "The usual time between runs."),
         Column("expected_at", Type.TIME, "jobs.expected_at", "When the next heartbeat is expected."),
-        Column("avg_duration_ms", Type.DURATION, AVERAGE_DURATION_SQL, "The average duration of its runs."),
+        Column("avg_duration_ms", Type.DURATION, AVERAGE_DURATION_SQL, "Average of its recent successful runs."),
         Column("run_count", Type.INTEGER, "jobs.run_count", "How many runs there have been."),
     ),
     tables=("jobs", "runs", "attributions"),

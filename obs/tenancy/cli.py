@@ -34,12 +34,13 @@ def _folder(context: click.Context, _parameter: click.Parameter, value: Path | N
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Tenancy]:
-    """Open the instance for one command, with its errors reported."""
-    with reported_errors():
-        tenancy = instance.open_instance(
-            folder, config.load(folder), lambda: time.time_ns() // 1_000_000, checkpoints=False
-        )
+def opened(folder: Path, *, create: bool = False) -> Iterator[Tenancy]:
+    """Open the instance, or `create` it, for one command, with its errors reported."""
+    with reported_errors(folder):
+        settings = config.load(folder)
+        if not create and not (folder / "control.db").exists():
+            raise click.ClickException(f"There is no instance in {folder.absolute()}. Set --instance FOLDER.")
+        tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000, checkpoints=False)
         try:
             yield tenancy
         finally:
@@ -47,12 +48,13 @@ def opened(folder: Path) -> Iterator[Tenancy]:
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
-    """An error becomes one line on standard error and exit code 1."""
+def reported_errors(folder: Path | None = None) -> Iterator[None]:
+    """An error becomes one line on standard error and exit code 1. `folder` is that of the instance."""
     try:
         yield
     except ServiceError as error:
-        raise click.ClickException(" ".join(filter(None, [error.message, error.hint]))) from error
+        where = f"(instance: {folder.absolute()})" if folder and error.error == "organization_not_found" else None
+        raise click.ClickException(" ".join(filter(None, [error.message, error.hint, where]))) from error
     except (config.ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -73,7 +75,7 @@ def create_org(name: str, folder: Path) -> None:
 
     A name has 1 to 63 of a-z, 0-9 and -, and does not begin with -.
     """
-    with opened(folder) as tenancy:
+    with opened(folder, create=True) as tenancy:
         service.create_organization(tenancy, name)
     click.echo(f"Created organization {name}. Create a key with: obs key create {name} --label LABEL", err=True)
 

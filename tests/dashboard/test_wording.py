@@ -1,5 +1,6 @@
 """Durations, intervals, schedules, bars and calendars in words."""
 
+import re
 from datetime import date
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -133,20 +134,81 @@ def test_a_day_of_the_calendar_shows_its_worst_result() -> None:
 
 def test_the_calendar_distinguishes_missed_days_from_days_without_a_scheduled_run() -> None:
     now_ms = 20_000 * DAY_MS + 12 * HOUR_MS  # the same Friday
-    due = calendar.due_by_day(schedules.Due("0 2 * * 1-5", "Europe/Berlin", DAY_MS), now_ms, UTC)
-    weekdays = (day for day in range(FRIDAY - calendar.DAYS + 1, FRIDAY + 1) if date.fromordinal(day).weekday() < 5)
-    assert due == dict.fromkeys(weekdays, 1)
-    came = {day: {"success": 1} for day in due if day != FRIDAY - 2}
-    drawn = str(calendar.draw(came, due, FRIDAY - 10, FRIDAY))
-    assert "<title>Wed 02 Oct 2024: no runs; 1 expected</title>" in drawn
+    days = calendar.days(now_ms, UTC)
+    weekdays = (day for day in days if date.fromordinal(day).weekday() < 5)
+    came = {day: {"success": 1} for day in weekdays if day != FRIDAY - 2}
+    due = schedules.Due("0 2 * * 1-5", "Europe/Berlin", DAY_MS)
+    missed = calendar.missed_by_day(due, came, days, 0, now_ms)
+    assert {day: count for day, count in missed.items() if count} == {FRIDAY - 2: 1}
+    drawn = str(calendar.draw(came, missed, FRIDAY - 10, FRIDAY))
+    assert "<title>Wed 02 Oct 2024: 1 missed</title>" in drawn
     assert drawn.count("day-missed") == 1
     assert "missed on 1 day" in drawn
 
 
+def by_day(runs: dict[int, int]) -> dict[int, dict[str, int]]:
+    return {FRIDAY - ago: {"success": count} for ago, count in runs.items() if count}
+
+
+NIGHT = schedules.Due("*/10 * * * *", "UTC", 10 * MINUTE_MS)
+GAP = schedules.Due("", "UTC", 10 * MINUTE_MS)
+
+
+@pytest.mark.parametrize(
+    ("due", "runs", "hour", "expected"),
+    [
+        (NIGHT, {3: 144, 2: 102, 1: 144, 0: 73}, 12, {2: 42}),  # seven hours of silence
+        (NIGHT, {2: 144, 1: 144, 0: 30}, 12, {0: 43}),  # today: the slot of this moment counts
+        (GAP, {3: 144, 2: 102, 1: 144, 0: 72}, 12, {2: 26}),  # a tenth less: an interval is not exact
+        (GAP, {3: 140, 2: 136, 1: 144, 0: 70}, 12, {}),
+        (schedules.Due("* * * * *", "UTC", MINUTE_MS), {1: 1440, 0: 300}, 10, {0: 239}),
+        (NIGHT, {9: 1, 8: 1, 7: 1, 6: 1, 5: 1, 4: 1, 3: 144, 2: 144, 1: 144, 0: 73}, 12, {}),  # once a day before
+        (NIGHT, {3: 144, 0: 73}, 12, {2: 144, 1: 144}),  # silent for two days
+        (schedules.Due("0 * * * *", "UTC", HOUR_MS), {3: 10, 0: 13}, 12, {2: 24, 1: 24}),  # purged before day 3
+        (NIGHT, {}, 12, {}),
+        (None, {2: 1, 0: 1}, 12, {}),
+    ],
+)
+def test_missed_runs_are_counted_by_day(
+    due: schedules.Due | None, runs: dict[int, int], hour: int, expected: dict[int, int]
+) -> None:
+    now_ms = 20_000 * DAY_MS + hour * HOUR_MS
+    missed = calendar.missed_by_day(due, by_day(runs), calendar.days(now_ms, UTC), 0, now_ms)
+    assert {FRIDAY - day: count for day, count in missed.items() if count} == expected
+
+
+def test_nothing_is_missed_before_the_first_heartbeat() -> None:
+    noon = 20_000 * DAY_MS + 12 * HOUR_MS
+    missed = calendar.missed_by_day(NIGHT, by_day({0: 7}), calendar.days(noon, UTC), noon - HOUR_MS, noon)
+    assert sum(missed.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("counts", "missed", "parts"),
+    [
+        ({"success": 48}, 0, [("success", 13)]),
+        ({"success": 46, "failed": 2}, 0, [("success", 13), ("failed", 3)]),
+        ({"success": 102}, 42, [("success", 13), ("missed", 4)]),
+        ({"success": 1, "failed": 3}, 0, [("success", 13), ("failed", 10)]),
+        ({"failed": 2, "lost": 3}, 1, [("lost", 13), ("lost", 13)]),
+        ({}, 5, [("none", 13), ("missed", 13)]),
+    ],
+)
+def test_a_day_is_filled_by_its_share_of_problems(
+    counts: dict[str, int], missed: int, parts: list[tuple[str, int]]
+) -> None:
+    drawn = str(calendar.draw({FRIDAY: counts} if counts else {}, {FRIDAY: missed}, FRIDAY, FRIDAY))
+    cell = drawn[drawn.index("Fri 04 Oct 2024") :]
+    assert [(name, int(height)) for name, height in re.findall(r'day-(\w+)"[^>]*height="(\d+)"', cell)] == parts
+    assert ("mark-" in cell) == (parts[-1][0] != "success" and parts[-1][1] >= 10)
+
+
 def test_a_run_at_midnight_that_arrives_a_moment_later_is_not_missed() -> None:
-    due = dict.fromkeys(range(FRIDAY - 10, FRIDAY), 1)
-    arrived = {day + 1: {"success": 1} for day in due}
-    assert "day-missed" not in str(calendar.draw(arrived, due, FRIDAY - 10, FRIDAY))
+    now_ms = 20_000 * DAY_MS + 12 * HOUR_MS
+    arrived = by_day({10: 2, **dict.fromkeys((9, 8, 7, 6, 4, 3, 2, 1), 1)})
+    due = schedules.Due("0 0 * * *", "UTC", DAY_MS)
+    missed = calendar.missed_by_day(due, arrived, calendar.days(now_ms, UTC), 0, now_ms)
+    assert [FRIDAY - day for day, count in missed.items() if count] == [0, 5]
 
 
 def test_the_days_of_a_zone_follow_its_clock_changes() -> None:

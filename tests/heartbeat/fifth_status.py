@@ -18,8 +18,6 @@ from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.conftest import ACME
-
 MODULE = "obs.heartbeat.runs"
 DAYS = 4
 
@@ -53,6 +51,7 @@ def totals(folder: Path) -> dict[str, Any]:
     from obs.tenancy import instance, keys, service
     from obs.tenancy import store as tenancy_store
     from obs.times import DAY_MS, HOUR_MS
+    from tests.conftest import ACME
 
     now_ms = 1_782_036_000_000
     app = create_app({"TESTING": True, "INSTANCE": folder, "CLOCK": lambda: now_ms, "QUERY_WORKERS": 0})

@@ -104,9 +104,27 @@ def test_a_run_never_ends_before_it_began(send: Sender, run_of: RunOf) -> None:
     )
 
 
-def test_the_average_is_of_the_runs_with_a_duration(send: Sender, client: Any) -> None:
+def test_the_average_is_of_the_successful_runs_with_a_duration(send: Sender, client: Any) -> None:
     for duration_ms in (1_000, 2_000):
         send("end", duration_ms=duration_ms)
     send("ping")
+    send("end", status="fail", duration_ms=60_000)
     job = client.get("/api/v1/jobs/backup").json
-    assert (job["run_count"], job["avg_duration_ms"]) == (3, 1_500.0)
+    assert (job["run_count"], job["avg_duration_ms"]) == (4, 1_500.0)
+
+
+def test_the_average_follows_the_recent_runs(by_path: Sender, client: Any) -> None:
+    for duration_ms in [60_000] * 20 + [1_000] * 20:
+        by_path("end", duration_ms=duration_ms)
+    # Each further run replaces a 20th of the average.
+    assert client.get("/api/v1/jobs/backup").json["avg_duration_ms"] == pytest.approx(
+        1_000 + 59_000 * 0.95**20, rel=0.01
+    )
+
+
+def test_the_first_heartbeat_of_a_job_is_the_earliest(by_path: Sender, client: Any) -> None:
+    by_path("ping")
+    by_path("ping", time="2026-06-20T03:00:00Z")
+    by_path("ping")
+    job = client.get("/api/v1/jobs/backup").json
+    assert (job["created_at"], job["first_heartbeat_at"]) == ("2026-06-21T10:00:00.000Z", "2026-06-20T03:00:00.000Z")

@@ -48,6 +48,7 @@ def test_a_job_as_it_is_read(client: KeyClient, by_path: Sender) -> None:
         "service": None,
         "project": None,
         "created_at": "2026-06-21T10:00:00.000Z",
+        "first_heartbeat_at": "2026-06-21T10:00:00.000Z",
     }
     job = client.get(f"{JOBS}/backup").json
     assert job is not None

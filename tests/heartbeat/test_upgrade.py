@@ -45,3 +45,27 @@ def test_names_of_jobs_are_normalized_unless_the_name_is_taken(tmp_path: Path) -
         names = {row[0] for row in db.execute("SELECT name FROM jobs")}
     db.close()
     assert names == {"gr\u00f6\u00dfe", "u\u0308ber", "\u00fcber", "plain"}
+
+
+def test_the_average_of_all_runs_becomes_that_of_recent_successful_ones(tmp_path: Path) -> None:
+    path = tmp_path / "acme.db"
+    database = Database(path)
+    migrations.tenant.migrations.apply(database, stop_before="first_heartbeats_and_recent_durations")
+    database.close()
+    with sqlite3.connect(path) as db:
+        db.executemany(
+            "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id, timed_run_count,"
+            " total_duration_ms) VALUES (?, ?, 100000, 200000, 1, 9, 9)",
+            [(1, "backup"), (2, "silent")],
+        )
+        runs = [(second * 1_000, 1 if second % 2 else 2, 500 if second < 50 else 70) for second in range(100)]
+        db.executemany(
+            "INSERT INTO runs (job_id, status, started_at, duration_ms, heartbeat_at) VALUES (1, ?2, ?1, ?3, ?1)", runs
+        )
+    db.close()
+    migrate(path, migrations.tenant.migrations, 5)
+    db = sqlite3.connect(path)
+    db.row_factory = sqlite3.Row
+    found = [jobs.job(db, name, now_ms=0) for name in ("backup", "silent")]
+    db.close()
+    assert [(job.avg_duration_ms, job.first_heartbeat_at) for job in found if job] == [(70, 0), (None, 100_000)]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from obs.alerts.kinds import KINDS, KINDS_BY_SEVERITY, IncidentKind
+from obs.alerts.kinds import KINDS, IncidentKind
 from obs.heartbeat.runs import KINDS as EVENT_KINDS
 from obs.heartbeat.runs import OUTCOMES, STATUSES, Kind, Status
 from obs.heartbeat.source import STATE_SQL
@@ -31,7 +31,7 @@ def test_the_numbers_in_the_database_stay() -> None:
 
 
 def test_incidents_are_ordered_by_severity_and_have_titles() -> None:
-    assert KINDS_BY_SEVERITY == ("failing", "lost", "overdue", "overrunning", "too_often")
+    assert tuple(kind.word for kind in IncidentKind) == ("failing", "lost", "overdue", "overrunning", "too_often")
     assert [kind.title("nas/backup") for kind in IncidentKind] == [
         "nas/backup failing",
         "nas/backup lost a run",

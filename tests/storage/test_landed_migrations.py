@@ -32,6 +32,7 @@ LANDED = {
         "audit_log": "c11c93efde48d1df",
         "last_use_of_attributions": "47ea095a44e5e394",
         "changes_of_jobs": "378d0355ffe48a8e",
+        "first_heartbeats_and_recent_durations": "267d0972874f36b9",
     },
 }
 

@@ -71,6 +71,7 @@ def test_creating_an_existing_organization_fails_and_changes_nothing(obs: Obs) -
     ],
 )
 def test_an_unknown_organization_is_an_error(obs: Obs, arguments: tuple[str, ...]) -> None:
+    obs("org", "create", "acme")
     answer = obs(*arguments)
     assert answer.exit_code == 1
     assert "There is no organization 'nobody'. List them with: obs org list" in answer.stderr
@@ -196,3 +197,38 @@ def test_an_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     answer = CliRunner().invoke(cli.main, ["--instance", str(folder), *command])
     assert answer.exit_code == 1
     assert re.fullmatch(r"Error: port in [^\n]+ must be a whole number, but is 'x'\n", answer.stderr)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("org", "list"),
+        ("org", "delete", "acme", "--yes"),
+        ("org", "limits", "acme"),
+        ("org", "set-limit", "acme", "query_max_rows", "5"),
+        ("key", "list", "acme"),
+        ("key", "create", "acme", "--label", "x"),
+        ("key", "revoke", "1"),
+        ("sign-in", "acme"),
+        ("query", "explain", "--org", "acme", "SELECT count(*) FROM runs LAST 1d"),
+    ],
+)
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_command_in_the_wrong_folder_creates_nothing_and_names_the_folder(
+    command: tuple[str, ...], exists: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "elsewhere"
+    if exists:
+        folder.mkdir()
+    done = CliRunner().invoke(cli.main, ["--instance", str(folder), *command])
+    assert done.exit_code == 1
+    assert done.stderr == f"Error: There is no instance in {folder}. Set --instance FOLDER.\n"
+    assert list(tmp_path.rglob("*")) == ([folder] if exists else [])
+
+
+def test_an_organization_that_is_missing_is_named_with_the_folder(obs: Obs, tmp_path: Path) -> None:
+    obs("org", "create", "acme")
+    done = obs("key", "list", "globex")
+    assert done.stderr == (
+        f"Error: There is no organization 'globex'. List them with: obs org list (instance: {tmp_path / 'instance'})\n"
+    )

@@ -13,6 +13,7 @@ from obs.dashboard import charts, forms, zones
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
+from obs.times import WEEK_MS
 
 blp = Blueprint("annotations", __name__, url_prefix="/annotations")
 _PAGE_SIZE = 50
@@ -112,6 +113,7 @@ def _list(form: Form) -> tuple[str, int]:
         prefixes=prefixes,
         filters=Form(filters, problems),
         is_filtered=any(filters.values()),
+        longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
         older=None if last is None else {**filters, "cursor": encode_cursor(*last)},
         form=form,
     )

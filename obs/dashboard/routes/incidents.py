@@ -4,8 +4,7 @@ from flask import Blueprint, flash, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from obs.alerts import store
-from obs.alerts.kinds import KINDS_BY_SEVERITY
-from obs.dashboard import forms, zones
+from obs.dashboard import forms, live, zones
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -49,14 +48,16 @@ def delete_window(number: int) -> ResponseReturnValue:
 def _page(form: Form | None = None) -> str:
     caller = viewer()
     with caller.read() as db:
-        found = store.incidents(db, limit=_INCIDENTS_SHOWN)
         windows = maintenance.windows(db)
+        version = live.version(store.version(db), windows)
+        found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     return render_template(
         "incidents.html",
-        open=sorted((one for one in found if one.ended_at is None), key=lambda one: KINDS_BY_SEVERITY.index(one.kind)),
+        open=[one for one in found if one.ended_at is None],
         resolved=[one for one in found if one.ended_at is not None],
         windows=windows,
         form=form or Form(_next_hour(caller.now_ms)),
+        version=None if form else version,
     )
 
 

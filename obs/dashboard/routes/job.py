@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts import store as alert_store
-from obs.dashboard import calendar, charts, forms, schedules, store, zones
+from obs.dashboard import calendar, charts, forms, live, schedules, store, zones
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -98,6 +98,7 @@ def run_page(number: int) -> ResponseReturnValue:
         run = job_store.run(db, number)
         if run is None:
             raise ServiceError("run_not_found")
+        version = live.version(run, job_store.job(db, run.job, caller.now_ms))
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else caller.now_ms
@@ -110,6 +111,7 @@ def run_page(number: int) -> ResponseReturnValue:
         after=after,
         annotations=annotations,
         is_live=run.status == "open",
+        version=version,
     )
 
 
@@ -119,20 +121,21 @@ def _page(**refused: Form) -> str:
     span = span if span in _RANGES else "30d"
     now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
     zone = zones.viewer_zone() or ZoneInfo("UTC")
-    days = calendar.days(now_ms, zone)
-    today = max(days)
+    today = calendar.day_of(now_ms, zone)
     with caller.read() as db:
         job = job_store.job(db, _name(), now_ms)
         if job is None:
             raise ServiceError("job_not_found")
+        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
+        version = live.version(job, incidents, today)
         runs = job_store.runs_of(db, job.id, before=_before(), limit=_RUNS_SHOWN + 1)
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
-        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
+        days = calendar.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
-    first_day = min(calendar.day_of(job.created_at, zone), *results, today)
-    due_by_day = calendar.due_by_day(schedules.due(job), now_ms, zone)
+    until_ms = now_ms if job.overdue else job.last_heartbeat_at
+    missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
         "job/page.html",
         job=job,
@@ -144,7 +147,7 @@ def _page(**refused: Form) -> str:
         ranges=_RANGES,
         spec=charts.durations(points, annotations, start, now_ms) if points else None,
         legend=charts.LEGEND,
-        calendar=calendar.draw(results, due_by_day, first_day, today),
+        calendar=calendar.draw(results, missed, calendar.day_of(job.first_heartbeat_at, zone), today),
         problems=PROBLEMS,
         zone=zone.key,
         zone_is_known=zones.viewer_zone() is not None,
@@ -152,6 +155,7 @@ def _page(**refused: Form) -> str:
         pin=refused.get("pin") or Form(schedules.form_values(job)),
         pause=refused.get("pause") or Form({}),
         rename=refused.get("rename") or Form({"new_name": job.name}),
+        version=None if refused else version,
     )
 
 

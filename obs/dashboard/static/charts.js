@@ -47,6 +47,9 @@ async function draw(place) {
   place.view = drawn.view;
 }
 
-const charts = [...document.querySelectorAll("[data-chart]")];
-charts.forEach(draw);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(draw));
+function drawCharts(root) {
+  root.querySelectorAll("[data-chart]").forEach(draw);
+}
+
+drawCharts(document);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts(document));

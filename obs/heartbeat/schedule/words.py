@@ -19,6 +19,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
 _USUAL_GAPS = {MINUTE_MS: "Every minute", HOUR_MS: "Roughly hourly", DAY_MS: "Roughly daily", WEEK_MS: "Roughly weekly"}
 _USUAL_GAP_TOLERANCE = 0.02
+EVERY_MINUTE = "* * * * *"
+_CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has a longer gap than one of cron
 _MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
 _TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
 _REGULAR_SHARE = 0.6
@@ -85,10 +87,12 @@ def duration_words(length_ms: int) -> str:
 def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | None:
     """The equivalent cron expression, with five fields.
 
-    None for a gap, for days that cron cannot express, and for times of day at different minutes of the hour.
+    None for other gaps than a minute, days that cron cannot express, and times of day at different minutes of the hour.
     """
     lattice = hypothesis.lattice
     days = _cron_days(hypothesis.gate)
+    if lattice is None and abs(hypothesis.gap_ms - MINUTE_MS) <= _CRON_MINUTE_TOLERANCE_MS:
+        return EVERY_MINUTE if max(map(abs, residuals), default=0) < 3 * SECOND_MS else None
     if lattice is None or days is None:
         return None
     slots = _nominal_slots(hypothesis, residuals)

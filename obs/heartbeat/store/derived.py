@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from obs.heartbeat.runs import Kind, Status
 from obs.heartbeat.store import rollups
+from obs.heartbeat.store.record import RECENT_RUNS
 from obs.times import DAY_MS
 
-_COUNTERS = ("run_count", "timed_run_count", "total_duration_ms", "failures_in_row")
+_COUNTERS = ("run_count", "timed_run_count", "failures_in_row")
 _COUNT = f"""
     WITH outcomes AS MATERIALIZED (
         SELECT id, job_id, run_status FROM events WHERE run_status IN ({Status.SUCCESS:d}, {Status.FAILED:d})
@@ -23,12 +24,13 @@ _COUNT = f"""
         SELECT o.job_id, count(*) AS number FROM outcomes AS o LEFT JOIN successes AS s ON s.job_id = o.job_id
         WHERE o.id > coalesce(s.id, 0) GROUP BY o.job_id
     ), counted AS MATERIALIZED (
-        SELECT job_id, count(*) AS runs, count(duration_ms) AS timed, sum(duration_ms) AS total_ms,
-            min(started_at) AS first FROM runs GROUP BY job_id
+        SELECT job_id, count(*) AS runs, min(started_at) AS first,
+            min({RECENT_RUNS}, count(duration_ms) FILTER (WHERE status = {Status.SUCCESS:d})) AS timed
+        FROM runs GROUP BY job_id
     )
     SELECT jobs.id, jobs.name, coalesce(first, created_at) > created_at - {DAY_MS} AND EXISTS
             (SELECT 1 FROM events WHERE job_id = jobs.id AND received_at = created_at),
-        {", ".join(_COUNTERS)}, coalesce(runs, 0), coalesce(timed, 0), coalesce(total_ms, 0), coalesce(number, 0)
+        {", ".join(_COUNTERS)}, coalesce(runs, 0), coalesce(timed, 0), coalesce(number, 0)
     FROM jobs LEFT JOIN counted ON counted.job_id = jobs.id LEFT JOIN failures ON failures.job_id = jobs.id
 """
 
@@ -40,7 +42,7 @@ def differences(db: sqlite3.Connection, *, repair: bool = False) -> list[str]:
 
 def _counters(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
     for job_id, job, exact, *numbers in db.execute(_COUNT).fetchall():
-        for name, stored, counted in zip(_COUNTERS, numbers[:4], numbers[4:], strict=True):
+        for name, stored, counted in zip(_COUNTERS, numbers[:3], numbers[3:], strict=True):
             if stored < counted or (exact and stored != counted):
                 yield f"{name} of the job {job} is {stored}, and {counted} by its rows"
                 if repair:

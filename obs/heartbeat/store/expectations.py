@@ -6,11 +6,12 @@ Times are milliseconds since the epoch, durations milliseconds.
 import json
 import sqlite3
 import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 from obs.heartbeat import pins
-from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation
-from obs.heartbeat.pins import Pin
+from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, excused, expect
+from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, describe
 
@@ -34,6 +35,7 @@ class Changed:
     event_id: int
     learned_event_id: int | None
     revision: int
+    last_heartbeat_at: int
     is_relearned: bool
     pin: Pin | None
     paused_at: int | None
@@ -41,18 +43,18 @@ class Changed:
     fit: Fit | None
 
 
-def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
-    """At most `limit` jobs to learn: those with new heartbeats, longest waiting first, then those to learn again."""
+def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> list[Changed]:
+    """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
         "SELECT found.*, fits.fit FROM ("
         " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS is_relearned, pin,"
-        " paused_at, paused_until FROM jobs"
-        " WHERE last_event_id IS NOT learned_event_id OR revision <> learned_revision"
+        " paused_at, paused_until, last_heartbeat_at FROM jobs"
+        " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
         " ORDER BY is_relearned, learned_event_id",
-        (VERSION, limit),
+        (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
     return [
         Changed(
@@ -60,6 +62,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
             event_id=row["last_event_id"],
             learned_event_id=row["learned_event_id"],
             revision=row["revision"],
+            last_heartbeat_at=row["last_heartbeat_at"],
             is_relearned=bool(row["is_relearned"]),
             pin=pins.from_json(row["pin"]),
             paused_at=row["paused_at"],
@@ -89,10 +92,31 @@ def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:
     return db.execute("SELECT 1 FROM events WHERE received_at > ? LIMIT 1", (moment,)).fetchone() is not None
 
 
-def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> None:
-    """Store an expectation, unless a heartbeat or a change has arrived since: then the job is learned again."""
+def expectation(
+    db: sqlite3.Connection,
+    job: Changed,
+    zones: Sequence[str] | None,
+    silences: Sequence[tuple[int, int]],
+    now_ms: int,
+    *,
+    clock_is_behind: bool = False,
+) -> Expectation:
+    """What is expected of a job. `silences` are those of its organization; without `zones` nothing new is learned."""
+    pause = () if job.paused_at is None or job.paused_until is None else ((job.paused_at, job.paused_until),)
+    past = history(db, job.job_id, now_ms)
+    last_at = None if job.last_heartbeat_at > now_ms else job.last_heartbeat_at
+    if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
+        pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
+        expected = replace(expect(*past, None, pin, None, last_at), fit=job.fit)
+    else:
+        expected = expect(*past, zones, job.pin, job.fit, last_at)
+    return excused(expected, (*silences, *pause))
+
+
+def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
+    """Store an expectation, which applies for now if it is not final. A job that has changed since is learned again."""
     kept = db.execute(
-        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision,"
+        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - ?12,"
         " interval_ms = ?1, expected_at = ?2,"
         " overdue_at = ?3, grace_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
         " too_often_since = CASE WHEN ?7 IS NULL THEN too_often_since"
@@ -110,9 +134,10 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
             changed.event_id,
             changed.learned_event_id,
             changed.revision,
+            not is_final,
         ),
     )
-    if kept.rowcount == 1 and expected.fit is not changed.fit:
+    if kept.rowcount == 1 and expected.fit is not changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)
         db.execute(
             "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)",

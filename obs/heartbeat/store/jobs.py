@@ -35,6 +35,7 @@ class Job:
     overdue: bool
     overrunning: bool
     last_heartbeat_at: int
+    last_event_id: int
     interval_ms: int | None
     expected_at: int | None
     overdue_at: int | None
@@ -45,13 +46,13 @@ class Job:
     service: str | None
     project: str | None
     created_at: int
+    first_heartbeat_at: int
     learned: Description | None
     pin: Pin | None
     paused: bool
     paused_until: int | None
     failure_tolerance: int
     failures_in_row: int
-    last_event_id: int
     last_run_at: int
     changes_at: int
 
@@ -92,8 +93,9 @@ _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
            {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.interval_ms, jobs.expected_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
-           a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.pin, {PAUSED_SQL} AS paused,
-           jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row, jobs.last_event_id,
+           a.host, a.service, a.project, jobs.created_at, jobs.first_heartbeat_at, fits.learned,
+           jobs.pin, {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row,
+           jobs.last_event_id,
            coalesce((SELECT max(started_at) FROM runs WHERE job_id = jobs.id), jobs.last_heartbeat_at) AS last_run_at,
            min({", ".join(f"iif({moment} > :now, {moment}, {MAX_MS})" for moment in _MOMENTS)}) AS changes_at
     FROM jobs
@@ -211,10 +213,10 @@ def set_failure_tolerance(db: sqlite3.Connection, job_id: int, failures: int) ->
     db.execute("UPDATE jobs SET failure_tolerance = ? WHERE id = ?", (failures, job_id))
 
 
-def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> list[int]:
-    """The ids of the jobs whose names start with `prefix`; with a `limit`, of the first by name."""
-    named = "SELECT id FROM jobs WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name LIMIT ?2"
-    return [row[0] for row in db.execute(named, (prefix, limit))]
+def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:
+    """The names of the jobs that start with `prefix`, by id; with a `limit`, of the first by name."""
+    named = "SELECT id, name FROM jobs WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name LIMIT ?2"
+    return dict(db.execute(named, (prefix, limit)).fetchall())
 
 
 _CHOSEN = "IN (SELECT value FROM json_each(?)) LIMIT ?"

@@ -10,6 +10,7 @@ from obs.times import DAY_MS
 
 IDEMPOTENCY_MS = DAY_MS
 """For how long an Idempotency-Key is remembered."""
+RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,13 @@ _ADD_RUN = """
 _SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND +received_at > ?"
 _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
-# ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration or NULL, ?6 attribution, ?7 job
+# ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job
 _UPDATE_JOB = f"""
     UPDATE jobs SET last_event_id = ?1, last_heartbeat_at = max(last_heartbeat_at, ?2), run_count = run_count + ?3,
-        last_outcome = coalesce(?4, last_outcome), timed_run_count = timed_run_count + (?5 IS NOT NULL),
-        total_duration_ms = total_duration_ms + coalesce(?5, 0),
+        first_heartbeat_at = min(first_heartbeat_at, ?2), last_outcome = coalesce(?4, last_outcome),
+        timed_run_count = min({RECENT_RUNS}, timed_run_count + (?5 IS NOT NULL)),
+        total_duration_ms = total_duration_ms + coalesce(?5 - (timed_run_count = {RECENT_RUNS}) * total_duration_ms
+            / {RECENT_RUNS}, 0),
         failures_in_row = CASE ?4 WHEN {Status.FAILED:d} THEN failures_in_row + 1 WHEN {Status.SUCCESS:d} THEN 0
             ELSE failures_in_row END,
         failing_since = CASE ?4 WHEN {Status.FAILED:d} THEN coalesce(failing_since, ?2)
@@ -132,7 +135,7 @@ def record(
             heartbeat.time,
             change.new_runs,
             change.outcome,
-            change.duration_ms,
+            change.duration_ms if change.run_status is Status.SUCCESS else None,
             find_attribution(db, job.attribution_id, job.attribution, attribution),
             job.id,
         ),
@@ -216,7 +219,8 @@ def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job
 
 def _add_job(db: sqlite3.Connection, name: str, time: int, now_ms: int) -> _Job:
     done = db.execute(
-        "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, ?, 0)",
+        "INSERT INTO jobs (name, created_at, first_heartbeat_at, last_heartbeat_at, last_event_id)"
+        " VALUES (?1, ?2, ?3, ?3, 0)",
         (name, now_ms, time),
     )
     assert done.lastrowid is not None

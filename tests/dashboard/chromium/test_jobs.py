@@ -76,6 +76,27 @@ def test_the_focus_stays_where_it_is_when_rows_and_counts_change(page: Page, add
     expect(page.get_by_role("link", name="alpha")).to_be_focused()
 
 
+def test_leaving_the_search_field_does_nothing(page: Page, address: str, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping", headers={"X-Platform-Host": "web-1"})
+    page.goto(address)
+    page.get_by_label("Search").fill("alp")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Host")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_label("Search")).to_be_focused()
+    assert page.url == f"{address}/"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?q=alp*")
+
+
+def test_the_first_job_is_four_keys_away(page: Page, address: str, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page.goto(address)
+    for key in ("Tab", "Tab", "Enter", "Tab"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("link", name="alpha")).to_be_focused()
+
+
 def test_every_state_has_a_shape_of_its_own(page: Page) -> None:
     shapes = page.evaluate(
         """names => names.map(name => {

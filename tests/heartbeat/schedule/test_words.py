@@ -180,3 +180,12 @@ def test_a_clock_that_is_a_few_seconds_fast_does_not_change_the_minute() -> None
 )
 def test_durations(length_ms: int, words: str) -> None:
     assert duration_words(length_ms) == words
+
+
+@pytest.mark.parametrize(
+    ("gap_ms", "expression"), [(60_000, "* * * * *"), (60_010, "* * * * *"), (60_900, None), (120_000, None)]
+)
+def test_a_job_that_runs_every_minute_has_a_cron_expression(gap_ms: int, expression: str | None) -> None:
+    described = describe(learn([at("2026-06-21 10:00:17") + number * gap_ms for number in range(12)]))
+    assert described.cron == expression
+    assert (described.summary == "Every minute") == (gap_ms < 61_000)
