@@ -1,4 +1,4 @@
-"""Background work visits only the organizations that changed, and leaves the files of the others closed."""
+"""Background work visits only the organizations that changed; only the hourly purge visits all of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

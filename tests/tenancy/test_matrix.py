@@ -56,6 +56,7 @@ _ID = "<int(max=9223372036854775807):"
 ROUTES: dict[tuple[str, str], Route] = {
     **_heartbeats(),
     ("GET", "/api/v1/jobs"): Route("query:read", 200, 200, "/api/v1/jobs"),
+    ("DELETE", "/api/v1/jobs"): Route("admin", 200, 200, "/api/v1/jobs?prefix=backup"),
     ("GET", "/api/v1/jobs/<job_name:job_name>"): Route("query:read", 200, 404, "/api/v1/jobs/backup"),
     ("GET", "/api/v1/jobs/<job_name:job_name>/runs"): Route("query:read", 200, 404, "/api/v1/jobs/backup/runs"),
     ("PATCH", "/api/v1/jobs/<job_name:job_name>"): Route("admin", 200, 404, "/api/v1/jobs/backup", {"paused": True}),

@@ -29,7 +29,7 @@ _STATEMENTS = (
     f" UNION SELECT id FROM jobs WHERE last_heartbeat_at > :latest_ms + {FUTURE_MS})",
     f"UPDATE events SET time = CASE WHEN {_TIME_IS_WRONG} THEN min(time + :step_ms, :latest_ms) ELSE time END,"
     f" received_at = min(received_at + :step_ms, :latest_ms) WHERE {_WRONG}",
-    "UPDATE jobs SET last_heartbeat_at = latest.time"
+    "UPDATE jobs SET last_heartbeat_at = latest.time, changed = 0"
     " FROM (SELECT job_id, max(time) AS time FROM events WHERE id > :after GROUP BY +job_id) AS latest"
     " WHERE latest.job_id = jobs.id",
     f"UPDATE jobs SET {', '.join(f'{column} = min({column}, :latest_ms)' for column in _PAST)},"
