@@ -11,7 +11,7 @@ from obs.background import Background
 from obs.services import services
 from obs.tenancy.cli import accept_clock
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, format_ms, parse_iso
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 PING = "/api/v1/heartbeat/backup/ping"
@@ -239,7 +239,7 @@ def _history(server: Server) -> None:
 def _kept(server: Server) -> tuple[int, int]:
     """The number of the job's runs that are stored, and whether the annotation is."""
     server.background.tasks["purge"].run()
-    with services(server.app).tenancy.databases.read("acme") as db:
+    with services(server.app).tenancy.databases.read(ACME) as db:
         runs = db.execute("SELECT count(*) FROM runs JOIN jobs ON jobs.id = job_id WHERE name = 'old'").fetchone()[0]
         return runs, db.execute("SELECT count(*) FROM annotations WHERE NOT by_service").fetchone()[0]
 

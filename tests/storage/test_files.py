@@ -115,7 +115,7 @@ for number in range(1000):
 for number in [*range(1000), *range(20)]:
     org = Org("org", number)
     if number % 10 == 0:
-        databases.write(org, lambda db: db.execute("INSERT OR IGNORE INTO attributions (host) VALUES (NULL)"))
+        databases.write(org, lambda db: db.execute("INSERT OR IGNORE INTO attributions (id) VALUES (1)"))
     with databases.read(org) as first, databases.read(org) as second:
         assert first.execute("SELECT count(*) FROM attributions").fetchone()[0] == (number % 10 == 0)
         assert second.execute("SELECT count(*) FROM runs").fetchone()[0] == 0
