@@ -71,3 +71,22 @@ def query_limits(db: Database) -> None:
             PRIMARY KEY (organization_id, name)
         ) STRICT, WITHOUT ROWID
     """)
+
+
+@migrations()
+def page_sessions(db: Database) -> None:
+    """Sessions of the pages. A session without a key began with a sign-in link."""
+    db.execute("""
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            sha256 BLOB NOT NULL UNIQUE,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            key_id INTEGER REFERENCES api_keys(id) ON DELETE CASCADE,
+            created_at INTEGER NOT NULL,
+            last_seen_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            user_agent TEXT NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX sessions_organization ON sessions(organization_id, id)")
+    db.execute("CREATE INDEX sessions_key ON sessions(key_id)")

@@ -17,6 +17,7 @@ from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_
 from obs.errors import ServiceError
 from obs.server import compression
 from obs.storage.folders import write_once
+from obs.tenancy.service import SESSION_MS
 
 __all__ = ["error_page", "init_app"]
 
@@ -66,7 +67,7 @@ def init_app(app: Flask) -> None:
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=is_https,
-        PERMANENT_SESSION_LIFETIME=timedelta(days=14),
+        PERMANENT_SESSION_LIFETIME=timedelta(milliseconds=SESSION_MS),
         # The API uses keys, not cookies; the pages check their forms themselves.
         WTF_CSRF_CHECK_DEFAULT=False,
         # A token is valid as long as its session: a page may stay open for days.

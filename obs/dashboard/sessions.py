@@ -1,14 +1,11 @@
 """Sessions of the pages: who is signed in, and the new key that their next page shows."""
 
-import secrets
-from dataclasses import dataclass
-
 from flask import Flask, Request, Response, g, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
 
 from obs.errors import ServiceError
 from obs.services import services
-from obs.tenancy import keys
+from obs.tenancy import keys, service
 from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
@@ -32,11 +29,18 @@ class PageSessions(SecureCookieSessionInterface):
             super().save_session(app, session, response)
 
 
-def begin_session(org: str, key_id: int | None) -> None:
-    """Sign in to `org`, with the rights of a key while it is valid, or as an admin when `key_id` is None."""
+def begin_session(token: str) -> None:
+    """Sign this browser in with the token of a session."""
     session.clear()
     session.permanent = True
-    session.update(org=org, org_id=services().tenancy.keyring.organization_id(org), key_id=key_id)
+    session["token"] = token
+
+
+def end_session() -> None:
+    """Sign this browser out, and end its session: copies of its cookie are useless too."""
+    token = session.get("token", "")
+    session.clear()  # first: the browser is signed out even if the session cannot be deleted
+    service.end_session(services().tenancy, token)
 
 
 def find_viewer() -> Caller | None:
@@ -74,44 +78,35 @@ def is_admin(caller: Caller | None) -> bool:
 
 def _find_viewer() -> Caller | None:
     tenancy = services().tenancy
-    now_ms = tenancy.clock()
-    org, key_id = session.get("org"), session.get("key_id")
-    if org is None or tenancy.keyring.organization_id(org) != session.get("org_id"):
+    now_ms, token = tenancy.clock(), session.get("token")
+    found = None if token is None else service.find_session(tenancy, token)
+    if found is None or tenancy.keyring.organization_id(found.org) != found.organization_id:
         return None
-    if key_id is None:
-        return Caller(org, 0, frozenset({"admin"}), now_ms, tenancy.databases)
-    credential = tenancy.keyring.find_by_id(key_id, now_ms)
+    if found.key_id is None:
+        return Caller(found.org, 0, frozenset({"admin"}), now_ms, tenancy.databases)
+    credential = tenancy.keyring.find_by_id(found.key_id, now_ms)
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         return None
-    return Caller(org, key_id, credential.scopes, now_ms, tenancy.databases)
+    return Caller(found.org, found.key_id, credential.scopes, now_ms, tenancy.databases)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewKey:
-    org: str
-    secret: str
-    created_at: int
-
-
-_new_keys: dict[str, _NewKey] = {}
-"""By a random id that the session holds. The secrets themselves stay in memory: anyone can read a signed cookie."""
+_new_keys: dict[str, tuple[str, int]] = {}
+"""New keys and when they were created, by the token of the session that shows them; they must not be on the disk."""
 
 
 def keep_new_key(secret: str) -> None:
     """Keep the secret of a key just created for the next page of this session, for NEW_KEY_MS at most."""
-    caller = viewer()
-    for number, key in list(_new_keys.items()):
-        if caller.now_ms - key.created_at > NEW_KEY_MS:
-            _new_keys.pop(number, None)
-    session["new_key"] = number = secrets.token_urlsafe(16)
-    _new_keys[number] = _NewKey(caller.org, secret, caller.now_ms)
+    now_ms = viewer().now_ms
+    for token, (_, created_at) in list(_new_keys.items()):
+        if now_ms - created_at > NEW_KEY_MS:
+            _new_keys.pop(token, None)
+    _new_keys[session["token"]] = secret, now_ms
 
 
 def take_new_key() -> str | None:
     """The secret that was kept for this session, once; None when there is none."""
-    caller = viewer()
-    key = _new_keys.pop(session.pop("new_key", ""), None) if "new_key" in session else None
-    if key is None or key.org != caller.org or caller.now_ms - key.created_at > NEW_KEY_MS:
+    secret, created_at = _new_keys.pop(session["token"], (None, 0))
+    if secret is None or viewer().now_ms - created_at > NEW_KEY_MS:
         return None
     g.shows_new_key = True
-    return key.secret
+    return secret

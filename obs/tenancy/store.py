@@ -1,9 +1,12 @@
 """Reading and writing the rows of the control file. Times are milliseconds since the epoch."""
 
+import secrets
 import sqlite3
 from dataclasses import dataclass
 
 from obs.tenancy import keys
+
+_LONGEST_AGENT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,17 @@ class Credential:
     org: str
     scopes: frozenset[str]
     expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session of the pages. It began with the key `key_id`, or with a sign-in link when that is None."""
+
+    id: int
+    org: str
+    organization_id: int
+    key_id: int | None
+    last_seen_at: int
 
 
 def organizations(db: sqlite3.Connection) -> list[Organization]:
@@ -136,11 +150,54 @@ def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: i
     )
 
 
-def take_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> str | None:
-    """Use up a one-time token and return its organization; None if the token is unknown, used or expired."""
+def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Organization | None:
+    """The organization of a one-time token; None if the token is unknown, used or expired."""
     row = db.execute(
-        "DELETE FROM sign_in_links WHERE sha256 = ? RETURNING expires_at, "
-        "(SELECT slug FROM organizations WHERE organizations.id = organization_id) AS org",
-        (keys.digest(token),),
+        "SELECT o.id, o.slug, o.created_at FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
+        "WHERE l.sha256 = ? AND l.expires_at > ?",
+        (keys.digest(token), now_ms),
     ).fetchone()
-    return row["org"] if row is not None and row["expires_at"] > now_ms else None
+    return None if row is None else Organization(**row)
+
+
+def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
+    """Delete a one-time token, which is used up."""
+    db.execute("DELETE FROM sign_in_links WHERE sha256 = ?", (keys.digest(token),))
+
+
+def add_session(
+    db: sqlite3.Connection, organization: int, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
+) -> str:
+    """Add a session and return its token, which is not stored; delete sessions that have expired.
+
+    Nothing is added for a key or an organization that was just deleted.
+    """
+    token = secrets.token_urlsafe(32)
+    db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
+    db.execute(
+        "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at, user_agent) "
+        "SELECT ?1, o.id, ?3, ?4, ?4, ?5, ?6 FROM organizations o WHERE o.id = ?2 "
+        "AND (?3 IS NULL OR EXISTS (SELECT 1 FROM api_keys k WHERE k.id = ?3 AND k.organization_id = o.id))",
+        (keys.digest(token), organization, key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT]),
+    )
+    return token
+
+
+def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | None:
+    """The session of a token; None if the token is unknown, or the session has ended or expired."""
+    row = db.execute(
+        "SELECT s.id, o.slug AS org, s.organization_id, s.key_id, s.last_seen_at "
+        "FROM sessions s JOIN organizations o ON o.id = s.organization_id WHERE s.sha256 = ? AND s.expires_at > ?",
+        (keys.digest(token), now_ms),
+    ).fetchone()
+    return None if row is None else Session(**row)
+
+
+def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now_ms: int) -> None:
+    """Store that a session was used at `now_ms`, and when it expires now."""
+    db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
+
+
+def delete_session(db: sqlite3.Connection, token: str) -> None:
+    """Delete the session of a token."""
+    db.execute("DELETE FROM sessions WHERE sha256 = ?", (keys.digest(token),))

@@ -2,11 +2,10 @@
 
 import re
 
-from flask import Blueprint, redirect, render_template, request, session, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.sessions import begin_session
-from obs.errors import ServiceError
+from obs.dashboard.sessions import begin_session, end_session
 from obs.services import services
 from obs.tenancy import keys, service
 
@@ -28,22 +27,26 @@ def by_key() -> ResponseReturnValue:
     credential = tenancy.keyring.find(request.form.get("key", "").strip(), tenancy.clock())
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         return render_template("sign_in.html", failed=True, next=wanted), 401
-    begin_session(credential.org, credential.key_id)
+    agent = request.user_agent.string
+    begin_session(service.begin_session(tenancy, credential.org, credential.key_id, agent))
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 
 
 @blp.get("/sign-in/<token>")
+def link(token: str) -> ResponseReturnValue:
+    """The page of a one-time link, with one button. Programs that fetch links, such as chats, do not use it up."""
+    return render_template("sign_in_link.html", org=service.organization_of_link(services().tenancy, token))
+
+
+@blp.post("/sign-in/<token>")
 def by_link(token: str) -> ResponseReturnValue:
     """Sign in with a one-time link."""
-    if request.method == "HEAD":  # a program that only checks the link must not use it up
-        raise ServiceError("method_not_allowed", "Open a sign-in link with GET.", headers={"Allow": "GET"})
-    org = service.use_sign_in_link(services().tenancy, token)
-    begin_session(org, None)
+    begin_session(service.use_sign_in_link(services().tenancy, token, request.user_agent.string))
     return redirect(url_for("dashboard.jobs.page"))
 
 
 @blp.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
     """End the session."""
-    session.clear()
+    end_session()
     return redirect(url_for("dashboard.sign_in.page"))
