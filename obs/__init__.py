@@ -22,7 +22,7 @@ from obs.ingest.endpoint import HeartbeatEndpoint, protocols
 from obs.query import cli as query_cli
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
-from obs.server import compression, middleware, monitoring
+from obs.server import clients, compression, middleware, monitoring
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
 from obs.tenancy import cli as tenancy_cli
@@ -53,6 +53,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
+        trust_proxies=clients.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
         heartbeats=HeartbeatService(queue),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),

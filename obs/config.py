@@ -38,6 +38,8 @@ SETTINGS = (
     Setting("THREADS", 64, "Number of requests handled at the same time.", least=1, most=1_024),
     Setting("BODY_SECONDS", 10, "Seconds within which the body of a request must arrive.", least=1),
     Setting("BASE_URL", "", "URL at which clients reach the service; empty: http://HOST:PORT."),
+    Setting("TRUSTED_PROXIES", "", "Addresses and networks of proxies whose X-Forwarded- headers are used."),
+    Setting("WRONG_KEYS_PER_MINUTE", 20, "Maximum number of wrong keys per client address and minute.", least=1),
     Setting(
         "INGEST_URL_TEMPLATE",
         "{base_url}/in/{org}",

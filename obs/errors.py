@@ -64,7 +64,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "precondition_failed": ErrorCode(412, "If-Match names an old version."),
     "body_too_large": ErrorCode(413, "The request body is larger than 1 MB."),
     "log_too_large": ErrorCode(413, "The log message is larger than 10 KB."),
-    "unsupported_media_type": ErrorCode(415, "The body is not declared as JSON."),
+    "unsupported_media_type": ErrorCode(415, "The type, charset or encoding of the body is not supported."),
     "invalid_field": ErrorCode(422, "A field is missing, unknown, of the wrong type or out of range."),
     "query_limit_exceeded": ErrorCode(422, "The query exceeds a limit on rows, bytes or time."),
     "rate_limited": ErrorCode(429, "Too many requests in the last minute."),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.heartbeat.service import HeartbeatService
     from obs.ingest.endpoint import HeartbeatEndpoint
     from obs.query.service import QueryService
+    from obs.server.middleware import Middleware
     from obs.server.monitoring import Metrics
     from obs.tenancy.auth import Tenancy
 
@@ -23,6 +24,7 @@ class Services:
     """What `create_app` builds once and everything else looks up."""
 
     tenancy: Tenancy
+    trust_proxies: Middleware
     heartbeats: HeartbeatService
     ingest: HeartbeatEndpoint
     queries: QueryService

@@ -72,6 +72,8 @@ def init_app(app: Flask) -> None:
         WTF_CSRF_CHECK_DEFAULT=False,
         # A token is valid as long as its session: a page may stay open for days.
         WTF_CSRF_TIME_LIMIT=None,
+        # The token is enough. Comparing the Referer too would refuse every form if a proxy does not pass the host on.
+        WTF_CSRF_SSL_STRICT=False,
     )
     app.session_interface = PageSessions()
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -16,6 +16,7 @@ Middleware = Callable[[Wsgi], Wsgi]
 def stack(services: "Services") -> tuple[Middleware, ...]:
     """The middleware, outermost first."""
     return (
+        services.trust_proxies,
         services.background.start_on_first_request,
         services.metrics.measure,
         services.tenancy.ingest.recognize,

@@ -17,6 +17,7 @@ from obs.storage.file import DatabaseFile
 from obs.tenancy import keys
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
+from obs.tenancy.rate import Failures
 
 T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
@@ -25,12 +26,13 @@ _CHALLENGE = {"WWW-Authenticate": "ApiKey"}
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """An open instance: its files, keys and ingest addresses. `clock` returns milliseconds since the epoch."""
+    """An open instance: its files, keys, ingest addresses, failures. `clock` returns milliseconds since the epoch."""
 
     control: DatabaseFile
     databases: Databases
     keyring: KeyRing
     ingest: IngestAddress
+    failures: Failures
     clock: Callable[[], int]
 
 
@@ -79,8 +81,8 @@ def requires(scope: str) -> Callable[[View], View]:
 def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Caller:
     """Authenticate the request of a WSGI environment.
 
-    Raises ServiceError: 401 without a valid key; 403 when the key lacks `scope`, or belongs to a different organization
-    than the ingest address.
+    Raises ServiceError: 401 without a valid key; 429 after too many wrong keys from the client's address; 403 when the
+    key lacks `scope`, or belongs to a different organization than the ingest address.
     """
     now_ms = tenancy.clock()
     key = environ.get("HTTP_X_API_KEY")
@@ -89,6 +91,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
+        tenancy.failures.count(environ, now_ms)
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
     org = environ.get(ENVIRON_ORG)

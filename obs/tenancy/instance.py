@@ -14,6 +14,7 @@ from obs.storage.migrate import migrate
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
+from obs.tenancy.rate import Failures
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
         databases=databases,
         keyring=KeyRing(control, databases.forget),
         ingest=IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings)),
+        failures=Failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
         clock=clock,
     )
 

@@ -166,24 +166,22 @@ def create_sign_in_link(tenancy: Tenancy, org: str) -> str:
     return token
 
 
-def organization_of_link(tenancy: Tenancy, token: str) -> str:
-    """The organization that a sign-in token is for; the token can still be used. Raises ServiceError (401)."""
+def organization_of_link(tenancy: Tenancy, token: str) -> str | None:
+    """The organization that a sign-in token is for, which can still be used; None if it has expired or was used."""
     now_ms = tenancy.clock()
     with tenancy.control.read() as db:
         found = store.find_sign_in_link(db, token, now_ms)
-    if found is None:
-        raise _link_is_over()
-    return found.slug
+    return None if found is None else found.slug
 
 
-def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str:
-    """Use up a sign-in token and begin a session as an admin; returns its token. Raises ServiceError (401)."""
+def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | None:
+    """Use up a sign-in token and begin a session as an admin; returns its token. None if the link is not valid."""
     now_ms = tenancy.clock()
 
-    def unit(db: sqlite3.Connection) -> str:
+    def unit(db: sqlite3.Connection) -> str | None:
         found = store.find_sign_in_link(db, token, now_ms)
         if found is None:
-            raise _link_is_over()
+            return None
         store.delete_sign_in_link(db, token)
         return store.add_session(db, found.id, None, user_agent, now_ms + SESSION_MS, now_ms)
 
@@ -213,12 +211,6 @@ def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
 def end_session(tenancy: Tenancy, token: str) -> None:
     """End the session of `token`: nobody can use the token again."""
     tenancy.control.write(lambda db: store.delete_session(db, token))
-
-
-def _link_is_over() -> ServiceError:
-    return ServiceError(
-        "unauthorized", "This sign-in link has expired or was already used.", hint="Create a new one: obs sign-in ORG"
-    )
 
 
 def no_organization(org: str) -> ServiceError:

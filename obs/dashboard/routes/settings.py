@@ -93,7 +93,7 @@ def _page(form: Form) -> str:
         chosen_scopes=_chosen_scopes() if form.problems else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
         limits=services().queries.limits(caller.org),
-        queries=services().queries.used_in_the_last_minute(caller.org),
+        queries=services().queries.used_in_the_last_minute(caller),
         stored=stored,
         run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
         annotation_retention_days=RETENTION_MS // DAY_MS,

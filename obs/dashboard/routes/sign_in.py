@@ -6,6 +6,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from obs.dashboard.sessions import begin_session, end_session
+from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import keys, service
 
@@ -25,6 +26,8 @@ def by_key() -> ResponseReturnValue:
     wanted = request.form.get("next", "")
     tenancy = services().tenancy
     credential = tenancy.keyring.find(request.form.get("key", "").strip(), tenancy.clock())
+    if credential is None:
+        tenancy.failures.count(request.environ, tenancy.clock())
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         return render_template("sign_in.html", failed=True, next=wanted), 401
     agent = request.user_agent.string
@@ -32,16 +35,21 @@ def by_key() -> ResponseReturnValue:
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 
 
-@blp.get("/sign-in/<token>")
-def link(token: str) -> ResponseReturnValue:
-    """The page of a one-time link, with one button. Programs that fetch links, such as chats, do not use it up."""
-    return render_template("sign_in_link.html", org=service.organization_of_link(services().tenancy, token))
-
-
-@blp.post("/sign-in/<token>")
+@blp.route("/sign-in/<token>", methods=["GET", "POST"])
 def by_link(token: str) -> ResponseReturnValue:
-    """Sign in with a one-time link."""
-    begin_session(service.use_sign_in_link(services().tenancy, token, request.user_agent.string))
+    """Sign in with a one-time link: a page with one button. Programs that only fetch the link do not use it up."""
+    tenancy, is_pressed = services().tenancy, request.method == "POST"
+    if is_pressed:
+        found = service.use_sign_in_link(tenancy, token, request.user_agent.string)
+    else:
+        found = service.organization_of_link(tenancy, token)
+    if found is None:
+        tenancy.failures.count(request.environ, tenancy.clock())
+        hint = "Create a new one: obs sign-in ORG"
+        raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
+    if not is_pressed:
+        return render_template("sign_in_link.html", org=found)
+    begin_session(found)
     return redirect(url_for("dashboard.jobs.page"))
 
 
