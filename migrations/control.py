@@ -81,7 +81,7 @@ def page_sessions(db: Database) -> None:
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             sha256 BLOB NOT NULL UNIQUE,
             organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
-            key_id INTEGER REFERENCES api_keys(id) ON DELETE CASCADE,
+            key_id INTEGER,
             created_at INTEGER NOT NULL,
             last_seen_at INTEGER NOT NULL,
             expires_at INTEGER NOT NULL,
@@ -89,4 +89,3 @@ def page_sessions(db: Database) -> None:
         ) STRICT
     """)
     db.execute("CREATE INDEX sessions_organization ON sessions(organization_id, id)")
-    db.execute("CREATE INDEX sessions_key ON sessions(key_id)")

@@ -23,6 +23,7 @@ from obs.query import cli as query_cli
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
 from obs.server import clients, compression, middleware, monitoring
+from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
 from obs.tenancy import cli as tenancy_cli
@@ -54,6 +55,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     built = Services(
         tenancy=tenancy,
         trust_proxies=clients.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
+        access_log=AccessLog(str(app.config["ACCESS_LOG"]), clock),
         heartbeats=HeartbeatService(queue),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),

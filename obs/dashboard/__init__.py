@@ -1,6 +1,7 @@
 """The dashboard: pages for people. They read through the stores of the areas and change data through their services."""
 
 import secrets
+import shutil
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,8 @@ def init_app(app: Flask) -> None:
     """Register the pages, their signed sessions, and a policy that lets a page load nothing from other hosts."""
     # Written once, so that a restart signs nobody out.
     app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
+    for leftover in Path(app.instance_path).glob(".backup-*"):  # of downloads that were killed
+        shutil.rmtree(leftover, ignore_errors=True)
     is_https = str(app.config["BASE_URL"]).startswith("https://")
     app.config.update(
         # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.

@@ -1,9 +1,12 @@
 """Sessions of the pages: who is signed in, and the new key that their next page shows."""
 
-from flask import Flask, Request, Response, g, session
+from typing import cast
+
+from flask import Flask, Request, Response, g, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
 
 from obs.errors import ServiceError
+from obs.server.access_log import note_caller
 from obs.services import services
 from obs.tenancy import keys, service
 from obs.tenancy.auth import Caller
@@ -46,9 +49,10 @@ def end_session() -> None:
 def find_viewer() -> Caller | None:
     """The person who is signed in; None when nobody is, the key is revoked or expired, or the organization is gone."""
     if "viewer" not in g:
-        g.viewer = _find_viewer()
-    found: Caller | None = g.viewer
-    return found
+        g.viewer = found = _find_viewer()
+        if found is not None:
+            note_caller(request.environ, found.org, found.key_id)
+    return cast("Caller | None", g.viewer)
 
 
 def viewer() -> Caller:

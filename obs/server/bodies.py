@@ -76,50 +76,37 @@ def decoded(body: bytes, environ: Mapping[str, Any]) -> bytes:
     """`body` after decompression, in UTF-8, as the headers of its request declare it; usually that is `body`.
 
     What is not valid in the declared charset is replaced. Raises ServiceError: 415 for an encoding or charset that is
-    not supported, 400 for damaged data, 413 for more than MOST_BODY_BYTES.
+    not supported, 400 for damaged data, 413 for more than MOST_BODY_BYTES after decompression.
     """
     coding, content_type = environ.get("HTTP_CONTENT_ENCODING"), environ.get("CONTENT_TYPE")
     if coding and body and coding.lower() != "identity":
         body = _decompressed(body, coding)
     if content_type and body and "charset" in content_type.lower():
-        body = _in_utf8(body, parse_options_header(content_type)[1].get("charset", "utf-8"))
+        charset = parse_options_header(content_type)[1].get("charset", "utf-8")
+        name = normalize_encoding(charset.lower())
+        if name not in _SAME_AS_UTF8:
+            try:
+                body = body.decode(name if name in _CHARSETS else "unknown", "replace").encode("utf-8", "replace")
+            except (LookupError, UnicodeError) as error:
+                message = f"The charset {charset!r} is not supported."
+                raise ServiceError("unsupported_media_type", message, hint="Send UTF-8.") from error
     return body
 
 
 def _decompressed(body: bytes, coding: str) -> bytes:
     if coding.lower() not in ("gzip", "x-gzip", "deflate"):
-        raise ServiceError(
-            "unsupported_media_type",
-            f"The Content-Encoding {coding!r} is not supported.",
-            hint="Send the body as it is, or compressed with gzip or deflate.",
-            headers={"Accept-Encoding": "gzip, deflate"},
-        )
+        message, hint = f"The Content-Encoding {coding!r} is not supported.", "Use gzip or deflate, or none."
+        headers = {"Accept-Encoding": "gzip, deflate"}
+        raise ServiceError("unsupported_media_type", message, hint=hint, headers=headers)
     stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: both formats
     try:
         plain = stream.decompress(body, MOST_BODY_BYTES + 1)
+        if len(plain) > MOST_BODY_BYTES:
+            raise body_too_large(f"more than {MOST_BODY_BYTES}")
+        if not stream.eof or stream.unused_data:
+            raise zlib.error("it is not one complete stream")
     except zlib.error as error:
         raise ServiceError("bad_request", f"The body is not valid {coding}: {error}.") from error
-    if len(plain) > MOST_BODY_BYTES:
-        raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    if not stream.eof or stream.unused_data:
-        raise ServiceError("bad_request", f"The body is not one complete {coding} stream.")
-    return plain
-
-
-def _in_utf8(body: bytes, charset: str) -> bytes:
-    name = normalize_encoding(charset.lower())
-    if name in _SAME_AS_UTF8:
-        return body
-    try:
-        if name not in _CHARSETS:
-            raise LookupError(name)
-        plain = body.decode(name, "replace").encode("utf-8", "replace")
-    except (LookupError, UnicodeError) as error:
-        hint = "Send UTF-8."
-        message = f"The charset {charset!r} is not supported."
-        raise ServiceError("unsupported_media_type", message, hint=hint) from error
-    if len(plain) > MOST_BODY_BYTES:
-        raise body_too_large(len(plain))
     return plain
 
 

@@ -40,24 +40,19 @@ def trust_proxies(setting: str) -> Callable[[Wsgi], Wsgi]:
         address = _parse(text)
         return address is not None and any(address in network for network in networks)
 
-    def read_headers(environ: dict[str, Any]) -> None:
-        client = environ["REMOTE_ADDR"]
-        for text in reversed(environ.get("HTTP_X_FORWARDED_FOR", "").split(",")):
-            address = _parse(text.strip())
-            if address is None or not trusts(client):
-                break
-            client = str(address)
-        environ[_CLIENT] = client
-        scheme, host = (_last(environ, f"HTTP_X_FORWARDED_{name}") for name in ("PROTO", "HOST"))
-        if scheme in ("http", "https"):
-            environ["wsgi.url_scheme"] = scheme
-        if host:
-            environ["HTTP_HOST"] = host
-
     def layer(app: Wsgi) -> Wsgi:
         def forwarded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            if trusts(environ.get("REMOTE_ADDR", "")):
-                read_headers(environ)
+            client = environ.get("REMOTE_ADDR", "")
+            if trusts(client):
+                *_, scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").split(",")
+                *_, host = environ.get("HTTP_X_FORWARDED_HOST", "").split(",")
+                environ["HTTP_HOST"] = host.strip() or environ.get("HTTP_HOST", "")
+                if scheme.strip() in ("http", "https"):
+                    environ["wsgi.url_scheme"] = scheme.strip()
+                hops = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+                while trusts(client) and hops and (address := _parse(hops.pop().strip())):
+                    client = str(address)
+                environ[_CLIENT] = client
             return app(environ, start_response)
 
         return forwarded if networks else app
@@ -71,8 +66,3 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
-
-
-def _last(environ: Mapping[str, Any], name: str) -> str:
-    """The last value of a header: the one that the nearest proxy added."""
-    return str(environ.get(name, "")).rpartition(",")[2].strip()

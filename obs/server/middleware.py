@@ -17,6 +17,7 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
     """The middleware, outermost first."""
     return (
         services.trust_proxies,
+        services.access_log.record,
         services.background.start_on_first_request,
         services.metrics.measure,
         services.tenancy.ingest.recognize,

@@ -111,7 +111,8 @@ def _welcome(tenancy: Tenancy, folder: Path, address: str) -> None:
 
 def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Iterable[bytes]]:
     """Create the application in the worker process, and start its background work."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    level = str({**config.load(folder), **overrides}["LOG_LEVEL"]).upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     app = create_app({"INSTANCE": folder, **overrides})
     services(app).background.start()
@@ -127,6 +128,7 @@ def _close(app: Flask) -> None:
     """Stop the background work and close the files. Called after the last response."""
     services(app).background.stop()
     services(app).queries.close()
+    services(app).access_log.close()
     instance.close(services(app).tenancy)
 
 

@@ -11,6 +11,7 @@ from flask import g, request
 
 from obs.api import Blueprint
 from obs.errors import ServiceError
+from obs.server.access_log import note_caller
 from obs.services import services
 from obs.storage.databases import Databases
 from obs.storage.file import DatabaseFile
@@ -94,6 +95,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         tenancy.failures.count(environ, now_ms)
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
+    note_caller(environ, credential.org, credential.key_id)
     org = environ.get(ENVIRON_ORG)
     if org is not None and org != credential.org:
         raise ServiceError(

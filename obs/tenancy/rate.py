@@ -75,15 +75,11 @@ class PerMinute:
 
 
 class Failures:
-    """Counts wrong keys and wrong sign-in links per client address, at most `limit` per minute."""
+    """Counts wrong keys and wrong sign-in links per client, at most `limit` per minute."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._rate = PerMinute()
+        self._limit, self._rate = limit, PerMinute()
 
     def count(self, environ: Mapping[str, Any], now_ms: int) -> None:
-        """Count a failure of the client of a request. Raises ServiceError (429) when it had too many.
-
-        Call this after the secret was found to be wrong: other clients at the same address keep their access.
-        """
+        """Count a secret that was found to be wrong. Raises ServiceError (429) after too many from this client."""
         self._rate.count(client_network(environ), self._limit, now_ms, "wrong keys and sign-in links from one address")

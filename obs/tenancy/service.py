@@ -167,11 +167,9 @@ def create_sign_in_link(tenancy: Tenancy, org: str) -> str:
 
 
 def organization_of_link(tenancy: Tenancy, token: str) -> str | None:
-    """The organization that a sign-in token is for, which can still be used; None if it has expired or was used."""
-    now_ms = tenancy.clock()
+    """The organization that a sign-in token is for; None if the token has expired or was used."""
     with tenancy.control.read() as db:
-        found = store.find_sign_in_link(db, token, now_ms)
-    return None if found is None else found.slug
+        return store.find_sign_in_link(db, token, tenancy.clock())
 
 
 def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | None:
@@ -179,20 +177,17 @@ def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | Non
     now_ms = tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> str | None:
-        found = store.find_sign_in_link(db, token, now_ms)
-        if found is None:
-            return None
+        org = store.find_sign_in_link(db, token, now_ms)
         store.delete_sign_in_link(db, token)
-        return store.add_session(db, found.id, None, user_agent, now_ms + SESSION_MS, now_ms)
+        return org and store.add_session(db, org, None, user_agent, now_ms + SESSION_MS, now_ms)
 
     return tenancy.control.write(unit)
 
 
 def begin_session(tenancy: Tenancy, org: str, key_id: int, user_agent: str) -> str:
     """Begin a session with the rights of a key of `org`, while the key is valid; returns the token of the session."""
-    organization, now_ms = tenancy.keyring.organization_id(org) or 0, tenancy.clock()
-    expires_at = now_ms + SESSION_MS
-    return tenancy.control.write(lambda db: store.add_session(db, organization, key_id, user_agent, expires_at, now_ms))
+    now_ms = tenancy.clock()
+    return tenancy.control.write(lambda db: store.add_session(db, org, key_id, user_agent, now_ms + SESSION_MS, now_ms))
 
 
 def find_session(tenancy: Tenancy, token: str) -> store.Session | None:

@@ -150,14 +150,14 @@ def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: i
     )
 
 
-def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Organization | None:
+def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> str | None:
     """The organization of a one-time token; None if the token is unknown, used or expired."""
     row = db.execute(
-        "SELECT o.id, o.slug, o.created_at FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
+        "SELECT o.slug FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
         "WHERE l.sha256 = ? AND l.expires_at > ?",
         (keys.digest(token), now_ms),
     ).fetchone()
-    return None if row is None else Organization(**row)
+    return None if row is None else row[0]
 
 
 def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
@@ -166,19 +166,15 @@ def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
 
 
 def add_session(
-    db: sqlite3.Connection, organization: int, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
+    db: sqlite3.Connection, org: str, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
 ) -> str:
-    """Add a session and return its token, which is not stored; delete sessions that have expired.
-
-    Nothing is added for a key or an organization that was just deleted.
-    """
+    """Add a session and return its token, which is not stored; delete sessions that have expired."""
     token = secrets.token_urlsafe(32)
     db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
     db.execute(
         "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at, user_agent) "
-        "SELECT ?1, o.id, ?3, ?4, ?4, ?5, ?6 FROM organizations o WHERE o.id = ?2 "
-        "AND (?3 IS NULL OR EXISTS (SELECT 1 FROM api_keys k WHERE k.id = ?3 AND k.organization_id = o.id))",
-        (keys.digest(token), organization, key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT]),
+        "SELECT ?1, id, ?2, ?3, ?3, ?4, ?5 FROM organizations WHERE slug = ?6",
+        (keys.digest(token), key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT], org),
     )
     return token
 

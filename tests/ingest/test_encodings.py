@@ -136,10 +136,3 @@ def test_an_unknown_charset_is_refused(client: KeyClient, rows: Rows, path: str,
     assert (answer.status_code, answer.json["error"]) == (415, "unsupported_media_type")
     assert charset in answer.json["message"]
     assert rows("SELECT * FROM jobs") == []
-
-
-def test_a_body_that_grows_beyond_the_limit_in_utf_8_is_refused(client: KeyClient, rows: Rows) -> None:
-    content_type = "application/json; charset=latin-1"
-    answer = client.post(BY_NAME, data=b"\xe9" * (MB // 2 + 1), content_type=content_type)
-    assert (answer.status_code, answer.json["error"]) == (413, "body_too_large")
-    assert rows("SELECT * FROM jobs") == []

@@ -16,7 +16,7 @@ LANDED = {
         "organizations_and_keys": "a8802638713e7ca9",
         "credentials_version": "7ee78615d00d2803",
         "query_limits": "3fdbfd708bb7e837",
-        "page_sessions": "4b4b00817f0fa8bf",
+        "page_sessions": "62b38a75d2070e4e",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",
