@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
+from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import keys, service, store
 from obs.tenancy.auth import Tenancy
@@ -147,6 +148,18 @@ def test_the_last_use_of_a_session_is_stored_at_most_once_an_hour(app: Flask, re
     clock.advance(minutes=1)
     reader.get("/")
     assert changes() == clock.now_ms
+
+
+def test_pages_are_shown_while_the_last_use_of_a_session_cannot_be_stored(
+    reader: Visitor, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise ServiceError("storage_full")
+
+    monkeypatch.setattr(store, "extend_session", full)
+    clock.advance(hours=2)
+    assert reader.get("/").status_code == 200
+    assert "cannot store when a session was last used" in caplog.text
 
 
 def test_a_session_is_stored_with_the_digest_of_its_token_and_a_short_user_agent(

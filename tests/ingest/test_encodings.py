@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from io import BytesIO
@@ -90,8 +91,12 @@ def test_the_limits_are_those_of_the_decompressed_body(
 ) -> None:
     bomb = gzip.compress(b"a" * size)
     assert len(bomb) < MB
+    tracemalloc.start()
     answer = client.post(path, data=bomb, headers={"Content-Encoding": "gzip"}, content_type="application/json")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert (answer.status_code, answer.json["error"]) == (413, error)
+    assert peak < 10 * MB
     assert rows("SELECT * FROM jobs") == rows("SELECT * FROM annotations") == []
 
 
