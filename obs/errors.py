@@ -67,7 +67,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "unsupported_media_type": ErrorCode(415, "The type, charset or encoding of the body is not supported."),
     "invalid_field": ErrorCode(422, "A field is missing, unknown, of the wrong type or out of range."),
     "query_limit_exceeded": ErrorCode(422, "The query exceeds a limit on rows, bytes or time."),
-    "rate_limited": ErrorCode(429, "Too many requests in the last minute."),
+    "rate_limited": ErrorCode(429, "Too many requests, or too many wrong keys, in the last minute."),
     "internal_error": ErrorCode(500, "An unexpected error; the service's log has the details under the request id."),
     "too_many_bodies": ErrorCode(503, "Too many requests are waiting for their bodies to arrive."),
     "query_busy": ErrorCode(503, "All query processes are busy; try again."),
