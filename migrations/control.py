@@ -74,6 +74,25 @@ def query_limits(db: Database) -> None:
 
 
 @migrations()
+def deleted_organizations(db: Database) -> None:
+    """Which organizations were deleted, and when: their audit logs are deleted with them."""
+    db.execute("""
+        CREATE TABLE deleted_organizations (
+            id INTEGER PRIMARY KEY,
+            slug TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            deleted_at INTEGER NOT NULL
+        ) STRICT
+    """)
+    db.execute("""
+        CREATE TRIGGER organizations_delete AFTER DELETE ON organizations BEGIN
+            INSERT INTO deleted_organizations
+            VALUES (old.id, old.slug, old.created_at, CAST(strftime('%s', 'now') AS INTEGER) * 1000);
+        END
+    """)
+
+
+@migrations()
 def page_sessions(db: Database) -> None:
     """Sessions of the pages. A session without a key began with a sign-in link."""
     db.execute("""

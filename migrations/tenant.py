@@ -4,6 +4,9 @@ Times are INTEGER milliseconds since the Unix epoch. Statuses and kinds are smal
 `obs.heartbeat.runs.Status`, `obs.heartbeat.runs.Kind` and `obs.alerts.kinds.IncidentKind`.
 """
 
+import unicodedata
+from functools import partial
+
 from sqlite_utils import Database, Migrations
 
 migrations = Migrations("tenant")
@@ -311,3 +314,25 @@ def renamed_expectations(db: Database) -> None:
         db.execute(f"ALTER TABLE jobs RENAME COLUMN {old} TO {new}")
     db.execute("DROP INDEX jobs_overdue_from")
     db.execute("CREATE INDEX jobs_overdue_at ON jobs(overdue_at) WHERE overdue_at IS NOT NULL")
+
+
+@migrations()
+def normalized_names_of_jobs(db: Database) -> None:
+    """Names of jobs in the Unicode form NFC, unless another job has that name already."""
+    db.register_function(partial(unicodedata.normalize, "NFC"), deterministic=True, name="nfc")
+    db.execute("UPDATE OR IGNORE jobs SET name = nfc(name) WHERE name <> nfc(name)")
+
+
+@migrations()
+def audit_log(db: Database) -> None:
+    db.execute("""
+        CREATE TABLE audit (
+            id INTEGER PRIMARY KEY,
+            time INTEGER NOT NULL,
+            actor TEXT NOT NULL,
+            action TEXT NOT NULL,
+            object TEXT NOT NULL,
+            address TEXT NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX audit_time ON audit(time)")

@@ -29,8 +29,9 @@ from obs.services import Services, attach
 from obs.tenancy import cli as tenancy_cli
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
+from obs.tenancy.source import AUDIT
 
-SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS)
+SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS, AUDIT)
 """The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
 
 

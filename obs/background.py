@@ -20,7 +20,9 @@ from obs.heartbeat import service as heartbeats
 from obs.heartbeat.queue import SweepQueue
 from obs.server.middleware import Wsgi
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
+from obs.storage.org import Org
 from obs.sweep import Sweeper, for_each_organization
+from obs.tenancy import audit
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS
 
@@ -43,7 +45,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
     """The table of all tasks. Runs and heartbeats are kept for `retention_days`."""
     databases = tenancy.databases
 
-    def for_each(work: Callable[[str], object]) -> None:
+    def for_each(work: Callable[[Org], object]) -> None:
         for_each_organization(tenancy, work, tenancy.keyring.organizations())
 
     def roll_up() -> None:
@@ -56,6 +58,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
         for_each(lambda org: annotations.purge(databases, org, now_ms))
         for_each(lambda org: heartbeats.purge(databases, org, now_ms, retention_days))
         for_each(lambda org: in_batches(databases, org, delete, share=BACKGROUND_SHARE))
+        for_each(lambda org: audit.purge(databases, org, now_ms - retention_days * DAY_MS))
 
     return (
         Task("sweep", 1, 1, sweeper.run),

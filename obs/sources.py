@@ -105,6 +105,7 @@ class Source:
     - ``joins`` are pairs of a name and SQL, added in this order where a column needs them. No join changes the number
       of rows.
     - ``where`` is a condition that holds for every row of the source.
+    - ``admin_only`` says that reading it needs the scope ``admin``.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Source:
     joins: tuple[tuple[str, str], ...] = ()
     where: str = ""
     rollup: Rollup | None = None
+    admin_only: bool = False
 
     def by_name(self) -> dict[str, Column]:
         """All columns by name, ``time`` first."""

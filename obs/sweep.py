@@ -27,6 +27,7 @@ from obs.heartbeat.store import expectations, maintenance, problems
 from obs.heartbeat.store.expectations import Changed
 from obs.heartbeat.store.problems import Problem
 from obs.storage.databases import Databases
+from obs.storage.org import Org
 from obs.tenancy.auth import Tenancy
 
 LEARNING_SECONDS = 0.25
@@ -78,7 +79,7 @@ class Sweeper:
         now_ms = self._tenancy.clock()
         relearn_until = time.monotonic() + RELEARNING_SECONDS
 
-        def sweep_one(org: str) -> None:
+        def sweep_one(org: Org) -> None:
             databases = self._tenancy.databases
             self._queue.swept(org, sweep(databases, org, now_ms, self._zones, self._up_since_ms, relearn_until))
 
@@ -99,7 +100,7 @@ class Sweeper:
 
 def sweep(
     databases: Databases,
-    org: str,
+    org: Org,
     now_ms: int,
     zones: Sequence[str],
     up_since_ms: int = 0,
@@ -120,7 +121,7 @@ def sweep(
     return due_at if learned_all else now_ms
 
 
-def _learn(databases: Databases, org: str, zones: Sequence[str], up_since_ms: int, relearn_until: float) -> bool:
+def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: int, relearn_until: float) -> bool:
     """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
     end = time.monotonic() + LEARNING_SECONDS
     while True:
@@ -211,7 +212,7 @@ def time_zones(configured: str) -> list[str]:
     return zones
 
 
-def for_each_organization(tenancy: Tenancy, work: Callable[[str], object], orgs: Iterable[str]) -> None:
+def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs: Iterable[Org]) -> None:
     """Call `work` for each of `orgs`, until the instance is about to be closed.
 
     An error with one organization's file is logged and does not affect the others.

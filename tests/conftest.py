@@ -16,7 +16,8 @@ import migrations.tenant
 from obs import create_app
 from obs.services import services
 from obs.storage.migrate import migrate
-from obs.tenancy import auth, instance, keys, store
+from obs.storage.org import Org
+from obs.tenancy import auth, instance, keys, service, store
 from obs.times import parse_iso
 
 pytest_plugins = ["tests.selection"]
@@ -26,6 +27,8 @@ settings.register_profile("obs", deadline=None)
 settings.load_profile("obs")
 
 START = parse_iso("2026-06-21T10:00:00Z")
+ACME = Org("acme", 1)
+"""The organization of `client`, which is the first of its instance."""
 
 
 class Clock:
@@ -139,10 +142,13 @@ def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
     def make(org: str = "acme", *scopes: str, app: Flask = app) -> KeyClient:
         tenancy: auth.Tenancy = services(app).tenancy
         now_ms = tenancy.clock()
-        if tenancy.control.write(lambda db: store.add_organization(db, org, now_ms)):
-            shutil.copy(empty_files / "tenant.db", tenancy.databases.path(org))
+        new = tenancy.control.write(lambda db: store.add_organization(db, org, now_ms))
+        if new is not None:
+            shutil.copy(empty_files / "tenant.db", tenancy.databases.path(new))
+        with tenancy.control.read() as db:
+            found = service.find_organization(db, org)
         added = tenancy.control.write(
-            lambda db: store.add_key(db, org, "test", scopes or keys.DEFAULT_SCOPES, None, now_ms)
+            lambda db: store.add_key(db, found, "test", scopes or keys.SCOPES[:-1], None, now_ms)
         )
         assert added is not None
         tenancy.keyring.reload()

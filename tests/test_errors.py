@@ -15,7 +15,7 @@ from obs.errors import ERROR_CODES
 from obs.heartbeat.runs import KINDS
 from obs.services import services
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 OPTIONAL = {"errors": dict, "hint": str, "request_id": str}
 PING = "/api/v1/heartbeat/backup/ping"
@@ -110,7 +110,7 @@ def test_every_route_reports_a_missing_file(
 ) -> None:
     client = new_client("acme", "admin")
     tenancy: Tenancy = services(app).tenancy
-    tenancy.databases.path("acme").unlink()
+    tenancy.databases.path(ACME).unlink()
     for method, path in _routes(app):
         if method in ("GET", "DELETE") and not path.startswith("/api/v1/keys"):
             answer = client.open(path, method=method)
@@ -118,7 +118,7 @@ def test_every_route_reports_a_missing_file(
             assert int(answer.headers["Retry-After"]) > 0
     answer = client.post(PING)
     assert_shape(answer, 503, "storage_unavailable")
-    assert "acme.db: The organization's file is missing." in caplog.text
+    assert "acme.1.db: The organization's file is missing." in caplog.text
     assert len(caplog.records) <= 2, "a problem is logged once, not at every request"
 
 
@@ -140,7 +140,7 @@ def test_an_unexpected_error_has_a_request_id_and_no_stack_trace(
     app: Flask, client: KeyClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenancy: Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: db.execute("ALTER TABLE jobs RENAME TO elsewhere"))
+    tenancy.databases.write(ACME, lambda db: db.execute("ALTER TABLE jobs RENAME TO elsewhere"))
     with caplog.at_level(logging.ERROR):
         answer = client.post(PING)
     body = assert_shape(answer, 500, "internal_error")
@@ -156,7 +156,7 @@ def test_a_locked_file(make_app: Callable[..., Flask], new_client: Callable[...,
     app = make_app(BUSY_SECONDS=0)
     client = new_client("acme", app=app)
     assert client.post(PING).status_code == 200
-    holder = sqlite3.connect(services(app).tenancy.databases.path("acme"), isolation_level=None)
+    holder = sqlite3.connect(services(app).tenancy.databases.path(ACME), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     answer = client.post(PING)
     assert_shape(answer, 503, "storage_busy")

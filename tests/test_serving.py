@@ -327,15 +327,12 @@ def test_methods(server: Server, method: str, path: str, status: int) -> None:
     assert server.ask(method, path, headers={"X-API-Key": server.key()}).status == status
 
 
-def test_a_new_key_works_within_a_second(server: Server) -> None:
+def test_a_new_key_works_at_once(server: Server) -> None:
     folder = server.output.with_name("instance")
     created = subprocess.run(
-        [*OBS, "--instance", str(folder), "key", "create", "default", "--label", "x"],
+        [*OBS, "--instance", str(folder), "key", "create", "default", "--label", "x", "--scope", "query:read"],
         capture_output=True,
         check=True,
         text=True,
     )
-    deadline = time.monotonic() + 1
-    while server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": created.stdout.strip()}).status != 200:
-        assert time.monotonic() < deadline
-        wait_a_moment()
+    assert server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": created.stdout.strip()}).status == 200

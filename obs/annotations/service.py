@@ -3,6 +3,7 @@
 Times are milliseconds since the epoch.
 """
 
+import sqlite3
 from collections.abc import Container, Mapping
 from functools import partial
 from typing import Any
@@ -12,6 +13,9 @@ from obs.annotations.rules import Annotation
 from obs.errors import ServiceError
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
+from obs.storage.org import Org
+from obs.tenancy import audit
+from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 
 
@@ -44,7 +48,14 @@ def update(
 def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
     check = partial(rules.check_change, allowed=versions)
-    return _known(caller.write(lambda db: store.delete(db, annotation_id, caller.now_ms, check)), annotation_id)
+
+    def unit(db: sqlite3.Connection) -> Annotation:
+        deleted = _known(store.delete(db, annotation_id, caller.now_ms, check), annotation_id)
+        subject = f"annotation {annotation_id} ({deleted.name})"
+        audit.add(db, caller.actor, caller.now_ms, Action.DELETE_ANNOTATION, subject)
+        return deleted
+
+    return caller.write(unit)
 
 
 def get(caller: Caller, annotation_id: int) -> Annotation:
@@ -53,7 +64,7 @@ def get(caller: Caller, annotation_id: int) -> Annotation:
         return _known(store.find(db, annotation_id, caller.now_ms), annotation_id)
 
 
-def purge(databases: Databases, org: str, now_ms: int) -> int:
+def purge(databases: Databases, org: Org, now_ms: int) -> int:
     """Delete the annotations of `org` that are past the retention, in batches; returns how many.
 
     Raises ServiceError (503); the batches before that stay deleted.

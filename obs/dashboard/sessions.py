@@ -7,8 +7,10 @@ from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, Se
 
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
+from obs.server.clients import client_address
 from obs.services import services
 from obs.tenancy import keys, service
+from obs.tenancy.audit import Actor
 from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
@@ -51,7 +53,7 @@ def find_viewer() -> Caller | None:
     if "viewer" not in g:
         g.viewer = found = _find_viewer()
         if found is not None:
-            note_caller(request.environ, found.org, found.key_id)
+            note_caller(request.environ, found.org.slug, found.key_id)
     return cast("Caller | None", g.viewer)
 
 
@@ -84,14 +86,17 @@ def _find_viewer() -> Caller | None:
     tenancy = services().tenancy
     now_ms, token = tenancy.clock(), session.get("token")
     found = None if token is None else service.find_session(tenancy, token)
-    if found is None or tenancy.keyring.organization_id(found.org) != found.organization_id:
+    if found is None or tenancy.keyring.organization(found.org.slug) != found.org:
         return None
+    address = client_address(request.environ)
     if found.key_id is None:
-        return Caller(found.org, 0, frozenset({"admin"}), now_ms, tenancy.databases)
+        actor = Actor("session of a sign-in link", address)
+        return Caller(found.org, 0, frozenset({"admin"}), now_ms, tenancy, actor)
     credential = tenancy.keyring.find_by_id(found.key_id, now_ms)
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         return None
-    return Caller(found.org, found.key_id, credential.scopes, now_ms, tenancy.databases)
+    actor = Actor(f"session of {credential.name}", address)
+    return Caller(found.org, found.key_id, credential.scopes, now_ms, tenancy, actor)
 
 
 _new_keys: dict[str, tuple[str, int]] = {}

@@ -16,6 +16,7 @@ from obs.demo import story
 from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
+from obs.storage.org import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
 from obs.tenancy.auth import Caller, Tenancy
@@ -38,17 +39,19 @@ def demo(org: str, folder: Path) -> None:
     with opened(folder) as tenancy:
         service.check_slug(org)
         now_ms = tenancy.clock()
-        is_new = tenancy.keyring.organization_id(org) is None
-        if is_new:
-            tenancy.databases.delete(org)  # the rest of an earlier call that was interrupted
-        tenancy.databases.create(org)
-        with tenancy.databases.read(org) as db:
+        found = tenancy.keyring.organization(org)
+        filled = found or Org(org, 0)  # an id that no organization has
+        if found is None:
+            tenancy.databases.delete(filled)  # the rest of an earlier call that was interrupted
+        tenancy.databases.create(filled)
+        with tenancy.databases.read(filled) as db:
             if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
                 raise click.ClickException(f"{org} has jobs already; choose another with --org.")
-        _fill(tenancy, org, now_ms, time_zones(str(settings["TIME_ZONES"])))
+        _fill(tenancy, filled, now_ms, time_zones(str(settings["TIME_ZONES"])))
         # Only now, so that a service that runs meanwhile does not sweep an organization with half of its data.
-        if is_new:
-            service.create_organization(tenancy, org)
+        if found is None:
+            tenancy.databases.forget(filled)
+            service.create_organization(tenancy, org, tenancy.databases.path(filled))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
         f"{org} has {len(JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"
@@ -58,7 +61,7 @@ def demo(org: str, folder: Path) -> None:
     click.echo(f"{instance.base_url(settings)}/sign-in/{token}")
 
 
-def _fill(tenancy: Tenancy, org: str, now_ms: int, zones: Sequence[str]) -> None:
+def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None:
     """Record all heartbeats in the order of time; sweep in the middle of each disruption until its incidents end."""
     _annotate(tenancy, org, now_ms)
     middles = story.middles_of_disruptions(now_ms)
@@ -85,9 +88,9 @@ def _record(sent: Sequence[story.Sent], db: sqlite3.Connection) -> None:
         record(db, one.job.name, one.heartbeat, one.job.at, None, one.time)
 
 
-def _annotate(tenancy: Tenancy, org: str, now_ms: int) -> None:
+def _annotate(tenancy: Tenancy, org: Org, now_ms: int) -> None:
     for begins, ends, name, title in NOTES:
         start_time = round(now_ms - begins * DAY_MS)
         end_time = None if ends is None else round(now_ms - ends * DAY_MS)
-        caller = Caller(org, 0, frozenset({"admin"}), start_time, tenancy.databases)
+        caller = Caller(org, 0, frozenset({"admin"}), start_time, tenancy)
         annotations.create(caller, {"name": name, "title": title, "start_time": start_time, "end_time": end_time})

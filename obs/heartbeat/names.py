@@ -1,28 +1,51 @@
-"""The names of jobs: what they may contain, and how a path holds them."""
+"""The names of jobs: what they may contain, how they are normalized, and how a path holds them."""
 
+import re
 import unicodedata
 from typing import Any
 
 from werkzeug.routing import BaseConverter
 
 from obs.api import is_storable
+from obs.errors import invalid_field
 
 LONGEST_NAME = 200
 """In characters."""
 
+_INVISIBLE = (
+    r"\xad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+"""Characters that are never shown: zero-width ones, direction marks, fillers. Names would differ only in them."""
+
+_UNSHOWN = re.compile(rf"[\u200c\u200d{_INVISIBLE}\U0001d173-\U0001d17a\U000e0000-\U000e0fff]")
+_VIRAMA = 9  # the combining class
+_NEVER = rf"\x00-\x1f\x7f-\x9f{_INVISIBLE}"
+
 JOB_NAME: dict[str, Any] = {
     "minLength": 1,
     "maxLength": LONGEST_NAME,
-    # No control characters, and no leading or trailing white space.
-    "pattern": r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+    # No control characters, no invisible ones, and no leading or trailing white space.
+    "pattern": rf"^[^\s{_NEVER}]([^{_NEVER}]*[^\s{_NEVER}])?$",
 }
-"""`name_problem` as an OpenAPI schema."""
+"""The rules of `valid_name` as an OpenAPI schema."""
 
 
-def name_problem(name: Any) -> str | None:
-    """The problem with `name` as the name of a job; None if it is valid."""
+def normalized(name: str) -> str:
+    """`name` in the Unicode form NFC, in which jobs are stored: the same text can be typed in several forms."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def valid_name(name: Any, place: str, field: str) -> str:
+    """`name`, normalized, as the name of a job. Raises ServiceError (422) that names `place` and `field`."""
     if not isinstance(name, str):
-        return "Not a valid string."
+        raise invalid_field(place, field, "Not a valid string.")
+    normal = normalized(name)
+    if (problem := _problem(normal)) is not None:
+        raise invalid_field(place, field, problem)
+    return normal
+
+
+def _problem(name: str) -> str | None:
     if not 1 <= len(name) <= LONGEST_NAME:
         return f"Length must be between 1 and {LONGEST_NAME}."
     if not (name.isascii() and name.isprintable()):  # most names are, and need no closer look
@@ -30,7 +53,21 @@ def name_problem(name: Any) -> str | None:
             return "Must not contain control characters."
         if not is_storable(name):
             return "Not valid Unicode."
+        for found in _UNSHOWN.finditer(name):
+            if not _joins(found[0], name[: found.start()][-1:], name[found.end() :][:1]):
+                return f"Must not contain the invisible character U+{ord(found[0]):04X}."
     return "Must not begin or end with white space." if name != name.strip() else None
+
+
+def _joins(joiner: str, before: str, after: str) -> bool:
+    """Whether U+200C or U+200D is needed here: in Arabic script, after an Indic virama, or in an emoji."""
+    if joiner not in "\u200c\u200d" or not before or not after:
+        return False
+    return (
+        unicodedata.combining(before) == _VIRAMA
+        or unicodedata.bidirectional(before) == unicodedata.bidirectional(after) == "AL"
+        or (unicodedata.category(before) in ("So", "Sk", "Mn") and unicodedata.category(after) == "So")
+    )
 
 
 class JobNameConverter(BaseConverter):

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Iterable
 
+from obs.storage.org import Org
+
 
 class SweepQueue:
     """The organizations that are due for a sweep: those with changes, and those where a time limit is reached.
@@ -12,15 +14,15 @@ class SweepQueue:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._changed: set[str] = set()
-        self._due_at: dict[str, int | None] = {}
+        self._changed: set[Org] = set()
+        self._due_at: dict[Org, int | None] = {}
 
-    def note(self, org: str) -> None:
+    def note(self, org: Org) -> None:
         """Note that something has changed in `org`: a heartbeat, or what a user has set."""
         with self._lock:
             self._changed.add(org)
 
-    def take(self, orgs: Iterable[str], now_ms: int) -> list[str]:
+    def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""
         orgs = list(orgs)
         with self._lock:
@@ -32,7 +34,7 @@ class SweepQueue:
                 self._due_at.pop(org, None)
         return due
 
-    def swept(self, org: str, due_at: int | None) -> None:
+    def swept(self, org: Org, due_at: int | None) -> None:
         """Note that `org` was swept and is due again at `due_at`; None for not before something changes."""
         with self._lock:
             self._due_at[org] = due_at

@@ -10,6 +10,7 @@ from obs.heartbeat.store import rollups
 from obs.heartbeat.store.rollups import Counted, Unit
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
+from obs.storage.org import Org
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 SETTLED_MS = 15 * MINUTE_MS
@@ -21,7 +22,7 @@ _SECONDS = 2.0
 """The longest time that one call works, so that one organization's years do not delay the others."""
 
 
-def roll_up(databases: Databases, org: str, now_ms: int, retention_days: int) -> int:
+def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
     """Roll up past hours of `org`, the latest first, for a limited time; returns how many.
 
     A day follows once all its hours are rolled up. Hours before the retention are left alone.
@@ -40,7 +41,7 @@ def roll_up(databases: Databases, org: str, now_ms: int, retention_days: int) ->
     return done
 
 
-def _all(databases: Databases, org: str, unit: Unit, numbers: list[int], end: float) -> int:
+def _all(databases: Databases, org: Org, unit: Unit, numbers: list[int], end: float) -> int:
     """Roll up hours or days until the time `end` of time.monotonic(); returns how many."""
     done, remaining = 0, iter(numbers)
     while (batch := list(islice(remaining, _AT_ONCE))) and time.monotonic() < end:
@@ -48,7 +49,7 @@ def _all(databases: Databases, org: str, unit: Unit, numbers: list[int], end: fl
     return done
 
 
-def _roll_up(databases: Databases, org: str, unit: Unit, numbers: list[int]) -> int:
+def _roll_up(databases: Databases, org: Org, unit: Unit, numbers: list[int]) -> int:
     attempt = secrets.randbits(62)
     databases.write(org, lambda db: rollups.note_attempt(db, unit, numbers, attempt))
     done = 0

@@ -77,13 +77,18 @@ def delete_job(job_name: str) -> None:
 @requires("query:read")
 @jobs_blp.arguments(schemas.RunPageSchema, location="query")
 @jobs_blp.response(200, schemas.RunListSchema)
-def list_runs(page: dict[str, Any], job_name: str) -> dict[str, Any]:
-    """List the runs of a job, newest start first"""
+def list_runs(page: dict[str, Any], job_name: str) -> Any:
+    """List the runs of a job, newest start first
+
+    Where there is no job with that name, the path is that of a job whose name ends with `/runs`.
+    """
     before = decode_cursor(page["cursor"], int, int) if page["cursor"] else None
     with caller().read() as db:
         job_id = store.job_id(db, job_name)
-        if job_id is None:
+        if job_id is None and store.job_id(db, f"{job_name}/runs") is None:
             raise no_job(job_name)
+        if job_id is None:
+            return get_job(f"{job_name}/runs")
         found = store.runs_of(db, job_id, before=before, limit=page["limit"] + 1)
     shown = found[: page["limit"]]
     more = len(found) > len(shown)

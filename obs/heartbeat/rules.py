@@ -9,7 +9,7 @@ from typing import Any
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
-from obs.heartbeat.names import name_problem
+from obs.heartbeat.names import valid_name
 from obs.heartbeat.pins import Pin
 from obs.times import DAY_MS
 
@@ -26,8 +26,8 @@ def job_changes(fields: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     if not fields:
         raise invalid_field("json", "_schema", "Send at least one field to change.")
     changes = dict(fields)
-    if "name" in changes and (problem := name_problem(changes["name"])) is not None:
-        raise invalid_field("json", "name", problem)
+    if "name" in changes:
+        changes["name"] = valid_name(changes["name"], "json", "name")
     if changes.get("pin") is not None:
         changes["pin"] = pin(changes["pin"])
     if "paused_until" in changes:

@@ -13,6 +13,9 @@ from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
+from obs.storage.org import Org
+from obs.tenancy import audit
+from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS
 
@@ -49,8 +52,13 @@ class HeartbeatService:
         with caller.read() as db:
             job_id = _job_id(db, name)
         in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
-        if not caller.write(lambda db: jobs.delete_job(db, job_id)):
-            raise no_job(name)
+
+        def unit(db: sqlite3.Connection) -> None:
+            if not jobs.delete_job(db, job_id):
+                raise no_job(name)
+            audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
+
+        caller.write(unit)
         self.queue.note(caller.org)
 
     def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
@@ -67,7 +75,7 @@ class HeartbeatService:
         self.queue.note(caller.org)
 
 
-def index_messages(databases: Databases, org: str) -> int:
+def index_messages(databases: Databases, org: Org) -> int:
     """Index new messages of `org` for full-text search, for a limited time, so that no heartbeat waits for it.
 
     Returns how many events there were. Raises ServiceError (503).
@@ -78,7 +86,7 @@ def index_messages(databases: Databases, org: str) -> int:
     return in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
 
 
-def purge(databases: Databases, org: str, now_ms: int, retention_days: int) -> int:
+def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
     """Delete events and runs of `org` older than `retention_days`; returns how many. Raises ServiceError (503).
 
     Jobs stay, so that a job that fell silent is still seen.

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from obs import errors
 from obs.api import json_object
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat.names import name_problem
+from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import IDEMPOTENCY_KEY, MESSAGE, TimeLimits, missing_field, read_attribution, read_values
@@ -98,7 +98,7 @@ class NativeProtocol:
         sent = json_object(read_body(environ), environ.get("CONTENT_TYPE") or "")
         if "name" not in sent:
             raise missing_field("name")
-        name = _valid_name(sent.pop("name"), "json", "name")
+        name = valid_name(sent.pop("name"), "json", "name")
         values = read_values(kind, sent, "json", self._limits(caller))
         return _submission(caller, name, Heartbeat(kind, values.pop("time", caller.now_ms), **values), environ)
 
@@ -124,15 +124,7 @@ def _name_in_path(path: str, kind: Kind) -> str:
             name = name.encode("latin-1").decode()  # WSGI decodes paths as Latin-1; clients send UTF-8
         except UnicodeDecodeError as error:
             raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
-    return _valid_name(name, "path", "job_name")
-
-
-def _valid_name(name: Any, place: str, field: str) -> str:
-    problem = name_problem(name)
-    if problem is not None:
-        raise invalid_field(place, field, problem)
-    assert isinstance(name, str)
-    return name
+    return valid_name(name, "path", "job_name")
 
 
 def _query_parameters(query: str) -> dict[str, str]:

@@ -14,8 +14,11 @@ from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
 from obs.sources import Source
+from obs.tenancy import audit
 from obs.tenancy import cli as tenancy_cli
+from obs.tenancy.audit import COMMAND_LINE, Action
 from obs.tenancy.cli import instance_option, opened
+from obs.tenancy.service import find_organization
 
 
 def query_group(sources: Sequence[Source]) -> click.Group:
@@ -33,13 +36,14 @@ def query_group(sources: Sequence[Source]) -> click.Group:
         """Show what STATEMENT means, the SQL it becomes, SQLite's plan for it, and how much it may read."""
         with opened(folder) as tenancy:
             with tenancy.control.read() as db:
-                limits = service.limits_of(db, org, config.load(folder))
+                found = find_organization(db, org)
+                limits = service.limits_of(db, found, config.load(folder))
             try:
                 plan = Language(sources).plan(statement, limits.max_length)
                 if isinstance(plan, Listing):
                     raise click.ClickException("SHOW reads no data: there is nothing to explain.")
-                with tenancy.databases.read(org):
-                    path, now_ms = tenancy.databases.path(org), tenancy.clock()
+                with tenancy.databases.read(found):
+                    path, now_ms = tenancy.databases.path(found), tenancy.clock()
                     result = run(replace(plan, explain=True), path, now_ms, limits, Sessions())
             except OqlError as error:
                 shown = error.error(statement)
@@ -63,7 +67,11 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
     if (value is None) is not reset:
         raise click.UsageError("Give either a VALUE or --default.")
     with opened(folder) as tenancy:
-        service.set_limit(tenancy.control, org, name.removeprefix("query_"), value)
+        with tenancy.control.read() as db:
+            found = find_organization(db, org)
+        service.set_limit(tenancy.control, found, name.removeprefix("query_"), value)
+        subject = f"{name} to {'the default' if value is None else value}"
+        audit.note(tenancy.databases, found, COMMAND_LINE, tenancy.clock(), Action.SET_LIMIT, subject)
     click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
 
 
@@ -73,7 +81,8 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
 def show_limits(org: str, folder: Path) -> None:
     """Show the query limits of the organization ORG."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
-        own = store.own_limits(db, org)
-        limits = service.limits_of(db, org, config.load(folder))
+        found = find_organization(db, org)
+        own = store.own_limits(db, found)
+        limits = service.limits_of(db, found, config.load(folder))
     for name in store.LIMITS:
         click.echo(f"query_{name}\t{getattr(limits, name)}\t{'own' if name in own else 'default'}")

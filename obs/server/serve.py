@@ -89,7 +89,7 @@ def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
     tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000)
     try:
         with tenancy.control.read() as db:
-            organizations = [organization.slug for organization in store.organizations(db)]
+            organizations = store.organizations(db)
         for_each_organization(tenancy, tenancy.databases.update, organizations)
         _welcome(tenancy, folder, instance.base_url(settings))
     finally:

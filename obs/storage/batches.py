@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from obs.storage.databases import Databases
+from obs.storage.org import Org
 
 BACKGROUND_SHARE = 0.25
 """The share of the writer's time that background work may use; the rest is for heartbeats."""
@@ -16,7 +17,7 @@ _FIRST, _MOST = 10, 5_000  # rows in a batch
 
 def in_batches(
     databases: Databases,
-    org: str,
+    org: Org,
     step: Callable[[sqlite3.Connection, int], int],
     *,
     share: float = 1.0,

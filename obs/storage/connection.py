@@ -17,34 +17,45 @@ _WRITER_PRAGMAS = (
     # Truncate the write-ahead log to this size after a burst of writes.
     "journal_size_limit = 67108864",
 )
+_REPAIR = "The service's log has the details for the operator."
 _UNUSABLE = {
     getattr(sqlite3, f"SQLITE_{name}")
     for name in ("IOERR", "CANTOPEN", "CORRUPT", "NOTADB", "READONLY", "PERM", "AUTH")
 }
 
 
-def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A connection for durable writes: once COMMIT has returned, the rows survive a power loss.
+class MissingFileError(ServiceError):
+    """The 503 for a file that should exist, or that was deleted while it was open."""
 
-    The file is created if it is missing. The caller begins and ends transactions. Any thread may use the connection,
-    one at a time. SQLite waits `busy_seconds` for the locks of other processes. Raises sqlite3.Error.
+    def __init__(self) -> None:
+        message = "The organization's file is missing."
+        super().__init__("storage_unavailable", message, hint=_REPAIR, headers={"Retry-After": "60"})
+
+
+def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    """A connection to an existing file for durable writes: once COMMIT has returned, the rows survive a power loss.
+
+    The caller begins and ends transactions. Any thread may use the connection, one at a time. SQLite waits
+    `busy_seconds` for the locks of other processes. Raises sqlite3.Error.
     """
-    connection = sqlite3.connect(
-        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256
-    )
-    return _prepared(connection, _WRITER_PRAGMAS)
+    return _prepared(_connect(path, "rw", busy_seconds), _WRITER_PRAGMAS)
 
 
 def open_reader(path: Path, busy_seconds: float) -> sqlite3.Connection:
     """A read-only connection to an existing file. Any thread may use it, one at a time. Raises sqlite3.Error."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro",
+    return _prepared(_connect(path, "ro", busy_seconds), ("query_only = ON",))
+
+
+def _connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
+    """Without ``c`` in its mode, SQLite does not create a file, for example one that another process has deleted."""
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=busy_seconds,
         isolation_level=None,
         check_same_thread=False,
+        cached_statements=256,
     )
-    return _prepared(connection, ("query_only = ON",))
 
 
 def _prepared(connection: sqlite3.Connection, pragmas: Iterable[str]) -> sqlite3.Connection:
@@ -81,7 +92,7 @@ def unavailable(message: str) -> ServiceError:
     return ServiceError(
         "storage_unavailable",
         message,
-        hint="The service's log has the details for the operator.",
+        hint=_REPAIR,
         headers={"Retry-After": "60"},
     )
 

@@ -5,17 +5,18 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
-from obs.storage.connection import busy
-from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, missing_file
+from obs.storage.connection import MissingFileError, busy, explained, open_writer
+from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile
 from obs.storage.folders import sync_folder
-from obs.storage.migrate import migrate
+from obs.storage.migrate import locked, migrate
+from obs.storage.org import Org
 from obs.storage.problems import FileProblems
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def files_that_fit(descriptors: int) -> int:
 class Databases:
     """The files of all organizations in one folder, opened on first use. Thread-safe.
 
-    `org` is the slug of an organization. It always comes from the control file, never from a request.
+    `org` always comes from the control file, never from a request.
     """
 
     def __init__(
@@ -52,54 +53,82 @@ class Databases:
         self._most_files = most_files
         self._mutex = threading.Lock()
         self._room = threading.Condition(self._mutex)
-        self._files: OrderedDict[str, DatabaseFile] = OrderedDict()
+        self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
         self.winding_down = threading.Event()
         """Set when the instance is about to close: background work stops."""
         self.problems = FileProblems(self.path)
 
-    def path(self, org: str) -> Path:
+    def path(self, org: Org) -> Path:
         """The path of the file of `org`."""
-        return self._folder / f"{org}.db"
+        return self._folder / org.file_name
 
-    def size(self, org: str) -> int:
+    def size(self, org: Org) -> int:
         """The size of the file of `org` in bytes, without its write-ahead log. Raises ServiceError (503)."""
         try:
             return self.path(org).stat().st_size
         except FileNotFoundError as error:
-            raise missing_file() from error
+            raise MissingFileError() from error
 
-    def create(self, org: str) -> None:
+    def create(self, org: Org) -> None:
         """Create the file of `org`, or migrate it to the current schema. Raises ServiceError (503)."""
         migrate(self.path(org), self._migrations, self._busy_seconds)
 
-    def update(self, org: str) -> None:
+    def update(self, org: Org) -> None:
         """Migrate the file of `org` to the current schema. Raises ServiceError (503), also when it is missing."""
         if not self.path(org).exists():
-            raise missing_file()
+            raise MissingFileError()
         self.create(org)
 
-    def delete(self, org: str) -> None:
-        """Delete the file of `org` and its write-ahead log durably. Raises OSError."""
+    def delete(self, org: Org) -> None:
+        """Delete the file of `org` and its write-ahead log durably.
+
+        A process that has the file open cannot write to it afterwards: it is deleted between two transactions, and each
+        transaction begins with a check that the file is there. Raises OSError, or ServiceError (503) when another
+        process keeps the file locked, before anything is deleted.
+        """
         self.forget(org)
         path = self.path(org)
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        with ExitStack() as stack:
+            try:
+                with explained():
+                    stack.enter_context(closing(open_writer(path, self._busy_seconds))).execute("BEGIN IMMEDIATE")
+            except ServiceError as error:
+                if error.error == "storage_busy":
+                    raise
+                # Nobody can write to a file that is missing or damaged.
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
         sync_folder(self._folder)  # or it could reappear after a power loss
 
-    def write(self, org: str, unit: Callable[[sqlite3.Connection], T]) -> T:
+    def adopt(self, path: Path, org: Org) -> None:
+        """Make the file at `path`, if there is one, the file of `org`, unless that exists. No process may have it open.
+
+        Safe if the process is killed, and if two processes call it at once. Raises ServiceError (503).
+        """
+        if not path.exists():
+            return
+        with locked(self._folder):
+            if path.exists() and not self.path(org).exists():
+                with explained(), closing(open_writer(path, self._busy_seconds)) as db:
+                    # Empties and deletes the write-ahead log, which has the old name too. Nobody else may use it.
+                    db.execute("PRAGMA journal_mode = DELETE")
+                    path.rename(self.path(org))
+                sync_folder(self._folder)
+
+    def write(self, org: Org, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` in a transaction on the file of `org`, durable when this returns. See `GroupCommit.write`."""
         with self._use(org, "write") as file:
             return file.write(unit)
 
     @contextmanager
-    def read(self, org: str) -> Iterator[sqlite3.Connection]:
+    def read(self, org: Org) -> Iterator[sqlite3.Connection]:
         """A read-only connection to the file of `org`. Raises ServiceError (503)."""
         with self._use(org, "read") as file, file.read() as connection:
             yield connection
 
-    def copy(self, org: str, path: Path) -> None:
+    def copy(self, org: Org, path: Path) -> None:
         """Write a consistent copy of the file of `org` to `path`, while writes continue. Raises ServiceError (503)."""
         with self.read(org) as source, closing(sqlite3.connect(path)) as target:
             source.backup(target)
@@ -109,7 +138,7 @@ class Databases:
         """The number of open files."""
         return len(self._files)
 
-    def forget(self, org: str) -> None:
+    def forget(self, org: Org) -> None:
         """Close the file of `org`, because the organization was deleted or replaced by one of the same name."""
         self.problems.forget(org)
         with self._mutex:
@@ -129,7 +158,7 @@ class Databases:
             file.close()
 
     @contextmanager
-    def _use(self, org: str, operation: str) -> Iterator[DatabaseFile]:
+    def _use(self, org: Org, operation: str) -> Iterator[DatabaseFile]:
         unused = None
         with self._mutex:
             if org not in self._files and not self._room.wait_for(lambda: self._has_room(org), self._busy_seconds):
@@ -152,12 +181,16 @@ class Databases:
             self.problems.worked(org, operation)
         except ServiceError as error:
             self.problems.failed(org, operation, error)
+            if isinstance(error, MissingFileError):  # it may come back, as another file
+                with self._mutex:
+                    if self._files.get(org) is file:
+                        del self._files[org]
             raise
         finally:
             for left in self._leave(org, file):
                 left.close()
 
-    def _has_room(self, org: str) -> bool:
+    def _has_room(self, org: Org) -> bool:
         """Whether the file is open or may be opened. The caller has the mutex."""
         return len(self._users) < self._most_files or org in self._files or self._closing
 
@@ -166,7 +199,7 @@ class Databases:
         idle = next((org for org, file in self._files.items() if file not in self._users), None)
         return None if idle is None else self._files.pop(idle)
 
-    def _leave(self, org: str, file: DatabaseFile) -> list[DatabaseFile]:
+    def _leave(self, org: Org, file: DatabaseFile) -> list[DatabaseFile]:
         """One user of `file` is done; returns the files that the caller must close."""
         unused = []
         with self._mutex:

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from sqlite_utils import Migrations
 
-from obs.errors import ServiceError
-from obs.storage.connection import busy, explained, open_reader, open_writer, unavailable
+from obs.storage.connection import MissingFileError, busy, explained, open_reader, open_writer
 from obs.storage.migrate import migrate
 from obs.storage.writer import GroupCommit
 
@@ -22,11 +21,6 @@ DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
 """Each connection has the file and its write-ahead log open; all share one descriptor of the shared memory file."""
 
 _OPENING_SECONDS = 0.25
-
-
-def missing_file() -> ServiceError:
-    """The 503 for a file that should exist."""
-    return unavailable("The organization's file is missing.")
 
 
 class DatabaseFile:
@@ -82,11 +76,11 @@ class DatabaseFile:
         try:
             if self._writer is None:
                 if not self.path.exists():
-                    raise missing_file()
-                migrate(self.path, self._migrations, self._busy_seconds)
+                    raise MissingFileError()
+                migrate(self.path, self._migrations, self._busy_seconds, creates=False)
                 with explained():
                     connection = open_writer(self.path, self._busy_seconds)
-                self._writer = GroupCommit(connection, self._most_waiting, self._busy_seconds)
+                    self._writer = GroupCommit(connection, self.path, self._most_waiting, self._busy_seconds)
             return self._writer
         finally:
             self._opening.release()

@@ -1,6 +1,5 @@
 """Migrating a file to the current schema: safe if the process is killed, and if two processes start at once."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
 
 from obs.errors import ServiceError
-from obs.storage.connection import busy, explained, open_writer, unavailable
+from obs.storage.connection import busy, explained, open_reader, open_writer, unavailable
 from obs.storage.folders import sync_folder
 
 
@@ -25,8 +24,8 @@ class NewerFileError(ServiceError):
         )
 
 
-def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
-    """Apply the missing steps of `migrations` to the file at `path`, which is created if it is missing.
+def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates: bool = True) -> None:
+    """Apply the missing steps of `migrations` to the file at `path`, which is created if it is missing and `creates`.
 
     Each step is one transaction, which includes the record that the step was applied. When this returns, the file and
     its name are on disk. Raises NewerFileError, or ServiceError (503) for a file that is locked, damaged or cannot be
@@ -35,7 +34,9 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
     with explained():
         if path.exists() and _is_current(path, migrations, busy_seconds):
             return
-        with _locked(path.parent):
+        with locked(path.parent):
+            if creates:
+                path.touch(mode=0o600)
             connection = open_writer(path, busy_seconds)
             try:
                 migrations.apply(Database(connection, execute_plugins=False))
@@ -45,8 +46,8 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Prevent other processes from migrating files in `folder` at the same time. Raises ServiceError (503)."""
+def locked(folder: Path) -> Iterator[None]:
+    """Prevent other processes from migrating or renaming files in `folder` meanwhile. Raises ServiceError (503)."""
     lock = FileLock(folder / ".migrate.lock", timeout=60)
     try:
         lock.acquire()
@@ -62,7 +63,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _is_current(path: Path, migrations: Migrations, busy_seconds: float) -> bool:
     every_step = {step.name for step in migrations.pending(Database(memory=True, execute_plugins=False))}
-    connection = sqlite3.connect(path, timeout=busy_seconds)
+    connection = open_reader(path, busy_seconds)
     try:
         applied = {step.name for step in migrations.applied(Database(connection, execute_plugins=False))}
     finally:

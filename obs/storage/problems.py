@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from obs.errors import ServiceError
+from obs.storage.org import Org
 
 REPEAT_SECONDS = 600.0
 """How often a problem that persists is logged again."""
@@ -31,14 +32,14 @@ class FileProblems:
     organization's file, and `monotonic` the seconds of a clock that never goes back.
     """
 
-    def __init__(self, path: Callable[[str], Path], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Callable[[Org], Path], monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], _Problem] = {}
-        self._unusable: set[tuple[str, str]] = set()
+        self._known: dict[tuple[Org, str], _Problem] = {}
+        self._unusable: set[tuple[Org, str]] = set()
 
-    def failed(self, org: str, operation: str, error: ServiceError) -> None:
+    def failed(self, org: Org, operation: str, error: ServiceError) -> None:
         """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
         if error.error not in _ERROR_CODES:
             return
@@ -52,14 +53,14 @@ class FileProblems:
             self._known[org, operation] = _Problem(error.error, now)
         _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
 
-    def worked(self, org: str, operation: str) -> None:
+    def worked(self, org: Org, operation: str) -> None:
         """Record that an operation on the file of `org` succeeded. A file that can be written can also be read."""
         if not self._known:
             return
         for working in ("write", "read") if operation == "write" else ("read",):
             self._end(org, working)
 
-    def _end(self, org: str, operation: str) -> None:
+    def _end(self, org: Org, operation: str) -> None:
         with self._lock:
             self._unusable.discard((org, operation))
             known = self._known.get((org, operation))
@@ -68,14 +69,14 @@ class FileProblems:
             del self._known[org, operation]
         _log.warning("organization %s can %s %s again", org, operation, self._path(org))
 
-    def forget(self, org: str) -> None:
+    def forget(self, org: Org) -> None:
         """Forget the problems of an organization that was deleted or replaced by one of the same name."""
         with self._lock:
             for operation in ("read", "write"):
                 self._known.pop((org, operation), None)
                 self._unusable.discard((org, operation))
 
-    def unusable(self) -> set[str]:
+    def unusable(self) -> set[Org]:
         """The organizations whose files the operator has to repair."""
         with self._lock:
             return {org for org, _ in self._unusable}

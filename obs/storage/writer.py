@@ -8,14 +8,16 @@ returns, the rows of the unit are on disk.
 LevelDB and RocksDB use the same leader/follower queue ("JoinBatchGroup").
 """
 
+import os
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from obs.storage.connection import busy, explain_failure
+from obs.storage.connection import MissingFileError, busy, explain_failure
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
@@ -41,13 +43,15 @@ class _Waiting:
 class GroupCommit:
     """The only writer of one SQLite file in this process."""
 
-    def __init__(self, connection: sqlite3.Connection, most_waiting: int, busy_seconds: float) -> None:
-        """Takes over `connection`, which `open_writer` returned. At most `most_waiting` units wait in the queue.
+    def __init__(self, connection: sqlite3.Connection, path: Path, most_waiting: int, busy_seconds: float) -> None:
+        """Takes over `connection`, which `open_writer` returned for `path`. At most `most_waiting` units may wait.
 
         A write waits up to `busy_seconds` for a file that another program has locked. Meanwhile only a few requests may
         wait; the rest are rejected, so that their threads are free for other files.
         """
         self._connection = connection
+        self._path = path
+        self._inode = os.stat(path).st_ino
         self._busy_seconds = busy_seconds
         self._usually_waiting = self._most_waiting = most_waiting
         slice_ms = round(min(busy_seconds, _LOCK_SLICE_SECONDS) * 1000)
@@ -104,6 +108,7 @@ class GroupCommit:
         try:
             try:
                 self._begin()
+                self._require_file()
             finally:
                 with self._mutex:
                     batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
@@ -138,6 +143,18 @@ class GroupCommit:
             else:
                 self._most_waiting = self._usually_waiting
                 return
+
+    def _require_file(self) -> None:
+        """Refuse to write to a deleted file. It cannot be deleted before the transaction ends: see `Databases.delete`.
+
+        The caller has begun a transaction. Raises ServiceError (503).
+        """
+        try:
+            if os.stat(self._path).st_ino == self._inode:
+                return
+        except FileNotFoundError:
+            pass
+        raise MissingFileError()
 
     def _reject_most(self) -> None:
         with self._mutex:

@@ -2,8 +2,8 @@
 
 import functools
 import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -12,10 +12,14 @@ from flask import g, request
 from obs.api import Blueprint
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
+from obs.server.clients import client_address
 from obs.services import services
+from obs.storage.connection import MissingFileError
 from obs.storage.databases import Databases
 from obs.storage.file import DatabaseFile
+from obs.storage.org import Org
 from obs.tenancy import keys
+from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.rate import Failures
@@ -39,21 +43,47 @@ class Tenancy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The organization and key of a request, and the time at which it arrived (`now_ms`, since the epoch)."""
+    """The organization and key of a request, and the time at which it arrived (`now_ms`, since the epoch).
 
-    org: str
+    `actor` is what the audit log says of the caller.
+    """
+
+    org: Org
     key_id: int
     scopes: frozenset[str]
     now_ms: int
-    databases: Databases
+    tenancy: Tenancy
+    actor: Actor = COMMAND_LINE
+
+    @property
+    def databases(self) -> Databases:
+        """The files of all organizations."""
+        return self.tenancy.databases
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` in a transaction on the organization's file; returns its result once that is durable on disk."""
-        return self.databases.write(self.org, unit)
+        """Run `unit` in a transaction on the organization's file; returns its result once that is durable on disk.
 
-    def read(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A read-only connection to the organization's file."""
-        return self.databases.read(self.org)
+        Raises what `unit` raises, and ServiceError: 401 when the organization was deleted meanwhile, 503.
+        """
+        try:
+            return self.databases.write(self.org, unit)
+        except MissingFileError:
+            self._require_organization()
+            raise
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A read-only connection to the organization's file. Raises ServiceError (401, 503) like `write`."""
+        try:
+            with self.databases.read(self.org) as connection:
+                yield connection
+        except MissingFileError:
+            self._require_organization()
+            raise
+
+    def _require_organization(self) -> None:
+        if self.tenancy.keyring.organization(self.org.slug, at_once=True) != self.org:
+            raise _invalid_key()
 
 
 def caller() -> Caller:
@@ -93,11 +123,10 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
         tenancy.failures.count(environ, now_ms)
-        hint = "Create a new key with: obs key create ORG --label LABEL"
-        raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
-    note_caller(environ, credential.org, credential.key_id)
-    org = environ.get(ENVIRON_ORG)
-    if org is not None and org != credential.org:
+        raise _invalid_key()
+    note_caller(environ, credential.org.slug, credential.key_id)
+    slug = environ.get(ENVIRON_ORG)
+    if slug is not None and slug != credential.org.slug:
         raise ServiceError(
             "wrong_organization",
             "The key does not belong to the organization of this ingest address.",
@@ -109,4 +138,10 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
             f"The key lacks the scope {scope}.",
             hint=f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}",
         )
-    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy.databases)
+    actor = Actor(credential.name, client_address(environ))
+    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy, actor)
+
+
+def _invalid_key() -> ServiceError:
+    hint = "Create a new key with: obs key create ORG --label LABEL"
+    return ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)

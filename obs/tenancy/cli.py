@@ -74,8 +74,8 @@ def create_org(name: str, folder: Path) -> None:
 def list_orgs(folder: Path) -> None:
     """List the organizations: name, creation time."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
-        for organization in store.organizations(db):
-            click.echo(f"{organization.slug}\t{times.format_ms(organization.created_at)}")
+        for each, created_at in store.organizations(db).items():
+            click.echo(f"{each}\t{times.format_ms(created_at)}")
 
 
 @org.command("delete")
@@ -86,11 +86,10 @@ def delete_org(name: str, yes: bool, folder: Path) -> None:
     """Delete the organization NAME with its keys and data."""
     with opened(folder) as tenancy:
         with tenancy.control.read() as db:
-            if store.organization_id(db, name) is None:
-                raise service.no_organization(name)
+            found = service.find_organization(db, name)
         if not yes:
             click.confirm(f"Delete organization {name} with its keys and data?", abort=True, err=True)
-        service.delete_organization(tenancy, name)
+        service.delete_organization(tenancy, found)
     click.echo(f"Deleted organization {name}.", err=True)
 
 
@@ -107,7 +106,7 @@ def key() -> None:
     "scopes",
     multiple=True,
     type=click.Choice(keys.SCOPES),
-    help="Repeat for several. Default: all but admin.",
+    help="Repeat for several. Default: heartbeat:write.",
 )
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 @instance_option
@@ -121,7 +120,9 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | Non
             expires_at = None if expires is None else times.parse_time(expires, tenancy.clock())
         except ValueError as error:
             raise click.ClickException(f"--expires: {error}") from error
-        created = service.create_key(tenancy, org, label, scopes or keys.DEFAULT_SCOPES, expires_at)
+        with tenancy.control.read() as db:
+            found = service.find_organization(db, org)
+        created = service.create_key(tenancy, found, label, scopes or keys.DEFAULT_SCOPES, expires_at)
     click.echo(f"Created key {created.id}. Copy it now: it will not be shown again.", err=True)
     click.echo(created.key)
 
@@ -132,10 +133,8 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | Non
 def list_keys(org: str, folder: Path) -> None:
     """List the keys of ORG: id, label, scopes, state, last use."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
-        if store.organization_id(db, org) is None:
-            raise service.no_organization(org)
         now_ms = tenancy.clock()
-        for row in store.keys_of(db, org):
+        for row in store.keys_of(db, service.find_organization(db, org)):
             state = (
                 "revoked" if row.revoked_at else "expired" if row.expires_at and row.expires_at <= now_ms else "valid"
             )

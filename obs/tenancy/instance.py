@@ -11,6 +11,7 @@ from obs.storage.databases import Databases, allow_many_descriptors, files_that_
 from obs.storage.file import DatabaseFile
 from obs.storage.folders import make_folder
 from obs.storage.migrate import migrate
+from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
@@ -40,7 +41,6 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     control_path = folder / "control.db"
-    control_path.touch(mode=0o600)  # an existing folder may be readable by other users
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
         control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting
@@ -52,6 +52,7 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
         most_waiting=most_waiting,
         most_files=files_that_fit(allow_many_descriptors()),
     )
+    _name_files_by_id(control, databases, tenants)
     return Tenancy(
         control=control,
         databases=databases,
@@ -60,6 +61,17 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
         failures=Failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
         clock=clock,
     )
+
+
+def _name_files_by_id(control: DatabaseFile, databases: Databases, tenants: Path) -> None:
+    """Rename the files of version 0.2, ``<slug>.db``. A problem with one does not affect the other organizations."""
+    with control.read() as db:
+        organizations = store.organizations(db)
+    for org in organizations:
+        try:
+            databases.adopt(tenants / f"{org.slug}.db", org)
+        except ServiceError as error:
+            databases.problems.failed(org, "write", error)
 
 
 def close(tenancy: Tenancy) -> None:

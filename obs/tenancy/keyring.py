@@ -10,6 +10,7 @@ from dataclasses import replace
 from obs.errors import ServiceError
 from obs.storage.connection import explained, open_reader
 from obs.storage.file import DatabaseFile
+from obs.storage.org import Org
 from obs.tenancy import keys, store
 from obs.tenancy.store import Credential
 
@@ -21,15 +22,15 @@ class KeyRing:
     """All valid keys, reloaded when any process has changed the control file.
 
     A key that this process revokes is rejected immediately (`reload`); one that another process revokes is rejected
-    within _CHECK_EVERY_SECONDS. `on_change` is called with the slug of each organization that was created or deleted.
+    within _CHECK_EVERY_SECONDS. `on_delete` is called with each organization that was deleted.
     `monotonic` returns seconds that never decrease. Safe to use from any thread.
     """
 
     def __init__(
-        self, control: DatabaseFile, on_change: Callable[[str], None], monotonic: Callable[[], float] = time.monotonic
+        self, control: DatabaseFile, on_delete: Callable[[Org], None], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._control = control
-        self._on_change = on_change
+        self._on_delete = on_delete
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._probe: sqlite3.Connection | None = None
@@ -38,29 +39,33 @@ class KeyRing:
         self._version = -1
         self._credentials: dict[bytes, Credential] = {}
         self._by_id: dict[int, Credential] = {}
-        self._organizations: dict[str, int] = {}
+        self._organizations: dict[str, Org] = {}
         self._last_used: dict[int, int] = {}
         self._problem: str | None = None
 
     def find(self, key: str, now_ms: int) -> Credential | None:
-        """The credential of `key`; None if it is unknown, revoked or expired."""
-        self._reload_if_changed()
-        return self._valid(self._credentials.get(keys.digest(key)), now_ms)
+        """The credential of `key`; None if it is unknown, revoked or expired. A key that was just created is known."""
+        digest = keys.digest(key)
+        for at_once in (False, True):
+            self._reload_if_changed(at_once=at_once)
+            if found := self._valid(self._credentials.get(digest), now_ms):
+                return found
+        return None
 
     def find_by_id(self, key_id: int, now_ms: int) -> Credential | None:
         """The credential of the key that a session began with; None if the key is revoked or expired."""
         self._reload_if_changed()
         return self._valid(self._by_id.get(key_id), now_ms)
 
-    def organization_id(self, org: str) -> int | None:
-        """The id of an organization, or None. When one is deleted and created again, its id changes."""
-        self._reload_if_changed()
-        return self._organizations.get(org)
+    def organization(self, slug: str, *, at_once: bool = False) -> Org | None:
+        """The organization that has this slug, or None; with `at_once`, not even _CHECK_EVERY_SECONDS ago but now."""
+        self._reload_if_changed(at_once=at_once)
+        return self._organizations.get(slug)
 
-    def organizations(self) -> list[str]:
-        """The slugs of all organizations."""
+    def organizations(self) -> list[Org]:
+        """All organizations."""
         self._reload_if_changed()
-        return list(self._organizations)
+        return list(self._organizations.values())
 
     def reload(self) -> None:
         """Reload now, because this process has changed keys or organizations."""
@@ -97,9 +102,16 @@ class KeyRing:
         self._last_used[credential.key_id] = now_ms
         return credential
 
-    def _reload_if_changed(self) -> None:
-        """Reload if it is time to check and the control file has changed; other threads do not wait for it."""
-        if self._monotonic() < self._next_check or not self._lock.acquire(blocking=self._version < 0):
+    def _reload_if_changed(self, *, at_once: bool = False) -> None:
+        """Reload if it is time to check, or `at_once`, and the control file has changed.
+
+        A check is one ``PRAGMA data_version``. Only with `at_once` does it wait for another thread's check. A file that
+        cannot be read is checked at the usual times only.
+        """
+        at_once = at_once and self._problem is None
+        if not at_once and self._monotonic() < self._next_check:
+            return
+        if not self._lock.acquire(blocking=at_once or self._version < 0):
             return
         try:
             self._next_check = self._monotonic() + _CHECK_EVERY_SECONDS
@@ -130,11 +142,9 @@ class KeyRing:
             db.execute("BEGIN")
             version = store.credentials_version(db)
             credentials = store.credentials(db) if version != self._version else self._credentials
-            organizations = {organization.slug: organization.id for organization in store.organizations(db)}
+            organizations = {org.slug: org for org in store.organizations(db)}
             db.execute("COMMIT")
-        # New organizations too: a request in progress may have reopened the file of a deleted one of the same name.
-        for org in self._organizations.keys() | organizations.keys():
-            if organizations.get(org) != self._organizations.get(org):
-                self._on_change(org)
+        for org in set(self._organizations.values()) - set(organizations.values()):
+            self._on_delete(org)
         self._by_id = {credential.key_id: credential for credential in credentials.values()}
         self._credentials, self._organizations, self._version = credentials, organizations, version

@@ -6,7 +6,8 @@ import secrets
 import string
 
 SCOPES = ("heartbeat:write", "annotations:read", "annotations:write", "query:read", "admin")
-DEFAULT_SCOPES = SCOPES[:-1]
+DEFAULT_SCOPES = SCOPES[:1]
+"""Of a new key: enough to send heartbeats. Such a key is often in a crontab, where others may read it."""
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _BASE62 = string.digits + string.ascii_letters
 _SECRET_LENGTH = 32  # 190 bits
@@ -15,6 +16,12 @@ _SECRET_LENGTH = 32  # 190 bits
 def new_key(org: str) -> str:
     """Generate a key: ``obs_<org>_<32 random base62 characters>``."""
     return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))}"
+
+
+def slug_of(key: str) -> str:
+    """The slug in a key, whether the key is valid or not; empty if there is none."""
+    prefix, _, rest = key.partition("_")
+    return rest.partition("_")[0] if prefix == "obs" else ""
 
 
 def digest(secret: str) -> bytes:

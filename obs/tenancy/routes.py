@@ -33,7 +33,7 @@ def create_key(fields: dict[str, Any]) -> service.NewKey:
 
     The response contains the key itself. It cannot be shown again.
     """
-    return service.create_key(services().tenancy, caller().org, **fields)
+    return service.create_key(services().tenancy, caller().org, actor=caller().actor, **fields)
 
 
 @blp.route("/<int(max=9223372036854775807):key_id>", methods=["DELETE"])
@@ -44,4 +44,4 @@ def revoke_key(key_id: int) -> None:
 
     It is rejected immediately by this process, and within a second by any other.
     """
-    service.revoke_key(services().tenancy, caller().org, key_id)
+    service.revoke_key(services().tenancy, caller().org, key_id, actor=caller().actor)

@@ -42,7 +42,7 @@ class KeyRequestSchema(Schema):
         load_default=list(DEFAULT_SCOPES),
         metadata={
             "minItems": 1,
-            "description": "What the key may do. Default: all scopes but admin.",
+            "description": "What the key may do. Default: only `heartbeat:write`.",
             "example": ["heartbeat:write"],
         },
     )

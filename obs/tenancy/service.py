@@ -8,10 +8,13 @@ import secrets
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
-from obs.tenancy import keys, store
+from obs.storage.org import Org
+from obs.tenancy import audit, keys, store
+from obs.tenancy.audit import COMMAND_LINE, Action, Actor
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
@@ -40,7 +43,7 @@ class NewKey:
 class FirstStart:
     """What the first start created. The key and the token are not stored."""
 
-    org: str
+    org: Org
     key: str
     sign_in_token: str
 
@@ -56,48 +59,62 @@ def create_first_organization(tenancy: Tenancy) -> FirstStart | None:
     def unit(db: sqlite3.Connection) -> FirstStart | None:
         if store.organizations(db):
             return None
-        store.add_organization(db, FIRST_ORG, now_ms)
-        tenancy.databases.create(FIRST_ORG)
-        added = store.add_key(db, FIRST_ORG, "first key", ("admin",), None, now_ms)
+        org = store.add_organization(db, FIRST_ORG, now_ms)
+        assert org is not None
+        tenancy.databases.create(org)
+        added = store.add_key(db, org, "first key", ("admin",), None, now_ms)
         assert added is not None
-        store.add_sign_in_link(db, FIRST_ORG, token, now_ms + SIGN_IN_LINK_MS, now_ms)
-        return FirstStart(FIRST_ORG, added[1], token)
+        store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
+        return FirstStart(org, added[1], token)
 
     return tenancy.control.write(unit)
 
 
-def create_organization(tenancy: Tenancy, org: str) -> None:
-    """Create an organization and its file. Raises ServiceError: 422 for an invalid slug, 409 for one that is taken.
+def find_organization(db: sqlite3.Connection, slug: str) -> Org:
+    """The organization that has this slug now. Raises ServiceError (404)."""
+    org = store.organization(db, slug)
+    if org is None:
+        raise no_organization(slug)
+    return org
 
-    The file is created inside the transaction, so that creating here and deleting elsewhere cannot interleave.
+
+def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None) -> Org:
+    """Create an organization with an empty file, or with the file at `filled`, which is moved.
+
+    Raises ServiceError: 422 for an invalid slug, 409 for one that is taken.
     """
-    check_slug(org)
+    check_slug(slug)
     now_ms = tenancy.clock()
 
-    def unit(db: sqlite3.Connection) -> bool:
-        if not store.add_organization(db, org, now_ms):
-            return False
-        tenancy.databases.create(org)
-        return True
+    def unit(db: sqlite3.Connection) -> Org | None:
+        org = store.add_organization(db, slug, now_ms)
+        if org is not None:
+            tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
+            if filled is not None:
+                tenancy.databases.adopt(filled, org)
+            tenancy.databases.create(org)
+        return org
 
-    if not tenancy.control.write(unit):
-        raise ServiceError("conflict", f"The organization {org!r} already exists.")
+    org = tenancy.control.write(unit)
+    if org is None:
+        raise ServiceError("conflict", f"The organization {slug!r} already exists.")
     tenancy.keyring.reload()
+    audit.note(tenancy.databases, org, COMMAND_LINE, now_ms, Action.CREATE_ORGANIZATION, slug)
+    return org
 
 
-def check_slug(org: str) -> None:
-    """Raise ServiceError (422) unless `org` is valid as the slug of an organization."""
-    if not keys.SLUG.fullmatch(org):
+def check_slug(slug: str) -> None:
+    """Raise ServiceError (422) unless `slug` is valid for an organization."""
+    if not keys.SLUG.fullmatch(slug):
         raise invalid_field(
-            "json", "name", f"{org!r} is not valid: use 1 to 63 of a-z, 0-9 and -, and do not begin with -."
+            "json", "name", f"{slug!r} is not valid: use 1 to 63 of a-z, 0-9 and -, and do not begin with -."
         )
 
 
-def delete_organization(tenancy: Tenancy, org: str) -> None:
-    """Delete an organization with its keys and its file. Raises ServiceError (404).
+def delete_organization(tenancy: Tenancy, org: Org) -> None:
+    """Delete an organization with its keys and its file.
 
-    The file goes first, inside the transaction: another organization of that slug never finds it. Raises OSError, and
-    deletes nothing, when the file cannot be removed.
+    Raises ServiceError (404; 503 while another process keeps the file locked) and OSError, and deletes nothing then.
     """
 
     def unit(db: sqlite3.Connection) -> bool:
@@ -107,12 +124,18 @@ def delete_organization(tenancy: Tenancy, org: str) -> None:
         return True
 
     if not tenancy.control.write(unit):
-        raise no_organization(org)
+        raise no_organization(org.slug)
     tenancy.keyring.reload()
 
 
 def create_key(
-    tenancy: Tenancy, org: str, label: str, scopes: Iterable[str] = keys.DEFAULT_SCOPES, expires_at: int | None = None
+    tenancy: Tenancy,
+    org: Org,
+    label: str,
+    scopes: Iterable[str] = keys.DEFAULT_SCOPES,
+    expires_at: int | None = None,
+    *,
+    actor: Actor = COMMAND_LINE,
 ) -> NewKey:
     """Create a key for `org`; it never expires when `expires_at` is None.
 
@@ -134,39 +157,41 @@ def create_key(
         raise invalid_field("json", "expires_at", "Must be in the future.")
     added = tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms))
     if added is None:
-        raise no_organization(org)
+        raise no_organization(org.slug)
     tenancy.keyring.reload()
+    subject = f"key {added[0]} ({label}): {' '.join(chosen)}"
+    audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
     return NewKey(added[0], added[1], label, chosen, now_ms, expires_at)
 
 
-def revoke_key(tenancy: Tenancy, org: str | None, key_id: int) -> None:
+def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor = COMMAND_LINE) -> None:
     """Revoke a key (of `org`, or of any organization when None); this process refuses it at once.
 
     Raises ServiceError (404) when there is no valid key with that id.
     """
     now_ms = tenancy.clock()
-    if not tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms)):
+    revoked = tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms))
+    if revoked is None:
         raise ServiceError("key_not_found", f"There is no valid key with id {key_id}.")
     tenancy.keyring.reload()
+    audit.note(tenancy.databases, revoked.org, actor, now_ms, Action.REVOKE_KEY, revoked.name)
 
 
-def create_sign_in_link(tenancy: Tenancy, org: str) -> str:
-    """Create a token that signs in as an admin of `org` once, within SIGN_IN_LINK_MS, and return it.
+def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
+    """Create a token that signs in as an admin of an organization once, within SIGN_IN_LINK_MS, and return it.
 
     Raises ServiceError (404).
     """
     token, now_ms = secrets.token_urlsafe(24), tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> None:
-        if store.organization_id(db, org) is None:
-            raise no_organization(org)
-        store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
+        store.add_sign_in_link(db, find_organization(db, slug), token, now_ms + SIGN_IN_LINK_MS, now_ms)
 
     tenancy.control.write(unit)
     return token
 
 
-def organization_of_link(tenancy: Tenancy, token: str) -> str | None:
+def organization_of_link(tenancy: Tenancy, token: str) -> Org | None:
     """The organization that a sign-in token is for; None if the token has expired or was used."""
     with tenancy.control.read() as db:
         return store.find_sign_in_link(db, token, tenancy.clock())
@@ -184,7 +209,7 @@ def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | Non
     return tenancy.control.write(unit)
 
 
-def begin_session(tenancy: Tenancy, org: str, key_id: int, user_agent: str) -> str:
+def begin_session(tenancy: Tenancy, org: Org, key_id: int, user_agent: str) -> str:
     """Begin a session with the rights of a key of `org`, while the key is valid; returns the token of the session."""
     now_ms = tenancy.clock()
     return tenancy.control.write(lambda db: store.add_session(db, org, key_id, user_agent, now_ms + SESSION_MS, now_ms))
@@ -208,8 +233,8 @@ def end_session(tenancy: Tenancy, token: str) -> None:
     tenancy.control.write(lambda db: store.delete_session(db, token))
 
 
-def no_organization(org: str) -> ServiceError:
+def no_organization(slug: str) -> ServiceError:
     """The 404 for an organization that does not exist."""
     return ServiceError(
-        "organization_not_found", f"There is no organization {org!r}.", hint="List them with: obs org list"
+        "organization_not_found", f"There is no organization {slug!r}.", hint="List them with: obs org list"
     )

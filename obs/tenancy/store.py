@@ -1,21 +1,13 @@
-"""Reading and writing the rows of the control file. Times are milliseconds since the epoch."""
+"""The rows of the control file, and the audit log in an organization's file. Times are milliseconds since the epoch."""
 
 import secrets
 import sqlite3
 from dataclasses import dataclass
 
+from obs.storage.org import Org
 from obs.tenancy import keys
 
 _LONGEST_AGENT = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Organization:
-    """An organization. `slug` is its name in keys, addresses and file names."""
-
-    id: int
-    slug: str
-    created_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +24,23 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """An entry of the audit log."""
+
+    time: int
+    actor: str
+    action: str
+    object: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class Credential:
-    """What a key that is not revoked gives access to."""
+    """What a key that is not revoked gives access to. `name` has its id and its label."""
 
     key_id: int
-    org: str
+    name: str
+    org: Org
     scopes: frozenset[str]
     expires_at: int | None
 
@@ -46,82 +50,82 @@ class Session:
     """A session of the pages. It began with the key `key_id`, or with a sign-in link when that is None."""
 
     id: int
-    org: str
-    organization_id: int
+    org: Org
     key_id: int | None
     last_seen_at: int
 
 
-def organizations(db: sqlite3.Connection) -> list[Organization]:
-    """All organizations by slug."""
+def organizations(db: sqlite3.Connection) -> dict[Org, int]:
+    """All organizations, sorted by slug, with the times at which they were created."""
     rows = db.execute("SELECT id, slug, created_at FROM organizations ORDER BY slug")
-    return [Organization(row["id"], row["slug"], row["created_at"]) for row in rows]
+    return {Org(row["slug"], row["id"]): row["created_at"] for row in rows}
 
 
-def organization_id(db: sqlite3.Connection, org: str) -> int | None:
-    """The id of the organization, or None."""
-    row = db.execute("SELECT id FROM organizations WHERE slug = ?", (org,)).fetchone()
-    return None if row is None else row[0]
+def organization(db: sqlite3.Connection, slug: str) -> Org | None:
+    """The organization that has this slug now, or None."""
+    row = db.execute("SELECT slug, id FROM organizations WHERE slug = ?", (slug,)).fetchone()
+    return None if row is None else Org(row["slug"], row["id"])
 
 
-def add_organization(db: sqlite3.Connection, org: str, now_ms: int) -> bool:
-    """Add an organization; False if the slug is taken."""
-    done = db.execute(
-        "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING", (org, now_ms)
-    )
-    return done.rowcount == 1
+def add_organization(db: sqlite3.Connection, slug: str, now_ms: int) -> Org | None:
+    """Add an organization; None if the slug is taken."""
+    row = db.execute(
+        "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING slug, id",
+        (slug, now_ms),
+    ).fetchone()
+    return None if row is None else Org(row["slug"], row["id"])
 
 
-def delete_organization(db: sqlite3.Connection, org: str) -> bool:
+def delete_organization(db: sqlite3.Connection, org: Org) -> bool:
     """Delete an organization with its keys; False if there is none."""
-    return db.execute("DELETE FROM organizations WHERE slug = ?", (org,)).rowcount == 1
+    return db.execute("DELETE FROM organizations WHERE id = ?", (org.id,)).rowcount == 1
 
 
 def add_key(
-    db: sqlite3.Connection, org: str, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
+    db: sqlite3.Connection, org: Org, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
 ) -> tuple[int, str] | None:
     """Add a key; returns its id and its secret, which is not stored. None if there is no such organization."""
-    organization = organization_id(db, org)
-    if organization is None:
-        return None
-    secret = keys.new_key(org)
-    done = db.execute(
+    secret = keys.new_key(org.slug)
+    row = db.execute(
         "INSERT INTO api_keys (organization_id, label, sha256, scopes, created_at, expires_at) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (organization, label, keys.digest(secret), " ".join(scopes), now_ms, expires_at),
-    )
-    assert done.lastrowid is not None
-    return done.lastrowid, secret
+        "SELECT id, ?, ?, ?, ?, ? FROM organizations WHERE id = ? RETURNING id",
+        (label, keys.digest(secret), " ".join(scopes), now_ms, expires_at, org.id),
+    ).fetchone()
+    return None if row is None else (row["id"], secret)
 
 
-def keys_of(db: sqlite3.Connection, org: str) -> list[Key]:
+def keys_of(db: sqlite3.Connection, org: Org) -> list[Key]:
     """All keys of an organization, including revoked ones, oldest first."""
     rows = db.execute(
-        "SELECT k.id, k.label, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at "
-        "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE o.slug = ? ORDER BY k.id",
-        (org,),
+        "SELECT id, label, scopes, created_at, expires_at, revoked_at, last_used_at "
+        "FROM api_keys WHERE organization_id = ? ORDER BY id",
+        (org.id,),
     )
     return [Key(**{**dict(row), "scopes": tuple(row["scopes"].split())}) for row in rows]
 
 
-def revoke_key(db: sqlite3.Connection, org: str | None, key_id: int, now_ms: int) -> bool:
-    """Revoke a key (of `org`, or of any organization when None); False if no valid key has that id."""
-    done = db.execute(
-        "UPDATE api_keys SET revoked_at = ?1 WHERE id = ?2 AND revoked_at IS NULL "
-        "AND (?3 IS NULL OR organization_id = (SELECT id FROM organizations WHERE slug = ?3))",
-        (now_ms, key_id, org),
-    )
-    return done.rowcount == 1
+def revoke_key(db: sqlite3.Connection, org: Org | None, key_id: int, now_ms: int) -> Credential | None:
+    """Revoke a key (of `org`, or of any organization when None); returns it, or None if no valid key has that id."""
+    found = {one.key_id: one for one in credentials(db).values() if org in (one.org, None)}.get(key_id)
+    if found is not None:
+        db.execute("UPDATE api_keys SET revoked_at = ? WHERE id = ?", (now_ms, key_id))
+    return found
 
 
 def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
     """Every key that is not revoked, by its SHA-256."""
     rows = db.execute(
-        "SELECT k.sha256, k.id AS key_id, o.slug AS org, k.scopes, k.expires_at "
+        "SELECT k.sha256, k.id AS key_id, k.label, o.slug, o.id AS organization_id, k.scopes, k.expires_at "
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
     )
     return {
-        row["sha256"]: Credential(row["key_id"], row["org"], frozenset(row["scopes"].split()), row["expires_at"])
+        row["sha256"]: Credential(
+            row["key_id"],
+            f"key {row['key_id']} ({row['label']})",
+            Org(row["slug"], row["organization_id"]),
+            frozenset(row["scopes"].split()),
+            row["expires_at"],
+        )
         for row in rows
     }
 
@@ -140,24 +144,23 @@ def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
     )
 
 
-def add_sign_in_link(db: sqlite3.Connection, org: str, token: str, expires_at: int, now_ms: int) -> None:
+def add_sign_in_link(db: sqlite3.Connection, org: Org, token: str, expires_at: int, now_ms: int) -> None:
     """Store the SHA-256 of a one-time token that signs in as an admin of `org`; delete tokens that have expired."""
     db.execute("DELETE FROM sign_in_links WHERE expires_at <= ?", (now_ms,))
     db.execute(
-        "INSERT INTO sign_in_links (sha256, organization_id, expires_at) "
-        "SELECT ?, id, ? FROM organizations WHERE slug = ?",
-        (keys.digest(token), expires_at, org),
+        "INSERT INTO sign_in_links (sha256, organization_id, expires_at) VALUES (?, ?, ?)",
+        (keys.digest(token), org.id, expires_at),
     )
 
 
-def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> str | None:
+def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | None:
     """The organization of a one-time token; None if the token is unknown, used or expired."""
     row = db.execute(
-        "SELECT o.slug FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
+        "SELECT o.slug, o.id FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
         "WHERE l.sha256 = ? AND l.expires_at > ?",
         (keys.digest(token), now_ms),
     ).fetchone()
-    return None if row is None else row[0]
+    return None if row is None else Org(row["slug"], row["id"])
 
 
 def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
@@ -166,15 +169,15 @@ def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
 
 
 def add_session(
-    db: sqlite3.Connection, org: str, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
+    db: sqlite3.Connection, org: Org, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
 ) -> str:
     """Add a session and return its token, which is not stored; delete sessions that have expired."""
     token = secrets.token_urlsafe(32)
     db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
     db.execute(
         "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at, user_agent) "
-        "SELECT ?1, id, ?2, ?3, ?3, ?4, ?5 FROM organizations WHERE slug = ?6",
-        (keys.digest(token), key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT], org),
+        "SELECT ?1, id, ?2, ?3, ?3, ?4, ?5 FROM organizations WHERE id = ?6",
+        (keys.digest(token), key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT], org.id),
     )
     return token
 
@@ -182,11 +185,12 @@ def add_session(
 def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | None:
     """The session of a token; None if the token is unknown, or the session has ended or expired."""
     row = db.execute(
-        "SELECT s.id, o.slug AS org, s.organization_id, s.key_id, s.last_seen_at "
+        "SELECT s.id, o.slug, o.id AS org_id, s.key_id, s.last_seen_at "
         "FROM sessions s JOIN organizations o ON o.id = s.organization_id WHERE s.sha256 = ? AND s.expires_at > ?",
         (keys.digest(token), now_ms),
     ).fetchone()
-    return None if row is None else Session(**row)
+    org = None if row is None else Org(row["slug"], row["org_id"])
+    return None if org is None else Session(row["id"], org, row["key_id"], row["last_seen_at"])
 
 
 def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now_ms: int) -> None:
@@ -197,3 +201,26 @@ def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now
 def delete_session(db: sqlite3.Connection, token: str) -> None:
     """Delete the session of a token."""
     db.execute("DELETE FROM sessions WHERE sha256 = ?", (keys.digest(token),))
+
+
+def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, subject: str, address: str) -> None:
+    """Add an entry to the audit log."""
+    db.execute(
+        "INSERT INTO audit (time, actor, action, object, address) VALUES (?, ?, ?, ?, ?)",
+        (time, actor, action, subject, address),
+    )
+
+
+def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
+    """The newest entries of the audit log, newest first."""
+    rows = db.execute(
+        "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?", (limit,)
+    )
+    return [AuditEntry(**row) for row in rows]
+
+
+def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete at most `limit` entries before `cutoff`; returns how many."""
+    return db.execute(
+        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? LIMIT ?)", (cutoff, limit)
+    ).rowcount

@@ -9,7 +9,7 @@ from obs.services import services
 from obs.tenancy import auth
 from obs.times import format_ms, parse_iso
 from tests.alerts.conftest import Job
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 JOB = "/api/v1/jobs/backup"
 
@@ -151,7 +151,7 @@ def test_a_restart_changes_nothing_of_what_was_learned(
 def test_a_job_that_is_learned_again_after_downtime_is_excused_too(job: Job, app: Flask, clock: Clock) -> None:
     clock.set(format_ms(parse_iso(job.read()["overdue_at"]) + 7_200_000))
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
+    tenancy.databases.write(ACME, lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
     services(app).background.sweeper.excuse_downtime()
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])

@@ -5,7 +5,7 @@ from flask import Flask
 
 from obs.annotations.schemas import AnnotationRequestSchema
 from obs.services import services
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 
 PATH = "/api/v1/annotations"
 
@@ -26,7 +26,7 @@ def test_a_name_and_a_title_make_a_marker_at_the_moment_of_the_request(app: Flas
         "updated_at": "2026-06-21T10:00:00.000Z",
         "by_service": False,
     }
-    with services(app).tenancy.databases.read("acme") as db:
+    with services(app).tenancy.databases.read(ACME) as db:
         rows = [tuple(row) for row in db.execute("SELECT name, title, start_time, end_time FROM annotations")]
     assert rows == [("deploy/web", "Web 2.14.0 is out", 1782036000000, None)]
 

@@ -4,7 +4,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 
 PATH = "/api/v1/annotations"
 UNKNOWN_IDS = ("2", "0", str(2**63 - 1), str(2**63), str(2**64 + 1), "9" * 300)
@@ -18,7 +18,7 @@ def test_deleted_is_gone(app: Flask, client: KeyClient) -> None:
     assert client.delete(f"{PATH}/2").status_code == 404
     assert client.get(f"{PATH}/2").status_code == 404
     assert [each["title"] for each in client.get(PATH).json["annotations"]] == ["stays"]
-    with services(app).tenancy.databases.read("acme") as db:
+    with services(app).tenancy.databases.read(ACME) as db:
         assert [tuple(row) for row in db.execute("SELECT id FROM annotations")] == [(1,)]
 
 

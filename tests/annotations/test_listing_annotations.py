@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from obs.services import services
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 
 PATH = "/api/v1/annotations"
 DAY = "2026-06-20T"
@@ -130,7 +130,7 @@ _TEXT = st.text(st.sampled_from("aA%_*[\\'\0/é\ud7ff\ue000\uffff\U00010000\U001
 @example(names=["\U0010ffff", "\U0010ffff\U0010ffffa", "a"], prefix="\U0010ffff")
 @example(names=["\ud7ffa", "\ue000", "\ud7ff"], prefix="\ud7ff")
 def test_a_prefix_selects_what_begins_with_it(app: Flask, client: KeyClient, names: list[str], prefix: str) -> None:
-    services(app).tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM annotations"))
+    services(app).tenancy.databases.write(ACME, lambda db: db.execute("DELETE FROM annotations"))
     for name in names:
         assert client.post(PATH, json={"name": name, "title": "t"}).status_code == 201
     answer = client.get(PATH, query_string={"name_prefix": prefix})
@@ -192,11 +192,11 @@ def test_prefixes_are_counted_and_sorted(client: KeyClient) -> None:
 
 def test_pages_of_much_do_not_read_much(app: Flask, client: KeyClient) -> None:
     """The statement stays in indexes that hold what it asks about, so that a rare prefix reads few rows."""
-    with services(app).tenancy.databases.read("acme") as db:
+    with services(app).tenancy.databases.read(ACME) as db:
         statements: list[str] = []
         db.set_trace_callback(statements.append)
     client.get(PATH, query_string={"name_prefix": "deploy/", "start": "-24h"})
-    with services(app).tenancy.databases.read("acme") as db:
+    with services(app).tenancy.databases.read(ACME) as db:
         db.set_trace_callback(None)
         [statement] = [each for each in statements if "UNION ALL" in each]
         plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}")]

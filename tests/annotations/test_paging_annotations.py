@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from obs.services import services
 from obs.times import format_ms
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 
 PATH = "/api/v1/annotations"
 
@@ -46,7 +46,7 @@ def test_the_pages_hold_each_annotation_of_the_range_exactly_once_and_in_order(
     limit: int,
     bounds: tuple[int | None, int | None],
 ) -> None:
-    services(app).tenancy.databases.write("acme", lambda db: db.execute("DELETE FROM annotations"))
+    services(app).tenancy.databases.write(ACME, lambda db: db.execute("DELETE FROM annotations"))
     placed = []
     for offset, length in spans:
         start = clock.now_ms + offset

@@ -9,7 +9,7 @@ from flask import Flask
 from obs.annotations.service import purge
 from obs.services import services
 from obs.storage.databases import Databases
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 
 PATH = "/api/v1/annotations"
 # The clock of these tests stands at 2026-06-21T10:00:00Z.
@@ -23,7 +23,7 @@ def _post(client: KeyClient, **fields: Any) -> Any:
 
 
 def _count_rows(app: Flask) -> int:
-    with services(app).tenancy.databases.read("acme") as db:
+    with services(app).tenancy.databases.read(ACME) as db:
         return int(db.execute("SELECT count(*) FROM annotations").fetchone()[0])
 
 
@@ -104,19 +104,19 @@ def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, c
             rows,
         )
 
-    databases.write("acme", fill)
+    databases.write(ACME, fill)
     youngest = _post(client).json["id"]
     now_ms = clock.advance(days=90)
-    assert purge(databases, "acme", now_ms) == 1500
+    assert purge(databases, ACME, now_ms) == 1500
     assert _count_rows(app) == 2
     assert client.get(f"{PATH}/{youngest}").status_code == 200
     assert client.get(f"{PATH}/1501").status_code == 200
-    assert purge(databases, "acme", now_ms) == 0
-    assert purge(databases, "acme", now_ms + 1) == 2
+    assert purge(databases, ACME, now_ms) == 0
+    assert purge(databases, ACME, now_ms + 1) == 2
 
 
 def test_ids_are_not_given_again_after_a_purge(app: Flask, client: KeyClient, clock: Any) -> None:
     _post(client)
     now_ms = clock.advance(days=91)
-    assert purge(services(app).tenancy.databases, "acme", now_ms) == 1
+    assert purge(services(app).tenancy.databases, ACME, now_ms) == 1
     assert _post(client).json["id"] == 2

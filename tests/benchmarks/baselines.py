@@ -28,6 +28,7 @@ from obs.heartbeat.store.attributions import NOWHERE
 from obs.heartbeat.store.record import record
 from obs.services import services
 from obs.storage.databases import Databases
+from obs.storage.org import Org
 from obs.tenancy.auth import requires
 from tests.benchmarks.load import Measured
 
@@ -51,7 +52,8 @@ def respond_at_once(instance: Path) -> Callable[..., Any]:
 def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measured:
     """Record pings in `threads` threads of this process: the write path without HTTP."""
     databases = Databases(folder, tenant.migrations, busy_seconds=5, most_waiting=1_000, most_files=4)
-    databases.create("bare")
+    bare = Org("bare", 1)
+    databases.create(bare)
     end = time.perf_counter() + seconds
     durations_ms: list[float] = []
 
@@ -61,7 +63,7 @@ def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measu
             now_ms = time.time_ns() // 1_000_000
             heartbeat = Heartbeat(Kind.PING, now_ms)
             databases.write(
-                "bare",
+                bare,
                 partial(
                     record,
                     name=f"job-{random.randrange(jobs)}",

@@ -31,7 +31,7 @@ from obs import config
 from obs.tenancy import instance, service, store
 from tests.benchmarks import baselines
 from tests.benchmarks.load import Case, Measured, run
-from tests.crash.served import Service, new_service
+from tests.crash.served import Service, file_of, new_service
 
 PING = Case()
 CASES = [
@@ -71,9 +71,9 @@ def make_tenants(folder: Path) -> list[str]:
     tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
     keys = []
     for number in range(TENANTS):
-        service.create_organization(tenancy, f"tenant-{number}")
+        created = service.create_organization(tenancy, f"tenant-{number}")
         added = tenancy.control.write(
-            lambda db, org=f"tenant-{number}": store.add_key(  # type: ignore[misc]
+            lambda db, org=created: store.add_key(  # type: ignore[misc]
                 db, org, "load", ("heartbeat:write",), None, tenancy.clock()
             )
         )
@@ -86,7 +86,7 @@ def make_tenants(folder: Path) -> list[str]:
 def add_runs(service: Service, runs: int) -> None:
     """Add `runs` runs of 100 jobs to the file of the organization ``crash``, spread over the last 90 days."""
     now_ms, step = time.time_ns() // 1_000_000, 90 * 86_400_000 // runs
-    with sqlite3.connect(service.instance / "tenants" / "crash.db") as db:
+    with sqlite3.connect(file_of(service.instance, "crash")) as db:
         db.executemany(
             "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, ?, 0)",
             ((f"job-{number}", now_ms, now_ms) for number in range(1, 101)),

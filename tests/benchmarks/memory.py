@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from tests.benchmarks.load import Case, run
-from tests.crash.served import Service, running_service
+from tests.crash.served import Service, file_of, running_service
 
 SECONDS = 10
 
@@ -51,7 +51,7 @@ def main() -> None:
                 continue
             shown += options.heartbeats / 50
             workers = [resident_mb(pid) for pid in processes(service)]
-            size = (service.instance / "tenants" / "crash.db").stat().st_size / 1e6
+            size = file_of(service.instance, "crash").stat().st_size / 1e6
             rest = sum(workers) - workers[1]
             print(
                 f"{sent:12.0f}{done.per_second:12.0f}{workers[1]:11.1f}{rest:11.1f}{size:9.0f}{errors:8d}", flush=True

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.consistency import damages, impossible
-from tests.crash.served import Service, running_service
+from tests.crash.served import Service, file_of, running_service
 
 _CONTENT_LENGTH = re.compile(rb"content-length: (\d+)", re.I)
 _RETRY_AFTER = re.compile(rb"retry-after: (\d+)", re.I)
@@ -169,7 +169,7 @@ class Burst:
 
 def lost_or_double(service: Service, name: str, jobs: int) -> list[str]:
     """What the organization's file says otherwise than that each job of the burst has one event and one run."""
-    with closing(sqlite3.connect(service.instance / "tenants" / "crash.db")) as db:
+    with closing(sqlite3.connect(file_of(service.instance, "crash"))) as db:
         db.row_factory = sqlite3.Row
         rows = db.execute(
             "SELECT j.name, (SELECT count(*) FROM events AS e WHERE e.job_id = j.id) AS events,"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.crash.senders import KINDS, Ledger, Mark, Sent
+from tests.crash.served import file_of
 
 STATUSES = ("open", "success", "failed", "lost")
 OPEN, SUCCESS, FAILED, LOST = range(4)
@@ -29,9 +30,7 @@ def problems(instance: Path, ledger: Ledger, orgs: Iterable[str], until: float =
     found = []
     orgs = list(orgs)
     missing = [
-        path
-        for path in (Path("control.db"), *(Path("tenants", f"{org}.db") for org in orgs))
-        if not (instance / path).exists()
+        path for path in (instance / "control.db", *(file_of(instance, org) for org in orgs)) if not path.exists()
     ]
     if missing:
         return [f"{path} is gone" for path in missing]
@@ -42,7 +41,7 @@ def problems(instance: Path, ledger: Ledger, orgs: Iterable[str], until: float =
         if org not in known:
             found.append(f"{org}: the organization is gone")
             continue
-        with closing(_open(instance / "tenants" / f"{org}.db")) as db:
+        with closing(_open(file_of(instance, org))) as db:
             db.execute("BEGIN")
             of_org = [f"{problem}" for problem in damages(db)]
             if not of_org:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from obs import config
+from obs.storage.org import Org
 from obs.tenancy import instance, service, store
 
 START_SECONDS = 60
@@ -135,8 +136,8 @@ class Service:
         tenancy = instance.open_instance(self.instance, settings, lambda: time.time_ns() // 1_000_000)
         keys = {}
         for org in orgs:
-            service.create_organization(tenancy, org)
-            added = tenancy.control.write(partial(_add_admin_key, org=org))
+            created = service.create_organization(tenancy, org)
+            added = tenancy.control.write(partial(_add_admin_key, org=created))
             assert added is not None
             keys[org] = added[1]
         instance.close(tenancy)
@@ -164,8 +165,13 @@ class Service:
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
 
 
-def _add_admin_key(db: sqlite3.Connection, org: str) -> tuple[int, str] | None:
+def _add_admin_key(db: sqlite3.Connection, org: Org) -> tuple[int, str] | None:
     return store.add_key(db, org, "crash test", ("admin",), None, 0)
+
+
+def file_of(instance: Path, org: str) -> Path:
+    """The file of an organization, whatever its id."""
+    return next((instance / "tenants").glob(f"{org}.*.db"), instance / "tenants" / f"{org}.missing.db")
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.consistency import problems
 from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
-from tests.crash.served import running_service
+from tests.crash.served import file_of, running_service
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +58,10 @@ def test_damage_is_found(good: tuple[Path, Ledger], tmp_path: Path, damage: str)
     instance, ledger = good
     statements, told = DAMAGES[damage]
     (tmp_path / "tenants").mkdir()
-    for path in (Path("control.db"), Path("tenants", "crash.db")):
+    for path in (Path("control.db"), file_of(instance, "crash").relative_to(instance)):
         with closing(sqlite3.connect(instance / path)) as source, closing(sqlite3.connect(tmp_path / path)) as copy:
             source.backup(copy)
-            if path.name == "crash.db":
+            if path.name != "control.db":
                 copy.executescript(statements)
     assert any(told in problem for problem in problems(tmp_path, ledger, ["crash"]))
 
@@ -70,7 +70,7 @@ def test_a_damaged_page_is_found(good: tuple[Path, Ledger], tmp_path: Path) -> N
     instance, ledger = good
     (tmp_path / "tenants").mkdir()
     (tmp_path / "control.db").write_bytes((instance / "control.db").read_bytes())
-    held = bytearray((instance / "tenants" / "crash.db").read_bytes())
+    held = bytearray(file_of(instance, "crash").read_bytes())
     held[-4096:] = b"\xff" * 4096
-    (tmp_path / "tenants" / "crash.db").write_bytes(held)
+    (tmp_path / "tenants" / file_of(instance, "crash").name).write_bytes(held)
     assert problems(tmp_path, ledger, ["crash"]) != []

@@ -13,7 +13,7 @@ from tests.crash.disk_full import Shim, fill_and_look
 from tests.crash.faults import Faults
 from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
-from tests.crash.served import new_service, running_service
+from tests.crash.served import file_of, new_service, running_service
 
 pytestmark = [pytest.mark.slow, pytest.mark.compiler]
 
@@ -72,6 +72,6 @@ def test_a_disk_that_cannot_sync_acknowledges_nothing(tmp_path: Path) -> None:
         assert 503 in told["b"]
         assert 503 not in told["a"] | told["c"]
         service.stop()
-        with closing(sqlite3.connect(service.instance / "tenants" / "crash.db")) as db:
+        with closing(sqlite3.connect(file_of(service.instance, "crash"))) as db:
             stored = db.execute("SELECT count(*) FROM events").fetchone()[0]
         assert stored == sum(mark.kind != "annotation" for mark in ledger.acknowledged())

@@ -11,7 +11,7 @@ from tests.crash.burst import PATIENCE_SECONDS, Burst
 from tests.crash.consistency import problems
 from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
-from tests.crash.served import Service, new_service, running_service
+from tests.crash.served import Service, file_of, new_service, running_service
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def test_300_organizations_with_256_descriptors(tmp_path: Path) -> None:
     finally:
         service.kill()
     for number in range(300):
-        with closing(sqlite3.connect(service.instance / "tenants" / f"org-{number}.db")) as db:
+        with closing(sqlite3.connect(file_of(service.instance, f"org-{number}"))) as db:
             assert db.execute("SELECT count(*) FROM events").fetchone()[0] == 4
 
 
@@ -56,7 +56,7 @@ def _taken_and_unanswered(service: Service, ledger: Ledger) -> list[str]:
     unanswered = {sent.mark for sent in ledger.unanswered()}
     found = []
     for org in {mark.org for mark in unanswered}:
-        with closing(sqlite3.connect(service.instance / "tenants" / f"{org}.db")) as db:
+        with closing(sqlite3.connect(file_of(service.instance, org))) as db:
             values = {value for row in db.execute("SELECT idempotency_key, message FROM events") for value in row}
         found += [mark.value for mark in unanswered if mark.org == org and mark.value in values]
     return found

@@ -48,7 +48,7 @@ def test_a_deleted_organization_does_not_come_back(tmp_path: Path) -> None:
     for record in read_journal(journal):
         disk.apply(record)
     names = disk.image(0)
-    assert "instance/tenants/crash.db" in names
+    assert any(name.startswith("instance/tenants/crash.") for name in names)
     assert [name for name in names if "second" in name] == []
 
 

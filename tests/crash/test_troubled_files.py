@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.faults import Faults
-from tests.crash.served import new_service
+from tests.crash.served import file_of, new_service
 
 pytestmark = pytest.mark.compiler
 
@@ -27,6 +27,7 @@ class Troubled:
         (folder / "disk").mkdir()
         self.service = new_service(folder / "disk")
         self.keys = self.service.add_organizations((*TROUBLES, "locked"))
+        self._paths = {org: file_of(self.service.instance, org) for org in ("crash", *self.keys)}
         self.good = self.path("crash").read_bytes()
         for org in TROUBLES:
             self._spoil(org)
@@ -38,7 +39,7 @@ class Troubled:
         self.service.start()
 
     def path(self, org: str) -> Path:
-        return self.service.instance / "tenants" / f"{org}.db"
+        return self._paths[org]
 
     def ping(self, org: str) -> tuple[int, dict[str, str], bytes]:
         return self.service.ask("POST", PING, self.keys[org])
@@ -90,7 +91,7 @@ def test_the_organization_is_told(troubled: Troubled, org: str) -> None:
 def test_the_log_says_which_once(troubled: Troubled, org: str) -> None:
     for _ in range(5):
         troubled.ping(org)
-    said = [line for line in troubled.service.logged().splitlines() if f"/{org}.db" in line or f" {org} " in line]
+    said = [line for line in troubled.service.logged().splitlines() if f"/{org}." in line or f" {org} " in line]
     assert said, troubled.service.logged()
     assert len(said) <= 4, said
     assert "Traceback" not in troubled.service.logged()

@@ -15,7 +15,7 @@ def test_it_fills_an_organization_once_and_signs_in(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(story, "DAYS", 4)
-    (tmp_path / "instance" / "tenants" / "demo.db").write_text("left by a call that was interrupted")
+    (tmp_path / "instance" / "tenants" / "demo.0.db").write_text("left by a call that was interrupted")
     runner, command = CliRunner(), ["--instance", str(tmp_path / "instance"), "demo"]
     first = runner.invoke(main, command)
     assert first.exit_code == 0, first.output

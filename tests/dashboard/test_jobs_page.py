@@ -13,7 +13,7 @@ from obs.heartbeat.store.attributions import NOWHERE
 from obs.heartbeat.store.record import record
 from obs.services import services
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 MINUTE_MS = 60_000
@@ -118,7 +118,7 @@ def five_hundred_jobs(app: Flask, client: KeyClient, clock: Clock) -> Tenancy:
                 at = clock.now_ms - back * MINUTE_MS
                 record(db, name, Heartbeat(Kind.END, at, duration_ms=back * 100), NOWHERE, None, at)  # type: ignore[arg-type]
 
-        tenancy.databases.write("acme", runs)
+        tenancy.databases.write(ACME, runs)
     services(app).background.tasks["sweep"].run()
     return tenancy
 
@@ -132,7 +132,7 @@ def test_five_hundred_jobs_are_a_small_page_with_small_refreshes(
     assert len(shown_rows) == 500
     have = ",".join(":".join(row) for row in shown_rows)
     five_hundred_jobs.databases.write(
-        "acme", lambda db: record(db, "job-007", Heartbeat(Kind.PING, clock.now_ms), NOWHERE, None, clock.now_ms)
+        ACME, lambda db: record(db, "job-007", Heartbeat(Kind.PING, clock.now_ms), NOWHERE, None, clock.now_ms)
     )
     changed = reader.get("/jobs/changes", headers={"X-Have": have})
     assert isinstance(changed.json, dict)

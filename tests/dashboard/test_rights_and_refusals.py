@@ -9,13 +9,13 @@ from flask import Flask
 from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import service, store
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 from tests.dashboard.conftest import Visitor
 
 
 def _labels(app: Flask) -> list[str]:
     with services(app).tenancy.control.read() as db:
-        return [key.label for key in store.keys_of(db, "acme")]
+        return [key.label for key in store.keys_of(db, ACME)]
 
 
 def test_signing_in_with_a_key_leaves_nothing_of_the_session_before(
@@ -51,7 +51,7 @@ def test_a_key_needs_scopes_that_there_are(app: Flask, new_client: Callable[...,
 
 def test_no_way_leads_to_a_key_without_scopes(app: Flask, client: KeyClient) -> None:
     with pytest.raises(ServiceError) as refused:
-        service.create_key(services(app).tenancy, "acme", "x", scopes=[])
+        service.create_key(services(app).tenancy, ACME, "x", scopes=[])
     assert refused.value.errors == {"json": {"scopes": ["Choose at least one scope."]}}
 
 
@@ -71,8 +71,8 @@ def test_a_page_that_is_not_there_for_a_method_names_those_that_it_takes(admin: 
 
 def test_a_page_that_cannot_be_shown_now_says_when_to_come_back(app: Flask, reader: Visitor) -> None:
     databases = services(app).tenancy.databases
-    databases.forget("acme")
-    databases.path("acme").rename(databases.path("acme").with_suffix(".away"))
+    databases.forget(ACME)
+    databases.path(ACME).rename(databases.path(ACME).with_suffix(".away"))
     answer = reader.get("/")
     assert (answer.status_code, answer.mimetype) == (503, "text/html")
     assert int(answer.headers["Retry-After"]) > 0

@@ -9,7 +9,7 @@ from flask import Flask
 
 from obs.services import services
 from obs.tenancy import service
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 
@@ -51,8 +51,8 @@ def test_read_only_access_shows_only_the_key_of_the_session(
     app: Flask, admin: Visitor, reader: Visitor, new_client: Callable[..., KeyClient]
 ) -> None:
     tenancy = services(app).tenancy
-    other = service.create_key(tenancy, "acme", "secret project")
-    service.revoke_key(tenancy, "acme", service.create_key(tenancy, "acme", "revoked").id)
+    other = service.create_key(tenancy, ACME, "secret project", ("query:read",))
+    service.revoke_key(tenancy, ACME, service.create_key(tenancy, ACME, "revoked").id)
     shown = admin.get("/settings").text
     assert "secret project" in shown
     assert "1 revoked key" in shown

@@ -1,5 +1,6 @@
 """Signing in with keys and links, and when sessions end."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import keys, service, store
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 PAGES = (
@@ -47,14 +48,31 @@ def test_a_key_without_query_read_does_not_sign_in(app: Flask, new_client: Calla
     visitor = Visitor(app)
     answer = visitor.sign_in(str(new_client("acme", "heartbeat:write").key))
     assert answer.status_code == 401
+    assert "This key cannot sign in: it lacks the <code>query:read</code> scope." in answer.text
+    assert "Invalid key" in visitor.sign_in("obs_acme_wrong").text
     assert visitor.get("/").status_code == 302
+
+
+def test_a_key_created_without_choosing_scopes_cannot_sign_in_or_read(
+    app: Flask, new_client: Callable[..., KeyClient], admin: Visitor
+) -> None:
+    """From the API, and in the form of the page, whose other scopes are not checked."""
+    by_api = new_client("acme", "admin").post("/api/v1/keys", json={"label": "cron"}).json["key"]
+    page = admin.get("/settings").text
+    assert re.findall(r'name="scopes" value="([a-z:]+)" checked', page) == ["heartbeat:write"]
+    visitor = Visitor(app)
+    assert visitor.sign_in(by_api).status_code == 401
+    assert visitor.get("/").status_code == 302
+    client, headers = app.test_client(), {"X-API-Key": by_api}
+    assert client.post("/api/v1/heartbeat/backup/ping", headers=headers).status_code == 200
+    assert client.get("/api/v1/jobs", headers=headers).status_code == 403
 
 
 def test_the_session_ends_when_its_key_is_revoked(app: Flask, reader: Visitor, admin: Visitor) -> None:
     assert reader.get("/").status_code == 200
     tenancy: Tenancy = services(app).tenancy
     with tenancy.control.read() as db:
-        read_key = next(key for key in store.keys_of(db, "acme") if "admin" not in key.scopes)
+        read_key = next(key for key in store.keys_of(db, ACME) if "admin" not in key.scopes)
     assert admin.post(f"/settings/keys/{read_key.id}/revoke").status_code == 302
     assert reader.get("/").status_code == 302
 
@@ -63,7 +81,7 @@ def test_the_session_ends_when_its_key_expires(app: Flask, clock: Clock, client:
     tenancy: Tenancy = services(app).tenancy
     expires_at = clock.now_ms + 60_000
     added = tenancy.control.write(
-        lambda db: store.add_key(db, "acme", "short", ("query:read",), expires_at, clock.now_ms)
+        lambda db: store.add_key(db, ACME, "short", ("query:read",), expires_at, clock.now_ms)
     )
     assert added is not None
     tenancy.keyring.reload()
@@ -87,7 +105,7 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
     assert visitor.post(f"/sign-in/{token}").status_code == 401
     # An organization that is created later under the same name is another one.
-    tenancy.control.write(lambda db: store.delete_organization(db, "acme"))
+    tenancy.control.write(lambda db: store.delete_organization(db, ACME))
     tenancy.control.write(lambda db: store.add_organization(db, "acme", tenancy.clock()))
     tenancy.keyring.reload()
     assert visitor.get("/settings").status_code == 302

@@ -10,7 +10,7 @@ from werkzeug.test import TestResponse
 
 from obs.services import services
 from obs.tenancy import auth
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 
 BASE = "/api/v1/heartbeat"
 
@@ -51,7 +51,7 @@ def rows(app: Flask) -> Callable[..., list[dict[str, Any]]]:
     tenancy: auth.Tenancy = services(app).tenancy
 
     def read(sql: str, *values: Any) -> list[dict[str, Any]]:
-        with tenancy.databases.read("acme") as db:
+        with tenancy.databases.read(ACME) as db:
             return [dict(row) for row in db.execute(sql, values)]
 
     return read

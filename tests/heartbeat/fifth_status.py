@@ -18,6 +18,8 @@ from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tests.conftest import ACME
+
 MODULE = "obs.heartbeat.runs"
 DAYS = 4
 
@@ -48,18 +50,15 @@ def totals(folder: Path) -> dict[str, Any]:
     from obs.heartbeat.store.attributions import NOWHERE
     from obs.heartbeat.store.record import record
     from obs.services import services
-    from obs.tenancy import instance, keys
+    from obs.tenancy import instance, keys, service
     from obs.tenancy import store as tenancy_store
     from obs.times import DAY_MS, HOUR_MS
 
     now_ms = 1_782_036_000_000
     app = create_app({"TESTING": True, "INSTANCE": folder, "CLOCK": lambda: now_ms, "QUERY_WORKERS": 0})
     tenancy = services(app).tenancy
-    tenancy.databases.create("acme")
-    tenancy.control.write(lambda db: tenancy_store.add_organization(db, "acme", now_ms))
-    added = tenancy.control.write(
-        lambda db: tenancy_store.add_key(db, "acme", "test", keys.DEFAULT_SCOPES, None, now_ms)
-    )
+    assert service.create_organization(tenancy, "acme") == ACME
+    added = tenancy.control.write(lambda db: tenancy_store.add_key(db, ACME, "test", keys.SCOPES[:-1], None, now_ms))
     assert added is not None
     tenancy.keyring.reload()
     client, headers = app.test_client(), {"X-API-Key": added[1]}
@@ -81,12 +80,12 @@ def totals(folder: Path) -> dict[str, Any]:
         return sorted(answer.json["rows"])  # type: ignore[index]
 
     def count(table: str) -> dict[str, int]:
-        with tenancy.databases.read("acme") as db:
+        with tenancy.databases.read(ACME) as db:
             rows = db.execute(f"SELECT status, sum(runs) FROM {table} GROUP BY status").fetchall()
         return {STATUSES[row[0]]: row[1] for row in rows}
 
     def rolled_up() -> bool:
-        with tenancy.databases.read("acme") as db:
+        with tenancy.databases.read(ACME) as db:
             return not rollups.hours_to_roll_up(
                 db, 0, (now_ms - SETTLED_MS) // HOUR_MS
             ) and not rollups.days_to_roll_up(db)
@@ -94,13 +93,13 @@ def totals(folder: Path) -> dict[str, Any]:
     queries = [
         f"SELECT count(*) FROM runs {by} LAST 10d" for by in ("", "BY status", "BY job", "BY job, status", "EVERY 1d")
     ]
-    tenancy.databases.write("acme", fill)
+    tenancy.databases.write(ACME, fill)
     from_rows = [ask(query) for query in queries]
     for _ in range(100):
         services(app).background.tasks["rollups"].run()
         if rolled_up():
             break
-    with tenancy.databases.read("acme") as db:
+    with tenancy.databases.read(ACME) as db:
         rows = {STATUSES[row[0]]: row[1] for row in db.execute("SELECT status, count(*) FROM runs GROUP BY status")}
         days = calendar.days(now_ms, ZoneInfo("UTC"))
         by_day: Counter[str] = Counter()

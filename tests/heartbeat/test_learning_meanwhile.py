@@ -10,8 +10,9 @@ import pytest
 from flask import Flask
 
 from obs.services import services
+from obs.storage.org import Org
 from obs.times import format_ms, parse_iso
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.heartbeat.conftest import Sender
 
 Sweep = Callable[[], None]
@@ -70,7 +71,7 @@ def test_an_upgrade_does_not_end_a_spell(
     def forget(db: sqlite3.Connection) -> None:
         db.execute("UPDATE fits SET version = -1")
 
-    services(app).tenancy.databases.write("acme", forget)
+    services(app).tenancy.databases.write(ACME, forget)
     background = services(make_app()).background
     background.sweeper.excuse_downtime()
     for _ in JOBS:
@@ -102,7 +103,7 @@ def test_a_window_that_is_deleted_while_it_is_learned_excuses_nothing(
     deleted: list[int] = []
 
     @contextmanager
-    def delete_after_reading(org: str) -> Iterator[sqlite3.Connection]:
+    def delete_after_reading(org: Org) -> Iterator[sqlite3.Connection]:
         with read(org) as db:
             yield db
         if not deleted:

@@ -9,7 +9,7 @@ from flask import Flask
 from obs.services import services
 from obs.storage.batches import in_batches
 from obs.tenancy import auth
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.heartbeat.conftest import Sender
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -95,14 +95,14 @@ def test_more_than_a_batch_is_deleted_and_writes_go_in_between(app: Flask, clien
             "INSERT INTO events (job_id, kind, received_at, time) VALUES (1, 1, ?, 0)", ((n,) for n in range(20_000))
         )
 
-    tenancy.databases.write("acme", fill)
+    tenancy.databases.write(ACME, fill)
     limits = []
 
     def delete(db: sqlite3.Connection, limit: int) -> int:
         limits.append(limit)
         return db.execute("DELETE FROM events WHERE id IN (SELECT id FROM events LIMIT ?)", (limit,)).rowcount
 
-    assert in_batches(tenancy.databases, "acme", delete) == 20_000
+    assert in_batches(tenancy.databases, ACME, delete) == 20_000
     assert rows("SELECT id FROM events") == []
     assert limits[0] == 10
     assert len(limits) > 2
@@ -114,8 +114,8 @@ def test_purging_one_organization_spares_the_others(
 ) -> None:
     tenancy: auth.Tenancy = services(app).tenancy
     number = other_client.post("/api/v1/heartbeat/backup/ping").json["run_id"]
-    tenancy.databases.forget("acme")
-    tenancy.databases.path("acme").write_bytes(b"not a database at all" * 100)
+    tenancy.databases.forget(ACME)
+    tenancy.databases.path(ACME).write_bytes(b"not a database at all" * 100)
     clock.advance(days=91)
     _purge(app)
     assert other_client.get(f"/api/v1/runs/{number}").status_code == 404

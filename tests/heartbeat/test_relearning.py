@@ -10,7 +10,7 @@ from obs import sweep as sweeping
 from obs.services import services
 from obs.tenancy import auth
 from obs.times import parse_iso
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.heartbeat.conftest import Sender
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -30,7 +30,7 @@ def upgrade(app: Flask, make_app: Callable[..., Flask]) -> Callable[[], Sweep]:
 
     def up() -> Sweep:
         tenancy: auth.Tenancy = services(app).tenancy
-        tenancy.databases.write("acme", lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
+        tenancy.databases.write(ACME, lambda db: db.execute("UPDATE fits SET version = -1").rowcount)
         again = services(make_app()).background
         again.sweeper.excuse_downtime()
         return again.tasks["sweep"].run

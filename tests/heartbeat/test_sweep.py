@@ -9,7 +9,7 @@ from flask import Flask
 
 from obs.services import services
 from obs.tenancy import auth
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.heartbeat.conftest import Sender
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -164,7 +164,7 @@ def test_what_a_locked_file_held_up_is_made_good(
     sweep()
     _hourly(send, clock, lambda: None)
     tenancy: auth.Tenancy = services(app).tenancy
-    holder = sqlite3.connect(tenancy.databases.path("acme"), isolation_level=None)
+    holder = sqlite3.connect(tenancy.databases.path(ACME), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     sweep()
     assert _job(client)["expected_at"] is None
@@ -181,7 +181,7 @@ def test_one_organizations_trouble_is_not_anothers(
     started = other_client.post("/api/v1/heartbeat/backup/start").json
     client.post("/api/v1/heartbeat/backup/start")
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: db.execute("DROP TABLE runs"))
+    tenancy.databases.write(ACME, lambda db: db.execute("DROP TABLE runs"))
     clock.advance(days=7)
     sweep()
     assert started is not None

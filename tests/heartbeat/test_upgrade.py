@@ -10,22 +10,23 @@ from obs.heartbeat.store import jobs
 from obs.storage.migrate import migrate
 
 
-def _file_of_version_0_1(path: Path) -> None:
+def _file_of_version_0_1(path: Path, *names: str) -> None:
     database = Database(path)
     migrations.tenant.migrations.apply(database, stop_before="renamed_expectations")
     database.close()
     with sqlite3.connect(path) as db:
-        db.execute(
+        db.executemany(
             "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id, learned_event_id,"
             " expected_interval_ms, next_expected, overdue_from, lateness_ms)"
-            " VALUES ('backup', 1, 2, 7, 7, 60, 70, 80, 9)"
+            " VALUES (?, 1, 2, 7, 7, 60, 70, 80, 9)",
+            [(name,) for name in names],
         )
     db.close()
 
 
 def test_what_was_expected_of_a_job_stays(tmp_path: Path) -> None:
     path = tmp_path / "acme.db"
-    _file_of_version_0_1(path)
+    _file_of_version_0_1(path, "backup")
     migrate(path, migrations.tenant.migrations, 5)
     db = sqlite3.connect(path)
     db.row_factory = sqlite3.Row
@@ -34,3 +35,13 @@ def test_what_was_expected_of_a_job_stays(tmp_path: Path) -> None:
     grace_ms = db.execute("SELECT grace_ms FROM jobs").fetchone()["grace_ms"]
     db.close()
     assert (job.interval_ms, job.expected_at, job.overdue_at, grace_ms, job.status) == (60, 70, 80, 9, "late")
+
+
+def test_names_of_jobs_are_normalized_unless_the_name_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "acme.db"
+    _file_of_version_0_1(path, "gro\u0308\u00dfe", "u\u0308ber", "\u00fcber", "plain")
+    migrate(path, migrations.tenant.migrations, 5)
+    with sqlite3.connect(path) as db:
+        names = {row[0] for row in db.execute("SELECT name FROM jobs")}
+    db.close()
+    assert names == {"gr\u00f6\u00dfe", "u\u0308ber", "\u00fcber", "plain"}

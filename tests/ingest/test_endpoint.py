@@ -10,7 +10,8 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from obs.services import services
-from tests.conftest import KeyClient
+from obs.storage.org import Org
+from tests.conftest import ACME, KeyClient
 from tests.heartbeat.conftest import BASE
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -204,11 +205,11 @@ def test_the_metrics_name_the_operation(client: KeyClient, method: str, path: st
 
 def test_a_heartbeat_wakes_the_learner_of_its_organization(app: Flask, client: KeyClient) -> None:
     queue = services(app).heartbeats.queue
-    queue.take(["acme", "globex"], 0)
-    queue.swept("acme", None)
-    queue.swept("globex", None)
+    queue.take([ACME, Org("globex", 2)], 0)
+    queue.swept(ACME, None)
+    queue.swept(Org("globex", 2), None)
     client.put(PING)
     client.post(PING, headers={"X-API-Key": "none"})
-    assert queue.take(["acme", "globex"], 0) == []
+    assert queue.take([ACME, Org("globex", 2)], 0) == []
     client.post(PING)
-    assert queue.take(["acme", "globex"], 0) == ["acme"]
+    assert queue.take([ACME, Org("globex", 2)], 0) == [ACME]

@@ -1,12 +1,16 @@
 """Names of jobs: which are valid, and that both forms reach the same job."""
 
+import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from flask import Flask
 
-from tests.conftest import KeyClient
+from obs.services import services
+from tests.conftest import ACME, KeyClient
 from tests.heartbeat.conftest import BASE, Sender
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -26,6 +30,9 @@ GOOD = [
     "😀" * 200,
     "a\u2028b",
     ".hidden",
+    "می\u200cخواهم",  # Persian  # noqa: RUF001
+    "क्\u200dष",  # Hindi
+    "team 👩🏽\u200d💻 ❤️\u200d🔥",
 ]
 BAD = [
     "",
@@ -38,6 +45,13 @@ BAD = [
     "a\x00b",
     "a\x7fb",
     "ä\x85b",
+    *(
+        f"back{character}up"
+        for character in "\u200b\u200c\u200d\u200e\u202e\u2066\u2060\xad\ufeff\u061c\u034f\u3164\U000e0041"
+    ),
+    "backup\u200b",
+    "日\u200d本",
+    "😀\u200d",
 ]
 
 
@@ -101,3 +115,60 @@ def test_names_differ_by_case(send: Sender, rows: Rows) -> None:
     send("ping", "Backup")
     send("ping", "backup")
     assert len(rows("SELECT id FROM jobs")) == 2
+
+
+NFC, NFD = "gr\u00f6\u00dfe", "gro\u0308\u00dfe"
+
+
+def test_names_that_differ_only_in_their_unicode_form_are_one_job(
+    client: KeyClient, by_path: Sender, by_body: Sender, rows: Rows
+) -> None:
+    for send in (by_path, by_body):
+        for name in (NFD, NFC):
+            assert send("ping", name).json["job"] == NFC
+    assert rows("SELECT name, run_count FROM jobs") == [{"name": NFC, "run_count": 4}]
+    for name in (NFD, NFC):
+        assert client.get(f"/api/v1/jobs/{quote(name)}").json["name"] == NFC
+        assert len(client.get(f"/api/v1/jobs/{quote(name)}/runs").json["runs"]) == 4
+
+
+def test_a_new_name_is_normalized_and_has_no_invisible_characters(
+    new_client: Callable[..., KeyClient], by_path: Sender
+) -> None:
+    admin = new_client("acme", "admin")
+    by_path("ping", "a")
+    assert admin.patch("/api/v1/jobs/a", json={"name": NFD}).json["name"] == NFC
+    refused = admin.patch(f"/api/v1/jobs/{quote(NFD)}", json={"name": "a\u200bb"})
+    assert refused.status_code == 422
+    assert refused.json["errors"] == {"json": {"name": ["Must not contain the invisible character U+200B."]}}
+
+
+def test_duplicates_of_an_earlier_version_can_be_read_and_deleted(
+    app: Flask, new_client: Callable[..., KeyClient], by_path: Sender, rows: Rows
+) -> None:
+    admin = new_client("acme", "admin")
+    for old in ("x", "y", NFC):
+        by_path("ping", old)
+    for old, new in (("x", NFD), ("y", "zero\u200bwidth")):
+        change = partial(_rename, old=old, new=new)
+        services(app).tenancy.databases.write(ACME, change)
+    for name in (NFD, "zero\u200bwidth"):
+        path = f"/api/v1/jobs/{quote(name)}"
+        assert admin.get(path).json["name"] == name
+        assert admin.delete(path).status_code == 204
+    assert rows("SELECT name FROM jobs") == [{"name": NFC}]
+
+
+def _rename(db: sqlite3.Connection, old: str, new: str) -> None:
+    db.execute("UPDATE jobs SET name = ? WHERE name = ?", (new, old))
+
+
+def test_a_job_whose_name_ends_with_runs_is_read_under_its_name(client: KeyClient, by_path: Sender) -> None:
+    by_path("ping", "nas/runs")
+    for path in ("/api/v1/jobs/nas/runs", "/api/v1/jobs/nas%2Fruns"):
+        assert client.get(path).json["name"] == "nas/runs"
+    assert len(client.get("/api/v1/jobs/nas/runs/runs").json["runs"]) == 1
+    by_path("ping", "nas")
+    assert len(client.get("/api/v1/jobs/nas/runs").json["runs"]) == 1
+    assert [job["name"] for job in client.get("/api/v1/jobs?q=nas/runs").json["jobs"]] == ["nas/runs"]
+    assert client.get("/api/v1/jobs/other/runs").status_code == 404

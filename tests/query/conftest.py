@@ -10,6 +10,7 @@ from flask import Flask
 from obs.services import services
 from obs.tenancy import auth
 from obs.times import parse_iso
+from tests.conftest import ACME
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -65,7 +66,7 @@ def _fill(db: sqlite3.Connection) -> None:
 def write(app: Flask, client: Any) -> Callable[[Callable[[sqlite3.Connection], Any]], Any]:
     """Writes into the file of ``acme``."""
     tenancy: auth.Tenancy = services(app).tenancy
-    return lambda unit: tenancy.databases.write("acme", unit)
+    return lambda unit: tenancy.databases.write(ACME, unit)
 
 
 @pytest.fixture

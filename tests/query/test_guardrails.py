@@ -20,6 +20,7 @@ from obs.query.sql import Scan
 from obs.query.sql.select import SqlStatement, select
 from obs.services import services
 from obs.tenancy import auth
+from tests.conftest import ACME
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -58,7 +59,7 @@ def test_the_buckets_of_all_groups_count(make_app: Callable[..., Flask], new_cli
     app = make_app(QUERY_MAX_ROWS=100)
     client = new_client("acme", app=app)
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: _insert_runs(db, 20, 40))
+    tenancy.databases.write(ACME, lambda db: _insert_runs(db, 20, 40))
 
     def ask(statement: str, status: int) -> dict[str, Any]:
         response = client.post("/api/v1/dsl", json={"query": statement})
@@ -80,7 +81,7 @@ def test_too_many_rows_are_refused_and_not_truncated(make_app: Callable[..., Fla
     app = make_app(QUERY_MAX_ROWS=10)
     client = new_client("acme", app=app)
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: _insert_runs(db, 11, 11))
+    tenancy.databases.write(ACME, lambda db: _insert_runs(db, 11, 11))
     for statement in (
         "SELECT * FROM runs LAST 1d",
         "SELECT * FROM runs LAST 1d LIMIT 11",
@@ -98,10 +99,10 @@ def test_a_query_that_takes_too_long_is_stopped(app: Flask, client: Any) -> None
     """Uses a session directly: no OQL statement takes long on a small file."""
     tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(max_rows=10, max_bytes_scanned=1 << 30, max_seconds=0, max_length=100, rate_per_minute=1)
-    tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 1_000))
+    tenancy.databases.write(ACME, lambda db: _insert_runs(db, 1, 1_000))
     sql = "SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0"
     with (
-        Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
+        Sessions().open(tenancy.databases.path(ACME), ["runs"], limits) as session,
         pytest.raises(Exception, match="was stopped after") as caught,
     ):
         session.fetch(SqlStatement(sql, {}))
@@ -113,7 +114,7 @@ def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], 
     app = make_app(QUERY_MAX_BYTES_SCANNED=500_000)
     client = new_client("acme", app=app)
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: _insert_runs(db, 1, 50_000))
+    tenancy.databases.write(ACME, lambda db: _insert_runs(db, 1, 50_000))
     response = client.post("/api/v1/dsl", json={"query": "SELECT count(exit_code) FROM runs LAST 1d"})
     assert response.status_code == 422
     _breach(response.json, "max_bytes_scanned")
@@ -176,7 +177,7 @@ def _fill_a_day(app: Flask) -> None:
             [(tenancy.clock() - number * 1_700,) for number in range(50_000)],
         )
 
-    tenancy.databases.write("acme", fill)
+    tenancy.databases.write(ACME, fill)
 
 
 def _window_in(hint: str) -> str:
@@ -217,7 +218,7 @@ def test_a_session_can_only_read_its_tables(app: Flask, client: Any, sql: str) -
     tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(10, 1 << 30, 5, 100, 1)
     with (
-        Sessions().open(tenancy.databases.path("acme"), ["runs"], limits) as session,
+        Sessions().open(tenancy.databases.path(ACME), ["runs"], limits) as session,
         pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
     ):
         session.fetch(SqlStatement(sql, {}))
@@ -225,7 +226,7 @@ def test_a_session_can_only_read_its_tables(app: Flask, client: Any, sql: str) -
 
 def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: Ask) -> None:
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.write("acme", lambda db: _insert_runs(db, 5, 10))
+    tenancy.databases.write(ACME, lambda db: _insert_runs(db, 5, 10))
     assert _plan(app, "SELECT count(*) FROM runs EVERY 1h LAST 90d") == [
         "SEARCH runs USING COVERING INDEX runs_started"
     ]
@@ -241,6 +242,6 @@ def _plan(app: Flask, statement: str) -> list[str]:
     assert isinstance(plan, Plan)
     window = resolve(plan.window, tenancy.clock())
     query = select(plan, Scan(window, tenancy.clock(), 1, 1, plan.interval_ms, (0,)))
-    with tenancy.databases.read("acme") as db:
+    with tenancy.databases.read(ACME) as db:
         rows = db.execute(f"EXPLAIN QUERY PLAN {query.sql}", query.parameters).fetchall()
     return [re.sub(r" \(.*", "", row[3]) for row in rows if row[3].startswith(("SEARCH", "SCAN"))]

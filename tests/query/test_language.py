@@ -277,7 +277,7 @@ def test_the_strategy_for_many_rows_gives_the_same_results(ask: Ask, monkeypatch
 def test_show_sources(ask: Ask) -> None:
     answer = ask("SHOW SOURCES")
     assert (answer["output_type"], answer["columns"]) == ("table", ["source", "row", "time"])
-    assert [row[0] for row in answer["rows"]] == ["runs", "events", "logs", "jobs", "incidents", "annotations"]
+    assert [row[0] for row in answer["rows"]] == ["runs", "events", "logs", "jobs", "incidents", "annotations", "audit"]
 
 
 def test_show_columns(ask: Ask) -> None:

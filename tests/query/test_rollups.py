@@ -101,6 +101,8 @@ def test_rollups_give_the_results_of_the_rows(
     name = f"org{next(_names)}"
     client = new_client(name, *SCOPES, app=long_app)
     tenancy: auth.Tenancy = services(long_app).tenancy
+    org = tenancy.keyring.organization(name)
+    assert org is not None
     for beats, others, rolls in story:
         for beat in beats:
             _send(client, clock, beat)
@@ -112,9 +114,9 @@ def test_rollups_give_the_results_of_the_rows(
             elif kind == "delete":
                 assert client.delete(f"/api/v1/jobs/{what[0]}").status_code in (204, 404)
             else:
-                tenancy.databases.write(name, partial(_execute, sql=what[0]))
+                tenancy.databases.write(org, partial(_execute, sql=what[0]))
         if rolls:
-            rollups.roll_up(tenancy.databases, name, clock(), 4)
+            rollups.roll_up(tenancy.databases, org, clock(), 4)
         window = data.draw(st.sampled_from(WINDOWS))
         for statement in sorted(statements):
             answers = [

@@ -9,6 +9,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
+from obs.storage.org import Org
 from tests.conftest import KeyClient
 
 END = "/api/v1/heartbeat/mail/end"
@@ -39,7 +40,7 @@ def test_a_process_that_read_before_another_wrote_does_not_spoil_its_sums(
     reads = 0
 
     @contextmanager
-    def read_and_let_the_other_write(org: str) -> Iterator[sqlite3.Connection]:
+    def read_and_let_the_other_write(org: Org) -> Iterator[sqlite3.Connection]:
         nonlocal reads
         with read(org) as db:
             yield db

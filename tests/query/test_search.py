@@ -10,6 +10,7 @@ from flask import Flask
 from obs.heartbeat import service
 from obs.services import services
 from obs.tenancy import auth
+from tests.conftest import ACME
 
 Ask = Callable[..., dict[str, Any]]
 TEXTS = [
@@ -54,7 +55,7 @@ PARTS = [
 @pytest.fixture
 def index(app: Flask, client: Any) -> Callable[[], int]:
     tenancy: auth.Tenancy = services(app).tenancy
-    return lambda: service.index_messages(tenancy.databases, "acme")
+    return lambda: service.index_messages(tenancy.databases, ACME)
 
 
 @pytest.fixture
@@ -129,8 +130,8 @@ def test_an_index_with_positions_is_rebuilt(app: Flask, ask: Ask, write: Any, in
     write(go_back)
     index()
     databases = services(app).tenancy.databases
-    databases.forget("acme")
-    databases.update("acme")
+    databases.forget(ACME)
+    databases.update(ACME)
     (definition,) = write(
         lambda db: db.execute("SELECT sql FROM sqlite_schema WHERE name = 'event_messages'").fetchone()
     )

@@ -17,8 +17,9 @@ from obs.query.execution.limits import Limits
 from obs.query.execution.run import QueryRequest
 from obs.query.execution.workers import Workers
 from obs.services import services
+from obs.storage.org import Org
 from obs.times import DAY_MS
-from tests.conftest import ApiResponse, KeyClient
+from tests.conftest import ACME, ApiResponse, KeyClient
 
 
 @pytest.fixture
@@ -114,21 +115,21 @@ LIMITS = Limits(max_rows=10, max_bytes_scanned=1 << 20, max_seconds=600, max_len
 @pytest.fixture
 def query_request(app: Flask, client: KeyClient) -> QueryRequest:
     client.get("/api/v1/jobs")  # creates the file
-    return QueryRequest("SHOW SOURCES", services(app).tenancy.databases.path("acme"), 0, LIMITS)
+    return QueryRequest("SHOW SOURCES", services(app).tenancy.databases.path(ACME), 0, LIMITS)
 
 
 def test_a_query_that_gets_no_turn_in_time_is_refused(query_request: QueryRequest) -> None:
     before = children()
     workers = Workers(SOURCES, 1)
-    workers.run("acme", query_request)
+    workers.run(ACME, query_request)
     (worker,) = children() - before
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(workers.run, "acme", query_request)
+        first = pool.submit(workers.run, ACME, query_request)
         while not workers.running():
             assert not first.done()
         with pytest.raises(ServiceError) as refused:
-            workers.run("globex", query_request._replace(limits=replace(LIMITS, max_seconds=1)))
+            workers.run(Org("globex", 2), query_request._replace(limits=replace(LIMITS, max_seconds=1)))
         os.kill(worker, signal.SIGCONT)
         assert b'"table"' in first.result().body
     workers.close()
@@ -143,7 +144,7 @@ def test_a_process_that_does_not_respond_in_time_is_killed(query_request: QueryR
     (worker,) = children() - before
     os.kill(worker, signal.SIGSTOP)
     with pytest.raises(ServiceError) as refused:
-        workers.run("acme", query_request._replace(limits=replace(LIMITS, max_seconds=1)))
+        workers.run(ACME, query_request._replace(limits=replace(LIMITS, max_seconds=1)))
     assert refused.value.extra["limit"] == "max_seconds"
     assert children() == before
     workers.close()
@@ -158,9 +159,9 @@ def test_a_query_that_needs_too_much_memory_fails_alone(query_request: QueryRequ
         limits=replace(LIMITS, max_rows=10**9, max_bytes_scanned=1 << 40),
     )
     with pytest.raises(ServiceError) as refused:
-        workers.run("acme", large)
+        workers.run(ACME, large)
     assert (refused.value.status, refused.value.extra["limit"]) == (422, "memory")
-    assert b"table" in workers.run("acme", query_request).body
+    assert b"table" in workers.run(ACME, query_request).body
     workers.close()
 
 
@@ -169,16 +170,19 @@ def test_the_queries_of_one_organization_do_not_block_another(query_request: Que
     before = children()
     workers = Workers(SOURCES, 2)
     with ThreadPoolExecutor() as pool:
-        workers.run("acme", query_request)
+        workers.run(ACME, query_request)
         (first,) = children() - before
         os.kill(first, signal.SIGSTOP)
-        acme = [pool.submit(workers.run, "acme", query_request) for _ in range(3)]
+        acme = [pool.submit(workers.run, ACME, query_request) for _ in range(3)]
         while workers.running() < 1:
             assert not any(one.done() for one in acme)
-        workers.run("globex", query_request)
+        workers.run(Org("globex", 2), query_request)
         (second,) = children() - before - {first}
         os.kill(second, signal.SIGSTOP)
-        others = [pool.submit(workers.run, org, query_request) for org in ("globex", "initech", "umbrella")]
+        others = [
+            pool.submit(workers.run, org, query_request)
+            for org in (Org("globex", 2), Org("initech", 3), Org("umbrella", 4))
+        ]
         while workers.running() < 2:
             assert not any(one.done() for one in others)
         os.kill(second, signal.SIGCONT)

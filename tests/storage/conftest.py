@@ -7,6 +7,7 @@ import pytest
 from sqlite_utils import Database, Migrations
 
 from obs.storage.databases import Databases
+from tests.conftest import ACME
 
 MakeDatabases = Callable[..., Databases]
 
@@ -45,5 +46,5 @@ def make_databases(tmp_path: Path) -> Iterator[MakeDatabases]:
 def databases(make_databases: MakeDatabases) -> Databases:
     """Databases with a file for ``acme``."""
     created = make_databases()
-    created.create("acme")
+    created.create(ACME)
     return created

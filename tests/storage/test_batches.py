@@ -13,6 +13,7 @@ from obs.services import services
 from obs.storage.batches import in_batches
 from obs.storage.databases import Databases
 from obs.tenancy import auth
+from tests.conftest import ACME
 
 
 class WindingDown:
@@ -32,7 +33,7 @@ def databases(app: Flask, client: Any) -> Databases:
     """Databases in which ``acme`` has 5,000 annotations."""
     tenancy: auth.Tenancy = services(app).tenancy
     tenancy.databases.write(
-        "acme",
+        ACME,
         lambda db: db.executemany(
             "INSERT INTO annotations (name, title, start_time, created_at, updated_at) VALUES ('x', 'x', ?, 0, 0)",
             ((number,) for number in range(5_000)),
@@ -51,7 +52,7 @@ def test_pauses_limit_the_share_of_the_writers_time(databases: Databases, monkey
     ticks = count()
     clock = SimpleNamespace(perf_counter=lambda: next(ticks) / 100, monotonic=time.monotonic)
     monkeypatch.setattr("obs.storage.batches.time", clock)
-    assert in_batches(databases, "acme", _delete, share=0.2) == 5_000
+    assert in_batches(databases, ACME, _delete, share=0.2) == 5_000
     assert len(winding_down.pauses) > 10
     assert winding_down.pauses == [pytest.approx(0.04)] * len(winding_down.pauses)
 
@@ -59,14 +60,14 @@ def test_pauses_limit_the_share_of_the_writers_time(databases: Databases, monkey
 def test_work_without_a_share_does_not_pause(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     winding_down = WindingDown(set_at=1)
     monkeypatch.setattr(databases, "winding_down", winding_down)
-    assert in_batches(databases, "acme", _delete) == 5_000
+    assert in_batches(databases, ACME, _delete) == 5_000
     assert winding_down.pauses == []
 
 
 def test_closing_the_instance_stops_the_work(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(databases, "winding_down", WindingDown(set_at=2))
-    assert 0 < in_batches(databases, "acme", _delete, share=0.5) < 100
+    assert 0 < in_batches(databases, ACME, _delete, share=0.5) < 100
 
 
 def test_the_work_stops_after_its_time(databases: Databases) -> None:
-    assert in_batches(databases, "acme", _delete, seconds=0) == 10
+    assert in_batches(databases, ACME, _delete, seconds=0) == 10

@@ -12,14 +12,19 @@ import pytest
 from obs.errors import ServiceError
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
 from obs.storage.file import DESCRIPTORS_PER_FILE
+from obs.storage.org import Org
+from tests.conftest import ACME
 from tests.storage.conftest import MakeDatabases
 
+GLOBEX = Org("globex", 2)
+ORGS = [Org(name, 1) for name in "abcde"]
 
-def _add(databases: Databases, org: str, number: int) -> None:
+
+def _add(databases: Databases, org: Org, number: int) -> None:
     databases.write(org, lambda db: db.execute("INSERT INTO numbers VALUES (?)", (number,)))
 
 
-def _count(databases: Databases, org: str) -> int:
+def _count(databases: Databases, org: Org) -> int:
     with databases.read(org) as db:
         found: int = db.execute("SELECT count(*) FROM numbers").fetchone()[0]
         return found
@@ -27,23 +32,23 @@ def _count(databases: Databases, org: str) -> int:
 
 def test_the_least_recently_used_is_closed_first(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_files=3)
-    for org in "abcde":
+    for org in ORGS:
         databases.create(org)
         _add(databases, org, 1)
         assert databases.open_files() <= 3
-    assert sorted(databases._files) == ["c", "d", "e"]
-    _add(databases, "c", 2)
-    _add(databases, "a", 2)
-    assert sorted(databases._files) == ["a", "c", "e"]
-    assert [_count(databases, org) for org in "abcde"] == [2, 1, 2, 1, 1]
+    assert sorted(databases._files) == ORGS[2:]
+    _add(databases, ORGS[2], 2)
+    _add(databases, ORGS[0], 2)
+    assert sorted(databases._files) == [ORGS[0], ORGS[2], ORGS[4]]
+    assert [_count(databases, org) for org in ORGS] == [2, 1, 2, 1, 1]
 
 
 def test_a_file_in_use_is_not_closed(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_files=2)
-    for org in "abcd":
+    for org in ORGS[:4]:
         databases.create(org)
-    with databases.read("a") as db:
-        for org in "bcd":
+    with databases.read(ORGS[0]) as db:
+        for org in ORGS[1:4]:
             _add(databases, org, 1)
         assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
         assert databases.open_files() == 2
@@ -52,25 +57,25 @@ def test_a_file_in_use_is_not_closed(make_databases: MakeDatabases) -> None:
 def test_the_number_of_open_files_is_limited(make_databases: MakeDatabases) -> None:
     """A request for one more file waits, and is rejected when none is closed in time."""
     databases = make_databases(most_files=1, busy_seconds=30)
-    for org in "ab":
+    for org in ORGS[:2]:
         databases.create(org)
     with ThreadPoolExecutor(1) as pool:
-        with databases.read("a"):
-            waiting = pool.submit(_add, databases, "b", 1)
+        with databases.read(ORGS[0]):
+            waiting = pool.submit(_add, databases, ORGS[1], 1)
             while not databases._room._waiters:  # type: ignore[attr-defined]
                 assert not waiting.done()
         waiting.result(30)
     impatient = make_databases(most_files=1, busy_seconds=0)
-    with impatient.read("a"):
+    with impatient.read(ORGS[0]):
         with pytest.raises(ServiceError) as rejected:
-            _add(impatient, "b", 2)
+            _add(impatient, ORGS[1], 2)
         assert (rejected.value.status, rejected.value.error) == (503, "storage_busy")
-    assert _count(databases, "b") == 1
+    assert _count(databases, ORGS[1]) == 1
 
 
 def test_many_threads_use_more_files_than_may_be_open(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_files=3)
-    orgs = [f"org-{number}" for number in range(12)]
+    orgs = [Org("org", number) for number in range(12)]
     for org in orgs:
         databases.create(org)
     with ThreadPoolExecutor(8) as pool:
@@ -101,13 +106,14 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 import migrations.tenant
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
+from obs.storage.org import Org
 most = files_that_fit(allow_many_descriptors())
 databases = Databases(Path(sys.argv[1]), migrations.tenant.migrations, busy_seconds=5, most_waiting=9, most_files=most)
-databases.create("org-0")
-for number in range(1, 1000):
-    shutil.copy(databases.path("org-0"), databases.path(f"org-{number}"))
+databases.create(Org("org", 1000))
+for number in range(1000):
+    shutil.copy(databases.path(Org("org", 1000)), databases.path(Org("org", number)))
 for number in [*range(1000), *range(20)]:
-    org = f"org-{number}"
+    org = Org("org", number)
     if number % 10 == 0:
         databases.write(org, lambda db: db.execute("INSERT OR IGNORE INTO attributions (host) VALUES (NULL)"))
     with databases.read(org) as first, databases.read(org) as second:
@@ -123,60 +129,60 @@ databases.close()
 @pytest.mark.parametrize("damage", ["garbage", "missing", "a folder"])
 def test_a_damaged_file_affects_only_its_organization(make_databases: MakeDatabases, damage: str) -> None:
     databases = make_databases()
-    for org in ("acme", "globex"):
+    for org in (ACME, GLOBEX):
         databases.create(org)
-    path = databases.path("acme")
+    path = databases.path(ACME)
     path.unlink()
     if damage == "garbage":
         path.write_bytes(b"not a database at all" * 1_000)
     elif damage == "a folder":
         path.mkdir()
-    for attempt in (lambda: _add(databases, "acme", 1), lambda: _count(databases, "acme")):
+    for attempt in (lambda: _add(databases, ACME, 1), lambda: _count(databases, ACME)):
         with pytest.raises(ServiceError) as rejected:
             attempt()
         assert (rejected.value.status, rejected.value.error) == (503, "storage_unavailable")
         assert rejected.value.headers["Retry-After"]
-    _add(databases, "globex", 1)
-    assert _count(databases, "globex") == 1
+    _add(databases, GLOBEX, 1)
+    assert _count(databases, GLOBEX) == 1
 
 
 def test_a_file_damaged_in_the_middle_is_reported(make_databases: MakeDatabases) -> None:
     databases = make_databases()
-    databases.create("acme")
-    databases.write("acme", lambda db: db.executemany("INSERT INTO texts VALUES (?)", [("x" * 900,)] * 200))
-    databases.forget("acme")
-    path = databases.path("acme")
+    databases.create(ACME)
+    databases.write(ACME, lambda db: db.executemany("INSERT INTO texts VALUES (?)", [("x" * 900,)] * 200))
+    databases.forget(ACME)
+    path = databases.path(ACME)
     contents = bytearray(path.read_bytes())
     contents[3 * 4096 :] = b"\xff" * (len(contents) - 3 * 4096)
     path.write_bytes(contents)
-    with pytest.raises(ServiceError) as rejected, databases.read("acme") as db:
+    with pytest.raises(ServiceError) as rejected, databases.read(ACME) as db:
         db.execute("SELECT sum(length(text)) FROM texts").fetchall()
     assert rejected.value.error == "storage_unavailable"
 
 
 def test_a_repaired_file_is_used_again(make_databases: MakeDatabases) -> None:
     databases = make_databases()
-    databases.create("acme")
-    good = databases.path("acme").read_bytes()
-    databases.path("acme").write_bytes(b"not a database at all" * 1_000)
+    databases.create(ACME)
+    good = databases.path(ACME).read_bytes()
+    databases.path(ACME).write_bytes(b"not a database at all" * 1_000)
     with pytest.raises(ServiceError):
-        _count(databases, "acme")
-    databases.path("acme").write_bytes(good)
-    assert _count(databases, "acme") == 0
+        _count(databases, ACME)
+    databases.path(ACME).write_bytes(good)
+    assert _count(databases, ACME) == 0
 
 
 def test_closing_does_not_wait_and_rejects_new_work(databases: Databases) -> None:
-    with databases.read("acme") as db:
+    with databases.read(ACME) as db:
         databases.close()
         assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
         with pytest.raises(ServiceError) as rejected:
-            _count(databases, "acme")
+            _count(databases, ACME)
         assert (rejected.value.status, rejected.value.error) == (503, "shutting_down")
     assert databases.open_files() == 0
 
 
 def test_readers_do_not_wait_for_the_writer(databases: Databases) -> None:
-    _add(databases, "acme", 1)
+    _add(databases, ACME, 1)
     inside, leave = threading.Event(), threading.Event()
 
     def unit(db: object) -> None:
@@ -184,8 +190,8 @@ def test_readers_do_not_wait_for_the_writer(databases: Databases) -> None:
         assert leave.wait(30)
 
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(databases.write, "acme", unit)
+        writing = pool.submit(databases.write, ACME, unit)
         assert inside.wait(30)
-        assert _count(databases, "acme") == 1
+        assert _count(databases, ACME) == 1
         leave.set()
         writing.result(30)

@@ -10,6 +10,7 @@ import pytest
 
 from obs.errors import ServiceError
 from obs.storage.databases import Databases
+from tests.conftest import ACME
 from tests.storage.conftest import MakeDatabases
 
 
@@ -45,10 +46,10 @@ class Gate:
 def _in_one_batch(databases: Databases, pool: ThreadPoolExecutor, units: list[Callable[..., int]]) -> list[Future[int]]:
     """Submit `units` so that all of them are in one batch."""
     gate = Gate()
-    first = pool.submit(databases.write, "acme", gate)
+    first = pool.submit(databases.write, ACME, gate)
     assert gate.reached.wait(30)
-    futures = [pool.submit(databases.write, "acme", unit) for unit in units]
-    writer = databases._files["acme"]._writer
+    futures = [pool.submit(databases.write, ACME, unit) for unit in units]
+    writer = databases._files[ACME]._writer
     assert writer is not None
     while len(writer._queue) < len(units):
         assert not first.done()
@@ -59,22 +60,22 @@ def _in_one_batch(databases: Databases, pool: ThreadPoolExecutor, units: list[Ca
 
 def test_every_thread_gets_its_own_result(databases: Databases) -> None:
     with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(lambda n: databases.write("acme", _insert(n)), range(200))) == list(range(200))
-    assert _stored(databases.path("acme")) == list(range(200))
+        assert list(pool.map(lambda n: databases.write(ACME, _insert(n)), range(200))) == list(range(200))
+    assert _stored(databases.path(ACME)) == list(range(200))
 
 
 def test_a_write_is_on_disk_when_it_returns(databases: Databases) -> None:
-    databases.write("acme", _insert(1))
-    assert _stored(databases.path("acme")) == [1]
+    databases.write(ACME, _insert(1))
+    assert _stored(databases.path(ACME)) == [1]
 
 
 def test_queued_units_share_one_commit(databases: Databases) -> None:
     commits: list[str] = []
-    databases.write("acme", lambda db: db.set_trace_callback(commits.append))
+    databases.write(ACME, lambda db: db.set_trace_callback(commits.append))
     with ThreadPoolExecutor(12) as pool:
         for future in _in_one_batch(databases, pool, [_insert(number) for number in range(10)]):
             future.result(30)
-    databases.write("acme", lambda db: db.set_trace_callback(None))
+    databases.write(ACME, lambda db: db.set_trace_callback(None))
     assert commits.count("COMMIT") == 2 + 1  # of the unit that set the callback, of the gate, and of the ten units
 
 
@@ -91,50 +92,50 @@ def test_a_failing_unit_affects_no_other(databases: Databases) -> None:
             futures[1].result(30)
         with pytest.raises(sqlite3.IntegrityError):
             futures[3].result(30)
-    assert _stored(databases.path("acme")) == [1, 2, 3]
+    assert _stored(databases.path(ACME)) == [1, 2, 3]
 
 
 def test_a_full_queue_rejects_writes(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_waiting=3)
-    databases.create("acme")
+    databases.create(ACME)
     gate = Gate()
     with ThreadPoolExecutor(8) as pool:
-        first = pool.submit(databases.write, "acme", gate)
+        first = pool.submit(databases.write, ACME, gate)
         assert gate.reached.wait(30)
-        waiting = [pool.submit(databases.write, "acme", _insert(number)) for number in range(3)]
-        writer = databases._files["acme"]._writer
+        waiting = [pool.submit(databases.write, ACME, _insert(number)) for number in range(3)]
+        writer = databases._files[ACME]._writer
         assert writer is not None
         while len(writer._queue) < 3:
             assert not first.done()
         with pytest.raises(ServiceError) as rejected:
-            databases.write("acme", _insert(9))
+            databases.write(ACME, _insert(9))
         assert (rejected.value.status, rejected.value.error) == (503, "storage_busy")
         assert rejected.value.headers["Retry-After"]
         gate.opened.set()
         assert [future.result(30) for future in waiting] == [0, 1, 2]
-    assert _stored(databases.path("acme")) == [0, 1, 2]
+    assert _stored(databases.path(ACME)) == [0, 1, 2]
 
 
 def test_a_full_disk_is_reported_and_leaves_no_partial_write(databases: Databases) -> None:
-    databases.write("acme", _insert(1))
-    databases.write("acme", lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
+    databases.write(ACME, _insert(1))
+    databases.write(ACME, lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
 
     def fills(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO numbers VALUES (2)")
         db.executemany("INSERT INTO texts VALUES (?)", [("x" * 4_000,)] * 100)
 
     with pytest.raises(ServiceError) as rejected:
-        databases.write("acme", fills)
+        databases.write(ACME, fills)
     assert (rejected.value.status, rejected.value.error) == (503, "storage_full")
     assert rejected.value.headers["Retry-After"]
-    assert _stored(databases.path("acme")) == [1]
-    databases.write("acme", lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchall())
-    databases.write("acme", fills)
-    assert _stored(databases.path("acme")) == [1, 2]
+    assert _stored(databases.path(ACME)) == [1]
+    databases.write(ACME, lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchall())
+    databases.write(ACME, fills)
+    assert _stored(databases.path(ACME)) == [1, 2]
 
 
 def test_a_full_disk_is_reported_to_every_unit_that_was_undone(databases: Databases) -> None:
-    databases.write("acme", lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
+    databases.write(ACME, lambda db: db.execute("PRAGMA max_page_count = 1").fetchall())
 
     def fills(db: sqlite3.Connection) -> int:
         return db.executemany("INSERT INTO texts VALUES (?)", [("x" * 4_000,)] * 100).rowcount
@@ -143,38 +144,38 @@ def test_a_full_disk_is_reported_to_every_unit_that_was_undone(databases: Databa
         futures = _in_one_batch(databases, pool, [_insert(1), fills, _insert(2)])
         stored = {number for number, place in ((1, 0), (2, 2)) if futures[place].exception(30) is None}
         assert isinstance(futures[1].exception(30), ServiceError)
-    assert set(_stored(databases.path("acme"))) == stored
+    assert set(_stored(databases.path(ACME))) == stored
 
 
 def test_a_locked_file_is_reported_and_works_again_later(make_databases: MakeDatabases) -> None:
     databases = make_databases(busy_seconds=0)
-    databases.create("acme")
-    databases.write("acme", _insert(1))
-    other = sqlite3.connect(databases.path("acme"), isolation_level=None)
+    databases.create(ACME)
+    databases.write(ACME, _insert(1))
+    other = sqlite3.connect(databases.path(ACME), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(ServiceError) as rejected:
-        databases.write("acme", _insert(2))
+        databases.write(ACME, _insert(2))
     assert (rejected.value.status, rejected.value.error) == (503, "storage_busy")
     assert rejected.value.headers["Retry-After"]
     other.execute("ROLLBACK")
     other.close()
-    databases.write("acme", _insert(3))
-    assert _stored(databases.path("acme")) == [1, 3]
+    databases.write(ACME, _insert(3))
+    assert _stored(databases.path(ACME)) == [1, 3]
 
 
 def test_two_writers_of_one_file_wait_for_each_other(make_databases: MakeDatabases) -> None:
     """Each has its own connections, as two processes would."""
     both = [make_databases(busy_seconds=30) for _ in range(2)]
-    both[0].create("acme")
+    both[0].create(ACME)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: both[number % 2].write("acme", _insert(number)), range(100)))
-    assert _stored(both[0].path("acme")) == list(range(100))
+        list(pool.map(lambda number: both[number % 2].write(ACME, _insert(number)), range(100)))
+    assert _stored(both[0].path(ACME)) == list(range(100))
 
 
 def test_a_reader_cannot_write(databases: Databases) -> None:
-    with pytest.raises(ServiceError), databases.read("acme") as db:
+    with pytest.raises(ServiceError), databases.read(ACME) as db:
         db.execute("INSERT INTO numbers VALUES (1)")
-    with databases.read("acme") as db:
+    with databases.read(ACME) as db:
         assert db.execute("SELECT count(*) FROM numbers").fetchone()[0] == 0
 
 
@@ -182,4 +183,4 @@ def test_foreign_keys_and_durability_are_enabled(databases: Databases) -> None:
     def pragmas(db: sqlite3.Connection) -> list[object]:
         return [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")]
 
-    assert databases.write("acme", pragmas) == ["wal", 2, 1]
+    assert databases.write(ACME, pragmas) == ["wal", 2, 1]

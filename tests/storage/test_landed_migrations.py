@@ -16,6 +16,7 @@ LANDED = {
         "organizations_and_keys": "a8802638713e7ca9",
         "credentials_version": "7ee78615d00d2803",
         "query_limits": "3fdbfd708bb7e837",
+        "deleted_organizations": "c1cfb90be11434c7",
         "page_sessions": "62b38a75d2070e4e",
     },
     "tenant.py": {
@@ -27,6 +28,8 @@ LANDED = {
         "revisions_of_jobs": "f0c52c8cf1e1634a",
         "messages_without_positions": "28f8ecb28dd7fbed",
         "renamed_expectations": "3a838a69e91d6fa3",
+        "normalized_names_of_jobs": "0d3dda585b7bf09f",
+        "audit_log": "c11c93efde48d1df",
     },
 }
 

@@ -16,7 +16,8 @@ from obs.errors import ServiceError
 from obs.services import services
 from obs.storage.databases import Databases
 from obs.storage.migrate import NewerFileError, migrate
-from tests.conftest import KeyClient
+from obs.storage.org import Org
+from tests.conftest import ACME, KeyClient
 from tests.storage.conftest import MakeDatabases, numbers
 
 PING = "/api/v1/heartbeat/backup/ping"
@@ -30,7 +31,7 @@ def _tables(path: Path) -> set[str]:
         connection.close()
 
 
-def _add_step(databases: Databases, org: str, name: str) -> None:
+def _add_step(databases: Databases, org: Org, name: str) -> None:
     """Record a step as applied, as a newer version of the service would."""
     databases.write(
         org,
@@ -64,11 +65,11 @@ def test_opening_a_file_applies_the_missing_steps(make_databases: MakeDatabases)
         db.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
         db.execute("INSERT INTO numbers VALUES (7)")
 
-    migrate(databases.path("acme"), older, 5)
-    assert "texts" not in _tables(databases.path("acme"))
-    with databases.read("acme") as db:
+    migrate(databases.path(ACME), older, 5)
+    assert "texts" not in _tables(databases.path(ACME))
+    with databases.read(ACME) as db:
         assert db.execute("SELECT number FROM numbers").fetchone()[0] == 7
-    assert "texts" in _tables(databases.path("acme"))
+    assert "texts" in _tables(databases.path(ACME))
 
 
 def test_a_failing_step_is_rolled_back(tmp_path: Path) -> None:
@@ -155,16 +156,16 @@ def test_several_processes_migrate_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_newer_version_is_rejected_and_not_changed(databases: Databases) -> None:
-    databases.write("acme", lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
-    _add_step(databases, "acme", "from_the_future")
-    databases.forget("acme")
-    before = databases.path("acme").read_bytes()
+    databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
+    _add_step(databases, ACME, "from_the_future")
+    databases.forget(ACME)
+    before = databases.path(ACME).read_bytes()
     with pytest.raises(NewerFileError, match="from_the_future") as rejected:
-        databases.write("acme", lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
+        databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
     assert (rejected.value.status, rejected.value.error) == (503, "storage_unavailable")
-    with pytest.raises(ServiceError), databases.read("acme"):
+    with pytest.raises(ServiceError), databases.read(ACME):
         pass
-    assert databases.path("acme").read_bytes() == before
+    assert databases.path(ACME).read_bytes() == before
 
 
 @pytest.mark.parametrize("problem", ["newer", "damaged"])
@@ -174,10 +175,10 @@ def test_over_http_only_that_organization_is_affected(
     databases: Databases = services(app).tenancy.databases
     assert client.post(PING).status_code == 200
     if problem == "newer":
-        _add_step(databases, "acme", "from_the_future")
-    databases.forget("acme")
+        _add_step(databases, ACME, "from_the_future")
+    databases.forget(ACME)
     if problem == "damaged":
-        databases.path("acme").write_bytes(b"not a database at all" * 1_000)
+        databases.path(ACME).write_bytes(b"not a database at all" * 1_000)
     answer = client.post(PING)
     assert answer.status_code == 503
     assert answer.json is not None

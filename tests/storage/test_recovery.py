@@ -11,6 +11,7 @@ import pytest
 from obs.errors import ServiceError
 from obs.storage.batches import in_batches
 from obs.storage.databases import Databases
+from tests.conftest import ACME
 from tests.storage.conftest import MakeDatabases
 
 WRITERS = 40
@@ -24,12 +25,12 @@ def _insert(db: sqlite3.Connection) -> None:
 def test_after_a_lock_as_many_may_wait_as_before(make_databases: MakeDatabases) -> None:
     """While another program has locked the file, few may wait."""
     databases = make_databases(busy_seconds=PATIENCE_SECONDS)
-    databases.create("acme")
-    databases.write("acme", _insert)
-    with ThreadPoolExecutor(WRITERS + 1) as pool, closing(sqlite3.connect(databases.path("acme"))) as other:
+    databases.create(ACME)
+    databases.write(ACME, _insert)
+    with ThreadPoolExecutor(WRITERS + 1) as pool, closing(sqlite3.connect(databases.path(ACME))) as other:
         other.isolation_level = None
         other.execute("BEGIN IMMEDIATE")
-        writes = [pool.submit(databases.write, "acme", _insert) for _ in range(WRITERS)]
+        writes = [pool.submit(databases.write, ACME, _insert) for _ in range(WRITERS)]
         refused = wait(writes, PATIENCE_SECONDS, FIRST_COMPLETED).done
         other.execute("ROLLBACK")
         assert refused
@@ -48,9 +49,9 @@ def _waiting_together(databases: Databases, pool: ThreadPoolExecutor) -> list[Ba
         begun.set()
         assert go_on.wait(PATIENCE_SECONDS)
 
-    first = pool.submit(databases.write, "acme", long)
+    first = pool.submit(databases.write, ACME, long)
     assert begun.wait(PATIENCE_SECONDS)
-    writes = [pool.submit(databases.write, "acme", _insert) for _ in range(WRITERS)]
+    writes = [pool.submit(databases.write, ACME, _insert) for _ in range(WRITERS)]
     wait(writes, 0.5, FIRST_COMPLETED)  # one that is refused is refused at once
     go_on.set()
     first.result(PATIENCE_SECONDS)
@@ -65,7 +66,7 @@ def test_batches_that_take_little_time_grow(databases: Databases, monkeypatch: p
         return limit if len(limits) < 12 else 0
 
     monkeypatch.setattr("time.perf_counter", itertools.count(step=0.001).__next__)  # each batch takes a millisecond
-    in_batches(databases, "acme", step)
+    in_batches(databases, ACME, step)
     assert limits == [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000, 5_000]
 
 
@@ -77,5 +78,5 @@ def test_batches_that_take_long_shrink(databases: Databases, monkeypatch: pytest
         return limit if len(limits) < 5 else 0
 
     monkeypatch.setattr("time.perf_counter", itertools.count().__next__)  # each batch takes a second
-    in_batches(databases, "acme", step)
+    in_batches(databases, ACME, step)
     assert limits == [10, 1, 1, 1, 1]

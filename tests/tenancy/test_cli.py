@@ -10,10 +10,10 @@ from flask import Flask
 from flask.testing import FlaskCliRunner
 
 from obs import cli
-from obs.tenancy import keys, store
+from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, MINUTE_MS
-from tests.conftest import KeyClient
+from tests.conftest import ACME, KeyClient
 from tests.dashboard.conftest import Visitor
 from tests.tenancy.conftest import Obs
 
@@ -83,8 +83,8 @@ def test_scopes_and_expiry_of_a_new_key(obs: Obs, tenancy: Tenancy) -> None:
     obs("key", "create", "acme", "--label", "two", "--scope", "query:read", "--scope", "admin", "--scope", "admin")
     obs("key", "create", "acme", "--label", "brief", "--expires", "+30d")
     with tenancy.control.read() as db:
-        everything, two, brief = store.keys_of(db, "acme")
-    assert everything.scopes == keys.DEFAULT_SCOPES
+        everything, two, brief = store.keys_of(db, ACME)
+    assert everything.scopes == ("heartbeat:write",)
     assert two.scopes == ("query:read", "admin")
     assert brief.expires_at is not None
     assert 0 <= brief.created_at - (brief.expires_at - 30 * DAY_MS) < MINUTE_MS  # the command reads the clock twice
@@ -118,7 +118,7 @@ def test_keys_are_listed_with_their_state(obs: Obs, new_client: Callable[..., Ke
     listed = [line.split("\t") for line in obs("key", "list", "acme").stdout.splitlines()]
     assert listed == [
         ["1", "test", "query:read", "valid", "never used"],
-        ["2", "second", " ".join(keys.DEFAULT_SCOPES), "revoked", "never used"],
+        ["2", "second", "heartbeat:write", "revoked", "never used"],
     ]
     with tenancy.control.read() as db:
         assert all(key not in str(listed) for key in map(str, db.execute("SELECT sha256 FROM api_keys").fetchall()))
@@ -165,10 +165,10 @@ def test_the_option_decides_which_instance(tmp_path: Path, monkeypatch: pytest.M
     assert run(cli.main, ["--instance", before, "org", "create", "a2", "--instance", after]).exit_code == 0
     created = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.db") if path.name != "control.db"}
     assert created == {
-        "from the environment/tenants/e.db",
-        "before/tenants/b.db",
-        "after/tenants/a.db",
-        "after/tenants/a2.db",
+        "from the environment/tenants/e.1.db",
+        "before/tenants/b.1.db",
+        "after/tenants/a.1.db",
+        "after/tenants/a2.2.db",
     }
 
 
@@ -179,7 +179,7 @@ def test_flask_commands_work_on_the_instance_of_the_application(
     monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "elsewhere"))
     created = runner.invoke(args=["org", "create", "acme"])
     assert created.exit_code == 0, created.output
-    assert tenancy.keyring.organizations() == ["acme"]
+    assert tenancy.keyring.organizations() == [ACME]
     key = runner.invoke(args=["key", "create", "acme", "--label", "x"]).stdout.strip()
     tenancy.keyring.reload()
     assert app.test_client().post(PING, headers={"X-API-Key": key}).status_code == 200

@@ -98,6 +98,6 @@ def test_each_organization_numbers_its_own_runs(acme: KeyClient, globex: KeyClie
 def test_each_organization_has_its_own_file(acme: KeyClient, globex: KeyClient, app: Flask) -> None:
     globex.post("/api/v1/heartbeat/backup/ping")
     contents = {path.name: path.read_bytes() for path in Path(app.instance_path, "tenants").iterdir()}
-    assert {"acme.db", "globex.db"} <= contents.keys()
+    assert {"acme.1.db", "globex.2.db"} <= contents.keys()
     assert any(SECRET.encode() in content for name, content in contents.items() if name.startswith("acme"))
     assert not any(SECRET.encode() in content for name, content in contents.items() if name.startswith("globex"))

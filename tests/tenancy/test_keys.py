@@ -10,7 +10,7 @@ from flask import Flask
 from obs.services import services
 from obs.tenancy import keys, store
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 KEYS = "/api/v1/keys"
 PING = "/api/v1/heartbeat/backup/ping"
@@ -39,7 +39,7 @@ def test_a_new_key_works_and_is_shown_once(app: Flask, admin: KeyClient, tenancy
     created = _create(admin, label="backup server")
     assert re.fullmatch(r"obs_acme_[0-9A-Za-z]{32}", created["key"])
     assert created["label"] == "backup server"
-    assert created["scopes"] == ["heartbeat:write", "annotations:read", "annotations:write", "query:read"]
+    assert created["scopes"] == ["heartbeat:write"]
     assert (created["created_at"], created["expires_at"]) == ("2026-06-21T10:00:00.000Z", None)
     assert _with(app, created["key"]).post(PING).status_code == 200
     listed = admin.get(KEYS)
@@ -71,7 +71,7 @@ def test_keys_are_listed_oldest_first_including_revoked_ones(admin: KeyClient, c
         {
             "id": second["id"],
             "label": "second",
-            "scopes": list(keys.DEFAULT_SCOPES),
+            "scopes": ["heartbeat:write"],
             "created_at": "2026-06-21T10:00:00.000Z",
             "expires_at": "2026-07-01T00:00:00.000Z",
             "revoked_at": None,
@@ -178,7 +178,7 @@ def test_the_last_use_is_visible_immediately_and_stored_later(
 
     def stored() -> int | None:
         with other_process.control.read() as db:
-            return store.keys_of(db, "acme")[-1].last_used_at
+            return store.keys_of(db, ACME)[-1].last_used_at
 
     assert stored() is None
     services(app).background.tasks["last use of keys"].run()

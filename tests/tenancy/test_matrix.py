@@ -17,7 +17,7 @@ from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keys import SCOPES
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 SECRET = "only acme may know"
 WINDOW = {"start_time": "2026-06-21T11:00:00Z", "end_time": "2026-06-21T12:00:00Z", "title": SECRET}
@@ -183,9 +183,9 @@ def test_invalid_keys_are_rejected(
     tenancy: Tenancy = services(world.app).tenancy
     revoked, expired = new_client("acme", "admin"), new_client("acme", "admin")
     with tenancy.control.read() as db:
-        ids = [key.id for key in store.keys_of(db, "acme")][-2:]
-    service.revoke_key(tenancy, "acme", ids[0])
-    expired.key = service.create_key(tenancy, "acme", "short", ("admin",), clock.now_ms + 1).key
+        ids = [key.id for key in store.keys_of(db, ACME)][-2:]
+    service.revoke_key(tenancy, ACME, ids[0])
+    expired.key = service.create_key(tenancy, ACME, "short", ("admin",), clock.now_ms + 1).key
     clock.advance(ms=1)
     before, answers = world.visible(), []
     for key in (

@@ -6,7 +6,7 @@ from flask import Flask
 from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 
 class Seconds:
@@ -32,9 +32,9 @@ def keyring(app: Flask, tenancy: Tenancy, seconds: Seconds) -> KeyRing:
 
 def _revoke_all(tenancy: Tenancy) -> None:
     with tenancy.control.read() as db:
-        found = store.keys_of(db, "acme")
+        found = store.keys_of(db, ACME)
     for key in found:
-        service.revoke_key(tenancy, "acme", key.id)
+        service.revoke_key(tenancy, ACME, key.id)
 
 
 def test_a_revoked_key_is_rejected_within_a_second(
@@ -50,8 +50,8 @@ def test_a_revoked_key_is_rejected_within_a_second(
 def test_a_new_key_works_within_a_second(
     client: KeyClient, clock: Clock, keyring: KeyRing, seconds: Seconds, other_process: Tenancy
 ) -> None:
-    assert keyring.organizations() == ["acme"]
-    created = service.create_key(other_process, "acme", "new", ("admin",))
+    assert keyring.organizations() == [ACME]
+    created = service.create_key(other_process, ACME, "new", ("admin",))
     seconds.now += 0.999
     assert keyring.find(created.key, clock.now_ms) is not None
 
@@ -71,7 +71,7 @@ def test_a_deleted_organization_is_gone_within_a_second(
 ) -> None:
     assert client.key is not None
     assert keyring.find(client.key, clock.now_ms) is not None
-    service.delete_organization(other_process, "acme")
+    service.delete_organization(other_process, ACME)
     seconds.now += 0.999
     assert keyring.find(client.key, clock.now_ms) is None
     assert keyring.organizations() == []
@@ -88,4 +88,22 @@ def test_a_last_use_that_could_not_be_stored_is_stored_later(
     other_process.control.write(lambda db: db.execute("ALTER TABLE elsewhere RENAME TO api_keys"))
     keyring.flush_last_used()
     with other_process.control.read() as db:
-        assert store.keys_of(db, "acme")[0].last_used_at == clock.now_ms
+        assert store.keys_of(db, ACME)[0].last_used_at == clock.now_ms
+
+
+def test_a_new_key_works_at_once(clock: Clock, keyring: KeyRing, client: KeyClient, other_process: Tenancy) -> None:
+    """Even though the control file was checked for changes a moment ago, for other requests."""
+    assert client.key is not None
+    for number in range(3):
+        assert keyring.find(client.key, clock.now_ms) is not None
+        created = service.create_key(other_process, ACME, f"new {number}", ("admin",))
+        assert keyring.find(created.key, clock.now_ms) is not None
+
+
+def test_a_flood_of_wrong_keys_does_not_read_the_keys_again(
+    clock: Clock, keyring: KeyRing, client: KeyClient, tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keyring.find("wrong", clock.now_ms) is None
+    monkeypatch.setattr(tenancy.control, "read", lambda: pytest.fail("the keys were read again"))
+    for number in range(1_000):
+        assert keyring.find(f"wrong-{number}", clock.now_ms) is None

@@ -15,7 +15,7 @@ from flask import Flask
 import obs
 from obs.tenancy import keyring, keys, service, store
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 HERE = str(Path(obs.__file__).parent)
 
@@ -39,7 +39,7 @@ def _path(call: Callable[[], Any]) -> list[str]:
 @pytest.fixture
 def no_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are not reloaded during the test."""
-    monkeypatch.setattr(keyring.KeyRing, "_reload_if_changed", lambda _: None)
+    monkeypatch.setattr(keyring.KeyRing, "_reload_if_changed", lambda *_, **__: None)
 
 
 def test_all_invalid_keys_take_the_same_path(
@@ -47,8 +47,8 @@ def test_all_invalid_keys_take_the_same_path(
 ) -> None:
     valid, revoked, expired = (str(new_client("acme", "admin").key) for _ in range(3))
     with tenancy.control.read() as db:
-        ids = [key.id for key in store.keys_of(db, "acme")]
-    service.revoke_key(tenancy, "acme", ids[1])
+        ids = [key.id for key in store.keys_of(db, ACME)]
+    service.revoke_key(tenancy, ACME, ids[1])
     tenancy.control.write(lambda db: db.execute("UPDATE api_keys SET expires_at = 1 WHERE id = ?", (ids[2],)))
     tenancy.keyring.reload()
     ask = app.test_client()

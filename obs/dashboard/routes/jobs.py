@@ -26,7 +26,7 @@ def page() -> ResponseReturnValue:
     caller = viewer()
     overview = _overview(caller)
     if not overview.total:
-        ingest_url = services().tenancy.ingest.url(caller.org)
+        ingest_url = services().tenancy.ingest.url(caller.org.slug)
         return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
     return render_template("jobs/page.html", overview=overview, columns=_COLUMNS)
 
@@ -68,7 +68,7 @@ def changes() -> Response:
 @blp.post("/first-key")
 def create_first_key() -> ResponseReturnValue:
     """Create a key; the page of an organization without jobs then shows it in its command."""
-    keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat").key)
+    keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat", actor=viewer().actor).key)
     return redirect(url_for("dashboard.jobs.page"))
 
 

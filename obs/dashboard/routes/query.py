@@ -13,11 +13,12 @@ from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.annotations.source import ANNOTATIONS
 from obs.dashboard import charts, store
-from obs.dashboard.sessions import viewer
+from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
 from obs.query.execution.run import QueryResponse, QueryResult
 from obs.services import services
+from obs.tenancy.source import AUDIT
 
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
@@ -59,7 +60,7 @@ def page() -> ResponseReturnValue:
         overlay=overlay,
         prefixes=prefixes,
         examples=_EXAMPLES,
-        sources=(*SOURCES, INCIDENTS, ANNOTATIONS),
+        sources=(*SOURCES, INCIDENTS, ANNOTATIONS, *([AUDIT] if is_admin(caller) else [])),
         rows_shown=_ROWS_SHOWN,
         bars_shown=charts.MOST_BARS,
         **shown,

@@ -21,6 +21,7 @@ from obs.tenancy.schemas import KeyRequestSchema
 from obs.times import DAY_MS
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
+_ENTRIES_SHOWN = 200
 _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "in a year"}
 
 
@@ -40,7 +41,8 @@ def create_key() -> ResponseReturnValue:
             raise ServiceError("invalid_field", errors={"json": {"expires": ["Choose one of the options."]}})
         if expires:
             fields["expires_at"] = times.format_ms(times.parse_time(expires, caller.now_ms))
-        created = service.create_key(services().tenancy, caller.org, **forms.load(KeyRequestSchema, fields))
+        loaded = forms.load(KeyRequestSchema, fields)
+        created = service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded)
     except ServiceError as error:
         return _page(forms.refused(error, {"scopes": "scopes", "expires_at": "expires"})), error.status
     keep_new_key(created.key)
@@ -50,9 +52,16 @@ def create_key() -> ResponseReturnValue:
 @blp.post("/keys/<int(max=9223372036854775807):key_id>/revoke")
 def revoke_key(key_id: int) -> ResponseReturnValue:
     """Revoke a key."""
-    service.revoke_key(services().tenancy, viewer().org, key_id)
+    service.revoke_key(services().tenancy, viewer().org, key_id, actor=viewer().actor)
     flash("Key revoked.")
     return redirect(url_for("dashboard.settings.page") + "#keys")
+
+
+@blp.get("/audit")
+def audit_log() -> str:
+    """The newest entries of the audit log."""
+    with require_admin().read() as db:
+        return render_template("audit.html", entries=store.audit_entries(db, _ENTRIES_SHOWN))
 
 
 @blp.get("/backup")
@@ -77,7 +86,7 @@ def _chosen_scopes() -> list[str]:
 
 def _page(form: Form) -> str:
     caller, tenancy = viewer(), services().tenancy
-    ingest_url, new_key = tenancy.ingest.url(caller.org), take_new_key()
+    ingest_url, new_key = tenancy.ingest.url(caller.org.slug), take_new_key()
     path, sees_all = caller.databases.path(caller.org), is_admin(caller)
     with caller.read() as db:
         stored = page_store.totals(db)

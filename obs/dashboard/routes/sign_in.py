@@ -5,10 +5,13 @@ import re
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.sessions import begin_session, end_session
+from obs.dashboard.sessions import begin_session, end_session, find_viewer
 from obs.errors import ServiceError
+from obs.server.clients import client_address
 from obs.services import services
-from obs.tenancy import keys, service
+from obs.storage.org import Org
+from obs.tenancy import audit, keys, service
+from obs.tenancy.audit import Action, Actor
 
 blp = Blueprint("sign_in", __name__)
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
@@ -23,38 +26,51 @@ def page() -> ResponseReturnValue:
 @blp.post("/sign-in")
 def by_key() -> ResponseReturnValue:
     """Sign in with a key that has the scope query:read."""
-    wanted = request.form.get("next", "")
+    wanted, key = request.form.get("next", ""), request.form.get("key", "").strip()
     tenancy = services().tenancy
-    credential = tenancy.keyring.find(request.form.get("key", "").strip(), tenancy.clock())
+    credential = tenancy.keyring.find(key, tenancy.clock())
     if credential is None:
         tenancy.failures.count(request.environ, tenancy.clock())
+    org = tenancy.keyring.organization(keys.slug_of(key)) if credential is None else credential.org
+    name = "unknown key" if credential is None else credential.name
     if credential is None or not keys.allows(credential.scopes, "query:read"):
-        return render_template("sign_in.html", failed=True, next=wanted), 401
+        _note(org, name, Action.FAILED_SIGN_IN)
+        return render_template("sign_in.html", failed=True, lacks_scope=credential is not None, next=wanted), 401
     agent = request.user_agent.string
     begin_session(service.begin_session(tenancy, credential.org, credential.key_id, agent))
+    _note(credential.org, name, Action.SIGN_IN)
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 
 
 @blp.route("/sign-in/<token>", methods=["GET", "POST"])
 def by_link(token: str) -> ResponseReturnValue:
     """Sign in with a one-time link: a page with one button. Programs that only fetch the link do not use it up."""
-    tenancy, is_pressed = services().tenancy, request.method == "POST"
-    if is_pressed:
-        found = service.use_sign_in_link(tenancy, token, request.user_agent.string)
-    else:
-        found = service.organization_of_link(tenancy, token)
-    if found is None:
+    tenancy = services().tenancy
+    org = service.organization_of_link(tenancy, token)
+    if org is not None and request.method != "POST":
+        return render_template("sign_in_link.html", org=org)
+    session = service.use_sign_in_link(tenancy, token, request.user_agent.string) if org is not None else None
+    if session is None:
         tenancy.failures.count(request.environ, tenancy.clock())
         hint = "Create a new one: obs sign-in ORG"
         raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
-    if not is_pressed:
-        return render_template("sign_in_link.html", org=found)
-    begin_session(found)
+    begin_session(session)
+    _note(org, "sign-in link", Action.SIGN_IN)
     return redirect(url_for("dashboard.jobs.page"))
 
 
 @blp.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
     """End the session."""
+    caller = find_viewer()
     end_session()
+    if caller is not None:
+        _note(caller.org, caller.actor.name, Action.SIGN_OUT)
     return redirect(url_for("dashboard.sign_in.page"))
+
+
+def _note(org: Org | None, name: str, action: Action) -> None:
+    """Add an entry to the audit log; nobody can read one of an organization that does not exist."""
+    if org is not None:
+        tenancy, actor = services().tenancy, Actor(name, client_address(request.environ))
+        audit.note(tenancy.databases, org, actor, tenancy.clock(), action, "dashboard")

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from obs.heartbeat import pins
+from obs.heartbeat.names import normalized
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, STATUSES
 from obs.heartbeat.schedule import Description
@@ -106,14 +107,16 @@ def jobs(db: sqlite3.Connection, now_ms: int, *, q: str | None, after: str | Non
 
 
 def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
-    """The job with that name, or None."""
-    row = db.execute(f"{_JOB} WHERE jobs.name = :name", {"now": now_ms, "name": name}).fetchone()
+    """The job with that name, or None. See `job_id`."""
+    row = db.execute(f"{_JOB} WHERE jobs.id = :id", {"now": now_ms, "id": job_id(db, name)}).fetchone()
     return None if row is None else _job(row)
 
 
 def job_id(db: sqlite3.Connection, name: str) -> int | None:
-    """The id of the job with that name, or None."""
-    row = db.execute("SELECT id FROM jobs WHERE name = ?", (name,)).fetchone()
+    """The id of the job with exactly that name, else of the one whose name is the same text; None if there is none."""
+    row = db.execute(
+        "SELECT id FROM jobs WHERE name IN (?1, ?2) ORDER BY name = ?1 DESC", (name, normalized(name))
+    ).fetchone()
     return None if row is None else row[0]
 
 

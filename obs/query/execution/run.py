@@ -28,12 +28,16 @@ from obs.sources import Source
 
 
 class QueryRequest(NamedTuple):
-    """A statement, the organization's file, the time of the request (milliseconds since the epoch), and the limits."""
+    """A statement, the organization's file, the time of the request (milliseconds since the epoch), and the limits.
+
+    `is_admin` says whether it may read sources that are for admins only.
+    """
 
     statement: str
     path: Path
     now_ms: int
     limits: Limits
+    is_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,16 @@ class Engine:
         self._sessions = sessions
 
     def run(self, request: QueryRequest) -> QueryResponse:
-        """The response to a request. Raises ServiceError (400, 422, 503)."""
-        statement, path, now_ms, limits = request
+        """The response to a request. Raises ServiceError (400, 403, 422, 503)."""
+        statement, path, now_ms, limits, is_admin = request
         started = time.perf_counter()
         try:
             plan = self._language.plan(statement, limits.max_length)
             parse_seconds = time.perf_counter() - started
             if isinstance(plan, Listing):
                 found = QueryResult("table", list(plan.columns), [list(row) for row in plan.rows])
+            elif plan.source.admin_only and not is_admin:
+                raise ServiceError("missing_scope", f"Reading {plan.source.name} needs the scope admin.")
             else:
                 found = run(plan, path, now_ms, limits, self._sessions)
         except OqlError as error:

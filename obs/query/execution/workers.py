@@ -18,6 +18,7 @@ from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_slow
 from obs.query.execution.run import QueryRequest, QueryResponse
 from obs.sources import Source
+from obs.storage.org import Org
 
 _WORKER = "obs.query.execution.worker"
 _START_SECONDS = 60
@@ -95,14 +96,14 @@ class Workers:
         self._max_workers = max_workers
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
-        self._busy: Counter[str] = Counter()
+        self._busy: Counter[Org] = Counter()
         self._closed = False
 
     def prepare(self) -> None:
         """Start a process now, so that the first query does not wait for it."""
         self._put_back(_Worker(self._sources))
 
-    def run(self, org: str, request: QueryRequest) -> QueryResponse:
+    def run(self, org: Org, request: QueryRequest) -> QueryResponse:
         """The response to a request of an organization. Raises ServiceError (400, 422, 503) and QueryWorkerError.
 
         One organization can use all processes but one, so that its queries do not block those of another.
@@ -137,7 +138,7 @@ class Workers:
         for worker in idle:
             worker.kill()
 
-    def _take(self, org: str, limits: Limits) -> _Worker | None:
+    def _take(self, org: Org, limits: Limits) -> _Worker | None:
         """An idle worker, or None to start one. Raises ServiceError (503) if the organization gets no turn in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_turn(org), timeout=limits.max_seconds):
@@ -150,10 +151,10 @@ class Workers:
                 worker.kill()
             return None
 
-    def _has_turn(self, org: str) -> bool:
+    def _has_turn(self, org: Org) -> bool:
         return self._busy[org] < max(1, self._max_workers - 1) and self._busy.total() < self._max_workers
 
-    def _put_back(self, worker: _Worker | None, org: str | None = None) -> None:
+    def _put_back(self, worker: _Worker | None, org: Org | None = None) -> None:
         """End the turn of `org`, if any; keep `worker`, if any, and kill those that have been idle for too long."""
         now = time.monotonic()
         with self._changed:

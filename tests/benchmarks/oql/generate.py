@@ -21,7 +21,7 @@ from obs import create_app
 from obs.heartbeat import rollups
 from obs.heartbeat import service as heartbeats_service
 from obs.services import services
-from obs.tenancy import auth, keys, store
+from obs.tenancy import auth, keys, service, store
 from obs.times import DAY_MS, parse_iso
 
 ORG = "bench"
@@ -133,16 +133,15 @@ def make(folder: Path, runs: int, *, progress: bool = True) -> str:
     """Make the instance and DuckDB's file in `folder`; returns a key."""
     app = create_app({"TESTING": True, "INSTANCE": folder / "instance", "CLOCK": lambda: NOW_MS})
     tenancy: auth.Tenancy = services(app).tenancy
-    tenancy.databases.create(ORG)
-    tenancy.control.write(lambda db: store.add_organization(db, ORG, NOW_MS))
-    added = tenancy.control.write(lambda db: store.add_key(db, ORG, "bench", keys.DEFAULT_SCOPES, None, NOW_MS))
+    org = service.create_organization(tenancy, ORG)
+    added = tenancy.control.write(lambda db: store.add_key(db, org, "bench", keys.SCOPES[:-1], None, NOW_MS))
     assert added is not None
-    tenancy.databases.write(ORG, lambda db: fill(db, runs, progress))
-    while heartbeats_service.index_messages(tenancy.databases, ORG):
+    tenancy.databases.write(org, lambda db: fill(db, runs, progress))
+    while heartbeats_service.index_messages(tenancy.databases, org):
         pass
-    while rollups.roll_up(tenancy.databases, ORG, NOW_MS, DAYS + 1):
+    while rollups.roll_up(tenancy.databases, org, NOW_MS, DAYS + 1):
         pass
-    copy_to_duckdb(tenancy.databases.path(ORG), folder / "runs.duckdb")
+    copy_to_duckdb(tenancy.databases.path(org), folder / "runs.duckdb")
     (folder / "key").write_text(added[1])
     return added[1]
 

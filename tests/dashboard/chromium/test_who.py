@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.chromium.conftest import sign_in
 
 
@@ -52,7 +52,7 @@ def test_the_live_page_notices_that_its_session_expired(
     client.post("/api/v1/heartbeat/alpha/ping")
     expires_at = clock.now_ms + 60_000
     added = tenancy.control.write(
-        lambda db: store.add_key(db, "acme", "short", ("query:read",), expires_at, clock.now_ms)
+        lambda db: store.add_key(db, ACME, "short", ("query:read",), expires_at, clock.now_ms)
     )
     assert added is not None
     tenancy.keyring.reload()

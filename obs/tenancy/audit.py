@@ -1,0 +1,63 @@
+"""The audit log: who changed what, when and from where. Each organization's file has its own, kept as long as runs."""
+
+import logging
+import sqlite3
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
+
+from obs.errors import ServiceError
+from obs.storage.batches import BACKGROUND_SHARE, in_batches
+from obs.storage.databases import Databases
+from obs.storage.org import Org
+from obs.tenancy import store
+
+_log = logging.getLogger(__name__)
+
+
+class Action(StrEnum):
+    """What was done. Each name is stored as text."""
+
+    SIGN_IN = "sign in"
+    FAILED_SIGN_IN = "failed sign in"
+    SIGN_OUT = "sign out"
+    CREATE_KEY = "create key"
+    REVOKE_KEY = "revoke key"
+    CREATE_ORGANIZATION = "create organization"
+    SET_LIMIT = "set limit"
+    REACH_LIMIT = "reach limit"
+    DELETE_JOB = "delete job"
+    DELETE_JOBS = "delete jobs"
+    DELETE_ANNOTATION = "delete annotation"
+
+
+class Actor(NamedTuple):
+    """Who does something, such as ``key 7 (backup server)``, and the IP address of the client, if there is one."""
+
+    name: str
+    address: str = ""
+
+
+COMMAND_LINE = Actor("command line")
+
+
+def add(db: sqlite3.Connection, actor: Actor, now_ms: int, action: Action, subject: str) -> None:
+    """Add an entry in the transaction that makes the change; `subject` is what was changed, such as a job's name."""
+    store.add_audit_entry(db, now_ms, actor.name, action, subject, actor.address)
+
+
+def note(databases: Databases, org: Org, actor: Actor, now_ms: int, action: Action, subject: str) -> None:
+    """Add an entry for a change that was made in another file.
+
+    When the organization's file cannot be written, the entry is logged: a full disk must not prevent that a key is
+    revoked.
+    """
+    try:
+        databases.write(org, lambda db: add(db, actor, now_ms, action, subject))
+    except ServiceError as error:
+        _log.warning("audit log of %s: %s: %s: %s (%s)", org, " ".join(actor), action, subject, error.message)
+
+
+def purge(databases: Databases, org: Org, cutoff: int) -> int:
+    """Delete the entries of `org` before `cutoff`, milliseconds since the epoch; returns how many."""
+    return in_batches(databases, org, partial(store.delete_audit_before, cutoff=cutoff), share=BACKGROUND_SHARE)
