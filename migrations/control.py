@@ -93,6 +93,31 @@ def deleted_organizations(db: Database) -> None:
 
 
 @migrations()
+def trusted_clock(db: Database) -> None:
+    """What is known of the wall clock; one row. See `obs.tenancy.clock`.
+
+    In an instance that was used before, the newest time in this file is the last that the service has seen.
+    """
+    db.execute("""
+        CREATE TABLE clock (
+            id INTEGER PRIMARY KEY,
+            wall_ms INTEGER NOT NULL,
+            boot_id TEXT NOT NULL,
+            boot_ms INTEGER NOT NULL,
+            lead_ms INTEGER NOT NULL,
+            doubted_from_ms INTEGER
+        ) STRICT
+    """)
+    db.execute("""
+        INSERT INTO clock SELECT 1, max(time), '', 0, 0, NULL FROM (
+            SELECT created_at AS time FROM organizations
+            UNION ALL SELECT created_at FROM api_keys
+            UNION ALL SELECT last_used_at FROM api_keys
+        ) HAVING max(time) IS NOT NULL
+    """)
+
+
+@migrations()
 def page_sessions(db: Database) -> None:
     """Sessions of the pages. A session without a key began with a sign-in link."""
     db.execute("""

@@ -336,3 +336,44 @@ def audit_log(db: Database) -> None:
         ) STRICT
     """)
     db.execute("CREATE INDEX audit_time ON audit(time)")
+
+
+@migrations()
+def last_use_of_attributions(db: Database) -> None:
+    """When each attribution was last used, so that its names can be deleted when no stored heartbeat has them.
+
+    The index is not unique any more, because attributions without names stay.
+    """
+    db.execute("ALTER TABLE attributions ADD COLUMN last_used_at INTEGER")
+    db.execute("UPDATE attributions SET last_used_at = (SELECT max(received_at) FROM events)")
+    db.execute("DROP INDEX attributions_values")
+    db.execute(
+        "CREATE INDEX attributions_values "
+        "ON attributions(coalesce(host, ''), coalesce(service, ''), coalesce(project, ''))"
+    )
+
+
+@migrations()
+def changes_of_jobs(db: Database) -> None:
+    """Number the changes to jobs, so that the overview reads only the jobs that changed.
+
+    Heartbeats are not numbered: the ids of events number them already. So no trigger runs for the columns that a
+    heartbeat sets. A statement that sets only those columns sets `changed` too, to any value.
+    """
+    db.execute("CREATE TABLE job_changes (last INTEGER NOT NULL, last_deleted INTEGER NOT NULL) STRICT")
+    db.execute("INSERT INTO job_changes VALUES (0, 0)")
+    db.execute("ALTER TABLE jobs ADD COLUMN changed INTEGER NOT NULL DEFAULT 0")
+    db.execute("CREATE INDEX jobs_changed ON jobs(changed)")
+    db.execute("""
+        CREATE TRIGGER jobs_changed AFTER UPDATE OF name, pin, paused_at, paused_until, interval_ms, expected_at,
+            overdue_at, overrun_after_ms, failure_tolerance, learned_event_id, changed ON jobs
+        BEGIN
+            UPDATE job_changes SET last = last + 1;
+            UPDATE jobs SET changed = (SELECT last FROM job_changes) WHERE id = new.id;
+        END
+    """)
+    db.execute("""
+        CREATE TRIGGER jobs_deleted AFTER DELETE ON jobs BEGIN
+            UPDATE job_changes SET last = last + 1, last_deleted = last + 1;
+        END
+    """)

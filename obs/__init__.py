@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
+from obs.dashboard.overviews import Overviews
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
 from obs.heartbeat.queue import SweepQueue
@@ -39,8 +41,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     """Create the application for one instance.
 
     `overrides` contains settings by name and, optionally, ``INSTANCE`` (the folder), ``CLOCK`` (a function that returns
-    milliseconds since the epoch) and ``MONOTONIC`` (a function that returns seconds that never decrease). Background
-    work starts with `services(app).background.start()`, or with the first request.
+    milliseconds since the epoch), ``MONOTONIC`` (a function that returns seconds that never decrease) and
+    ``BOOT_CLOCK`` (the same, but it also counts while the machine is suspended). Background work starts with
+    `services(app).background.start()`, or with the first request.
 
     Raises ConfigError for an invalid setting, ServiceError when the control file cannot be used.
     """
@@ -50,7 +53,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     settings = {**config.load(folder), **remaining}
 
     app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
-    app.config.from_mapping({"MONOTONIC": time.monotonic, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
+    boot_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    clocks = {"MONOTONIC": time.monotonic, "BOOT_CLOCK": remaining.get("MONOTONIC", boot_clock)}
+    app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
     tenancy = instance.open_instance(folder, settings, clock)
     queue = SweepQueue()
     built = Services(
@@ -62,6 +67,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         queries=QueryService(SOURCES, tenancy.control, app.config),
         metrics=monitoring.Metrics(tenancy),
         background=Background(tenancy, queue, app.config, folder),
+        overviews=Overviews(),
     )
     attach(app, built)
     for layer in reversed(middleware.stack(built)):
@@ -84,6 +90,6 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     monitoring.init_app(app)
     compression.init_app(app)
     dashboard.init_app(app)
-    for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, query_cli.query_group(SOURCES)):
+    for command in (*tenancy_cli.COMMANDS, query_cli.query_group(SOURCES)):
         app.cli.add_command(command)
     return app

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 from filelock import FileLock, Timeout
 
 from obs.alerts import store as alerts
@@ -24,7 +25,7 @@ from obs.storage.org import Org
 from obs.sweep import Sweeper, for_each_organization
 from obs.tenancy import audit
 from obs.tenancy.auth import Tenancy
-from obs.times import DAY_MS
+from obs.times import DAY_MS, HOUR_MS
 
 _CLOCK_SECONDS = 1.0
 """How often the wall clock is checked for having been set back."""
@@ -33,7 +34,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something that runs every `seconds`, for the first time `first_after` seconds after the start."""
+    """Something that runs every `seconds`, for the first time `first_after` seconds after the start.
+
+    Work that takes long begins soon, so that it is also done by a service that is restarted often.
+    """
 
     name: str
     seconds: int
@@ -44,28 +48,44 @@ class Task:
 def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Task, ...]:
     """The table of all tasks. Runs and heartbeats are kept for `retention_days`."""
     databases = tenancy.databases
+    visits: dict[tuple[str, Org], tuple[int, int]] = {}
 
-    def for_each(work: Callable[[Org], object]) -> None:
-        for_each_organization(tenancy, work, tenancy.keyring.organizations())
-
-    def roll_up() -> None:
+    def for_changed(name: str, work: Callable[[Org, int], object]) -> None:
+        """Call `work` for each organization that was written to since the last call; for others once an hour."""
         now_ms = tenancy.clock()
-        for_each(lambda org: rollups.roll_up(databases, org, now_ms, retention_days))
 
-    def purge() -> None:
-        now_ms = tenancy.clock()
+        def visit(org: Org) -> None:
+            last_write = databases.last_write(org)
+            known, visited_at = visits.get((name, org), (None, 0))
+            if last_write != known or abs(now_ms - visited_at) >= HOUR_MS:
+                work(org, now_ms)
+                visits[name, org] = last_write, now_ms
+
+        for_each_organization(tenancy, visit, tenancy.keyring.organizations())
+
+    def index(org: Org, _: int) -> None:
+        heartbeats.index_messages(databases, org)
+
+    def roll_up(org: Org, now_ms: int) -> None:
+        rollups.roll_up(databases, org, now_ms, retention_days)
+
+    def purge(org: Org, now_ms: int) -> None:
+        annotations.purge(databases, org, now_ms)
+        heartbeats.purge(databases, org, now_ms, retention_days)
         delete = partial(alerts.delete_incidents_before, cutoff=now_ms - retention_days * DAY_MS)
-        for_each(lambda org: annotations.purge(databases, org, now_ms))
-        for_each(lambda org: heartbeats.purge(databases, org, now_ms, retention_days))
-        for_each(lambda org: in_batches(databases, org, delete, share=BACKGROUND_SHARE))
-        for_each(lambda org: audit.purge(databases, org, now_ms - retention_days * DAY_MS))
+        audit.purge(databases, org, now_ms - retention_days * DAY_MS)
+        in_batches(databases, org, delete, share=BACKGROUND_SHARE)
+
+    def purge_all() -> None:
+        now_ms = sweeper.clock.retention_ms()
+        for_each_organization(tenancy, lambda org: purge(org, now_ms), tenancy.keyring.organizations())
 
     return (
         Task("sweep", 1, 1, sweeper.run),
         Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
-        Task("index of messages", 30, 30, lambda: for_each(partial(heartbeats.index_messages, databases))),
-        Task("rollups", 60, 45, roll_up),
-        Task("purge", 3600, 60, purge),
+        Task("index of messages", 30, 3, partial(for_changed, "index", index)),
+        Task("rollups", 60, 5, partial(for_changed, "rollups", roll_up)),
+        Task("purge", 3600, 7, purge_all),
     )
 
 
@@ -84,7 +104,8 @@ class Background:
         self._winding_down = tenancy.databases.winding_down
         self._starts_by_itself = not settings.get("TESTING")
         self._scheduler: Any = None
-        self._clock_watch: _ClockWatch | None = None
+        self._watch: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Start the scheduler unless it runs. Call it after any fork: threads do not survive one."""
@@ -94,27 +115,27 @@ class Background:
             self._winding_down.clear()
             self.sweeper.excuse_downtime()
             self._scheduler = BackgroundScheduler(
-                timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": 3600, "max_instances": 1}
+                timezone=UTC, job_defaults={"misfire_grace_time": None, "max_instances": 1}
             )
             for task in self.tasks.values():
                 self._scheduler.add_job(
                     partial(self._run, task),
-                    "interval",
-                    seconds=task.seconds,
+                    _Every(timedelta(seconds=task.seconds)),
                     next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
                     id=task.name,
                 )
             self._scheduler.start()
-            self._clock_watch = _ClockWatch(self._scheduler)
-            self._clock_watch.start()
+            self._stopped.clear()
+            self._watch = threading.Thread(target=_watch_clock, args=(self._scheduler, self._stopped), daemon=True)
+            self._watch.start()
 
     def stop(self) -> None:
         """Stop the scheduler and wait for the task that is running, which ends soon."""
         self._winding_down.set()
         with self._starting:
-            if self._clock_watch is not None:
-                self._clock_watch.stop()
-                self._clock_watch = None
+            if self._watch is not None:
+                self._stopped.set()
+                self._watch.join()
             if self._scheduler is not None:
                 self._scheduler.shutdown()
                 self._scheduler = None
@@ -146,29 +167,23 @@ class Background:
             _log.warning("%s: %s", task.name, error.message)
 
 
-class _ClockWatch(threading.Thread):
-    """Keeps the tasks running when the wall clock is set back.
+class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Runs a job again and again. When the wall clock was set forward, the runs in between are not computed."""
 
-    APScheduler plans by the wall clock, so its tasks would wait until the clock has caught up. This thread waits by the
-    monotonic clock and has all tasks run at once when the wall clock has gone back.
-    """
+    def __init__(self, interval: timedelta) -> None:
+        self._interval = interval
 
-    def __init__(self, scheduler: Any) -> None:
-        super().__init__(name="clock-watch", daemon=True)
-        self._scheduler = scheduler
-        self._stopped = threading.Event()
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        following = (previous_fire_time or now) + self._interval
+        return following if following > now else now + self._interval
 
-    def run(self) -> None:
-        """Check the clock until `stop` is called."""
-        before = datetime.now(UTC)
-        while not self._stopped.wait(_CLOCK_SECONDS):
-            now = datetime.now(UTC)
-            if now < before:
-                for job in self._scheduler.get_jobs():
-                    job.modify(next_run_time=now)
-            before = now
 
-    def stop(self) -> None:
-        """Stop, and wait until the thread has ended."""
-        self._stopped.set()
-        self.join()
+def _watch_clock(scheduler: Any, stopped: threading.Event) -> None:
+    """Have all tasks run at once when the wall clock was set back, by which APScheduler plans them."""
+    before = datetime.now(UTC)
+    while not stopped.wait(_CLOCK_SECONDS):
+        now = datetime.now(UTC)
+        if now < before:
+            for job in scheduler.get_jobs():
+                job.modify(next_run_time=now)
+        before = now

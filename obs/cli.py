@@ -1,14 +1,16 @@
 """The command ``obs``, which combines the commands of the areas."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from obs import SOURCES, config
+from obs.backup import COMMANDS
 from obs.demo.cli import demo
 from obs.errors import ServiceError
 from obs.query import cli as query_cli
-from obs.server.serve import serve as serve_instance
+from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
 
@@ -27,19 +29,23 @@ def main(context: click.Context, instance: Path | None) -> None:
 @click.option(
     "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
 )
+@click.option("--check", is_flag=True, help="Only check that the program and its settings can be loaded.")
 @tenancy_cli.instance_option
-def serve(folder: Path, host: str | None, port: int | None, threads: int | None) -> None:
-    """Run the server until SIGINT or SIGTERM.
+def serve(folder: Path, host: str | None, port: int | None, threads: int | None, *, check: bool) -> None:
+    """Run the server until SIGINT or SIGTERM. SIGHUP starts the installed version in its place.
 
     Creates the instance if it is missing.
     """
     options = {"HOST": host, "PORT": port, "THREADS": threads}
     overrides = {name: value for name, value in options.items() if value is not None}
     try:
-        serve_instance(folder, overrides)
+        if check:
+            server.check(folder, overrides)
+        else:
+            sys.exit(server.serve(folder, overrides))
     except (ServiceError, config.ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
-for command in (tenancy_cli.org, tenancy_cli.key, tenancy_cli.sign_in, demo, query_cli.query_group(SOURCES)):
+for command in (*tenancy_cli.COMMANDS, demo, query_cli.query_group(SOURCES), *COMMANDS):
     main.add_command(command)

@@ -9,6 +9,7 @@ from flask import Flask, current_app
 
 if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.background import Background
+    from obs.dashboard.overviews import Overviews
     from obs.heartbeat.service import HeartbeatService
     from obs.ingest.endpoint import HeartbeatEndpoint
     from obs.query.service import QueryService
@@ -32,6 +33,7 @@ class Services:
     queries: QueryService
     metrics: Metrics
     background: Background
+    overviews: Overviews
 
 
 def attach(app: Flask, built: Services) -> None:

@@ -6,9 +6,11 @@ and open and close incidents with the annotations that show them. Times are mill
 
 import logging
 import math
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,20 +24,26 @@ from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
 from obs.heartbeat.overdue import Expectation, excused, expect
+from obs.heartbeat.pins import Interval
 from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import expectations, maintenance, problems
+from obs.heartbeat.runs import FUTURE_MS
+from obs.heartbeat.store import clocks, expectations, maintenance, problems
 from obs.heartbeat.store.expectations import Changed
 from obs.heartbeat.store.problems import Problem
 from obs.storage.databases import Databases
 from obs.storage.org import Org
 from obs.tenancy.auth import Tenancy
+from obs.tenancy.clock import STEP_MS, Reading, ServerClock
+from obs.times import MAX_MS
 
 LEARNING_SECONDS = 0.25
 """How long a sweep learns from the new heartbeats of one organization."""
+BUSY_SECONDS = 0.1
+"""How long a sweep takes after _BUSY heartbeats, which need the interpreter more. The rest waits for the next sweep."""
+_BUSY = 1_000
 RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
-_CLOCK_STEP_SECONDS = 60
 _PROBLEMS: Mapping[IncidentKind, str] = {
     IncidentKind.FAILING: problems.FAILING,
     IncidentKind.LOST: problems.LOST,
@@ -56,42 +64,50 @@ class Sweeper:
         self._queue = queue
         self._zones = time_zones(str(settings["TIME_ZONES"]))
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
+        self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
         self._clock_offset = self._offset()
         self._up_since_ms = 0
 
     def excuse_downtime(self) -> None:
-        """Give all jobs their full grace period from now on: the service was down, or its clock was wrong.
+        """Give all jobs their full grace period from now on: the service was down.
 
-        What another version of the learner has learned is learned again.
+        What another version of the learner has learned is learned again. Raises ServiceError (503).
         """
-        self._up_since_ms = self._tenancy.clock()
-
-        def excuse(db: sqlite3.Connection) -> None:
-            expectations.learn_again(db)
-            expectations.excuse(db, 0, self._up_since_ms)
-
-        organizations = self._tenancy.keyring.organizations()
-        for_each_organization(self._tenancy, lambda org: self._tenancy.databases.write(org, excuse), organizations)
+        self._excuse(self.clock.look())
 
     def run(self) -> None:
-        """Sweep each organization that is due."""
-        self._notice_clock_step()
-        now_ms = self._tenancy.clock()
+        """Sweep each organization that is due. Raises ServiceError (503)."""
+        seen = self.clock.look()
+        offset = self._offset()
+        # The two clocks also move apart while the machine is suspended.
+        if seen.needs_correction or abs(offset - self._clock_offset) * 1000 > STEP_MS:
+            self._excuse(seen)
+        self._clock_offset = offset
         relearn_until = time.monotonic() + RELEARNING_SECONDS
+        learn_until = time.monotonic() + BUSY_SECONDS if self._queue.count() > _BUSY else math.inf
 
         def sweep_one(org: Org) -> None:
-            databases = self._tenancy.databases
-            self._queue.swept(org, sweep(databases, org, now_ms, self._zones, self._up_since_ms, relearn_until))
+            if time.monotonic() < learn_until:  # or it stays due
+                times = (self._zones, self._up_since_ms, relearn_until, learn_until)
+                self._queue.swept(org, sweep(self._tenancy.databases, org, seen, *times))
 
-        due = self._queue.take(self._tenancy.keyring.organizations(), now_ms)
+        due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
+        random.shuffle(due)
         for_each_organization(self._tenancy, sweep_one, due)
 
-    def _notice_clock_step(self) -> None:
-        offset = self._offset()
-        if abs(offset - self._clock_offset) > _CLOCK_STEP_SECONDS:
-            _log.warning("the clock was set by %+.0f s", offset - self._clock_offset)
-            self.excuse_downtime()
-        self._clock_offset = offset
+    def _excuse(self, seen: Reading) -> None:
+        """Correct what was recorded by a wrong clock, give all jobs their full grace period, and sweep them all."""
+        self._up_since_ms = seen.now_ms
+
+        def excuse(db: sqlite3.Connection) -> None:
+            _correct(db, seen)
+            expectations.excuse(db, 0, seen.now_ms)
+
+        def excuse_one(org: Org) -> None:
+            self._tenancy.databases.write(org, excuse)
+            self._queue.note(org)
+
+        for_each_organization(self._tenancy, excuse_one, self._tenancy.keyring.organizations())
 
     def _offset(self) -> float:
         """Wall clock minus monotonic clock, in seconds: it changes when the wall clock is set."""
@@ -101,18 +117,26 @@ class Sweeper:
 def sweep(
     databases: Databases,
     org: Org,
-    now_ms: int,
+    seen: Reading,
     zones: Sequence[str],
     up_since_ms: int = 0,
     relearn_until: float = math.inf,
+    learn_until: float = math.inf,
 ) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
     Returns when the next sweep is due if no heartbeat comes before, None for never. No job becomes overdue before the
     service has been up, since `up_since_ms`, for the job's grace period. Jobs without new heartbeats are learned again
-    until `relearn_until` (of `time.monotonic`), at least one of them. Raises ServiceError (503).
+    until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after `learn_until`.
+    Raises ServiceError (503).
     """
-    learned_all = _learn(databases, org, zones, up_since_ms, relearn_until)
+    now_ms = seen.now_ms
+    with databases.read(org) as db:
+        has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
+    if has_wrong_times:
+        databases.write(org, partial(_correct, seen=Reading(now_ms)))
+    end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
+    learned_all = _learn(databases, org, seen, zones, up_since_ms, min(relearn_until, end), end)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
         has_work = (due_at is not None and due_at <= now_ms) or any(_incident_changes(db, now_ms))
@@ -121,9 +145,24 @@ def sweep(
     return due_at if learned_all else now_ms
 
 
-def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: int, relearn_until: float) -> bool:
+def _correct(db: sqlite3.Connection, seen: Reading) -> None:
+    """Correct all times that were recorded while the wall clock was wrong, and learn from what is left."""
+    correction = {**seen._asdict(), "latest_ms": MAX_MS if seen.is_behind else seen.now_ms}
+    for correct in (clocks.correct, alerts.correct_times, annotations.correct_times):
+        correct(db, correction)
+    expectations.learn_again(db)
+
+
+def _learn(
+    databases: Databases,
+    org: Org,
+    seen: Reading,
+    zones: Sequence[str],
+    up_since_ms: int,
+    relearn_until: float,
+    end: float,
+) -> bool:
     """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
-    end = time.monotonic() + LEARNING_SECONDS
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
@@ -131,9 +170,9 @@ def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: in
             silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows)]
             learned: list[tuple[Changed, Expectation]] = []
             for job in changed:
-                if learned and time.monotonic() > (min(end, relearn_until) if job.is_relearned else end):
+                if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
                     break
-                learned.append((job, _expect(db, job, zones, silences)))
+                learned.append((job, _expect(db, job, seen, zones, silences)))
         if learned:
             databases.write(org, partial(_keep, learned))
         if len(learned) == len(changed) < _JOBS_A_BATCH:
@@ -142,10 +181,18 @@ def _learn(databases: Databases, org: Org, zones: Sequence[str], up_since_ms: in
             return False
 
 
-def _expect(db: sqlite3.Connection, job: Changed, zones: Sequence[str], silences: list[tuple[int, int]]) -> Expectation:
+def _expect(
+    db: sqlite3.Connection, job: Changed, seen: Reading, zones: Sequence[str], silences: list[tuple[int, int]]
+) -> Expectation:
     if job.paused_at is not None and job.paused_until is not None:
         silences = [*silences, (job.paused_at, job.paused_until)]
-    return excused(expect(*expectations.history(db, job.job_id), zones, job.pin, job.fit), silences)
+    history = expectations.history(db, job.job_id, seen.now_ms)
+    if (
+        seen.is_behind and job.fit is not None and job.fit.interval_ms is not None
+    ):  # nothing is learned by a wrong clock
+        pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
+        return excused(replace(expect(*history, zones, pin), fit=job.fit), silences)
+    return excused(expect(*history, zones, job.pin, job.fit), silences)
 
 
 def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection) -> None:

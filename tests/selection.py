@@ -30,9 +30,15 @@ def find_compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
+def find_deployment_tools() -> str | None:
+    """Not None if all programs are there that check the files in `deploy`."""
+    return shutil.which("nginx") and shutil.which("caddy") and shutil.which("systemd-analyze")
+
+
 TOOL_BY_MARKER: dict[str, tuple[Callable[[], str | None], str]] = {
     "browser": (find_chromium, "no Chromium (Debian: apt-get install chromium; or set OBS_TEST_CHROMIUM to its path)"),
     "compiler": (find_compiler, "no C compiler (Debian: apt-get install gcc libc6-dev)"),
+    "deploy": (find_deployment_tools, "no nginx, Caddy or systemd (Debian: apt-get install nginx caddy systemd)"),
     "curl": (partial(shutil.which, "curl"), "no curl (Debian: apt-get install curl)"),
 }
 

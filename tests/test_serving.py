@@ -198,14 +198,179 @@ def test_the_worker_stops_with_its_parent(serve: Callable[..., Server]) -> None:
         wait_a_moment()
 
 
-def test_a_dead_worker_is_replaced(serve: Callable[..., Server]) -> None:
+def worker_of(server: Server) -> int:
+    """The process id of the worker."""
+    pid = server.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def wait_for_line(server: Server, text: str, times: int = 1) -> None:
+    """Wait until the server has printed `text` so many times."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while server.printed().count(text) < times:
+        assert time.monotonic() < deadline, server.printed()
+        wait_a_moment()
+
+
+def ping(server: Server) -> int:
+    return server.ask("POST", "/api/v1/heartbeat/a/ping", headers={"X-API-Key": server.key()}).status
+
+
+def test_the_address_is_printed_when_requests_are_answered(serve: Callable[..., Server]) -> None:
+    server = serve()
+    wait_for_line(server, "obs listens at")
+    assert server.ask("GET", "/readyz").status == 200
+
+
+def test_a_closed_standard_output_does_not_stop_requests(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    port = free_port()
+    command = [*OBS, "--instance", str(tmp_path / "instance"), "serve", "--port", str(port)]
+    with subprocess.Popen(command, stdout=writing, stderr=subprocess.DEVNULL) as process:
+        os.close(writing)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not is_taken(port):
+            assert time.monotonic() < deadline
+            wait_a_moment()
+        statuses = []
+        for _ in range(2):  # the first may be the one that prints
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)) as client:
+                client.request("GET", "/healthz")
+                statuses.append(client.getresponse().status)
+        assert statuses[1] == 200
+        process.terminate()
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_ten_deaths_of_the_worker_in_a_row(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    for child in children:
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes() or len(children) == 1:
-            os.kill(int(child), signal.SIGKILL)
-    server.wait_until_ready()
-    assert server.ask("POST", "/api/v1/heartbeat/a/ping", headers={"X-API-Key": server.key()}).status == 200
+    for death in range(1, 11):
+        os.kill(worker_of(server), signal.SIGKILL)
+        wait_for_line(server, "ended unexpectedly (SIGKILL); the next one starts in 0 s", death)
+        assert ping(server) == 200  # it waits in the socket's queue for the next worker
+    assert server.process.poll() is None
+
+
+def test_a_worker_that_cannot_start_is_tried_again_after_growing_pauses(
+    serve: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = serve().wait_until_ready()
+    settings = tmp_path / "instance" / "config.toml"
+    settings.write_text("query_max_rows = 'many'")
+    os.kill(worker_of(server), signal.SIGKILL)
+    wait_for_line(server, "before it answered a request (exit code 3); the next one starts in 1 s")
+    wait_for_line(server, "before it answered a request (exit code 3); the next one starts in 2 s")
+    assert server.printed().count("Error: query_max_rows in ") == 2
+    settings.unlink()
+    assert ping(server) == 200
+
+
+def test_sighup_starts_the_installed_version_with_its_settings(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve().wait_until_ready()
+    (tmp_path / "instance" / "config.toml").write_text("base_url = 'https://obs.example.org'")
+    for times in (1, 2):
+        server.process.send_signal(signal.SIGHUP)
+        wait_for_line(server, "obs listens at https://obs.example.org", times)
+        assert ping(server) == 200
+    code, seconds = server.stop()
+    assert code == 0, server.printed()
+    assert seconds < 5
+
+
+def test_sighup_changes_nothing_while_the_settings_are_invalid(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve().wait_until_ready()
+    worker = worker_of(server)
+    (tmp_path / "instance" / "config.toml").write_text("query_max_rows = 'many'")
+    server.process.send_signal(signal.SIGHUP)
+    wait_for_line(server, "the installed version cannot start, so the running one continues: Error: query_max_rows")
+    assert worker_of(server) == worker
+    assert ping(server) == 200
+
+
+def test_a_second_server_on_an_instance_is_refused(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    second = serve()
+    assert second.process.wait(PATIENCE_SECONDS) == 1
+    assert re.fullmatch(
+        rf"Error: The instance \S+ is already served by process {server.process.pid} at"
+        rf" http://127\.0\.0\.1:{server.port}, started at \S+ \S+ UTC\.\n",
+        second.printed(),
+    )
+    assert ping(server) == 200
+
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_server_can_start_after_the_last_one_was_killed(serve: Callable[..., Server], kill: bool) -> None:
+    first = serve().wait_until_ready()
+    worker = worker_of(first)
+    first.process.kill()
+    if kill:
+        os.kill(worker, signal.SIGKILL)
+    else:
+        assert Path(f"/proc/{worker}").exists()  # it still writes, so the next server waits for its end
+    assert serve().wait_until_ready().ask("GET", "/readyz").status == 200
+
+
+class Systemd:
+    """What systemd does for a service with a socket: it holds the socket, and receives the reports of the service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.instance = folder / "instance"
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.reports.bind(str(folder / "notify"))
+        self.reports.settimeout(PATIENCE_SECONDS)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        passing = (
+            f"import os; os.dup2({self.listener.fileno()}, 3); os.environ['LISTEN_PID'] = str(os.getpid());"
+            f" os.execv({sys.executable!r}, [{sys.executable!r}, '-m', 'obs', 'serve'])"
+        )
+        environment = {
+            **os.environ,
+            "OBS_INSTANCE": str(self.instance),
+            "LISTEN_FDS": "1",
+            "NOTIFY_SOCKET": str(self.reports.getsockname()),
+        }
+        return subprocess.Popen(
+            [sys.executable, "-c", passing],
+            pass_fds=[self.listener.fileno()],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def close(self) -> None:
+        self.listener.close()
+        self.reports.close()
+
+    def wait_for(self, report: str) -> None:
+        while not self.reports.recv(1_000).decode().startswith(report):
+            pass
+
+
+def test_a_socket_of_systemd_outlives_the_service(tmp_path: Path) -> None:
+    systemd = Systemd(tmp_path)
+    port = systemd.listener.getsockname()[1]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    process = systemd.start()
+    with contextlib.closing(systemd), contextlib.closing(connection):
+        try:
+            systemd.wait_for("READY=1")
+            systemd.wait_for("WATCHDOG=1")
+            process.terminate()
+            systemd.wait_for("STOPPING=1")
+            assert process.wait(PATIENCE_SECONDS) == 0
+            connection.request("GET", "/readyz")  # nobody accepts it yet
+            process = systemd.start()
+            assert connection.getresponse().status == 200
+            process.send_signal(signal.SIGHUP)
+            systemd.wait_for("RELOADING=1")
+            systemd.wait_for("READY=1")
+            assert f"http://127.0.0.1:{port}" in (tmp_path / "instance" / ".serve.lock").read_text()
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_the_host_can_be_a_name(tmp_path: Path, serve: Callable[..., Server]) -> None:

@@ -4,6 +4,7 @@ Times are milliseconds since the Unix epoch.
 """
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from obs.alerts.kinds import KINDS, IncidentKind
@@ -60,6 +61,15 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
         (job_id, limit),
     )
     return [Incident(**{**dict(row), "kind": KINDS[row["kind"]]}) for row in rows]
+
+
+def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
+    """Correct the times of incidents that were recorded by a wrong clock. See `obs.heartbeat.store.clocks.correct`."""
+    last = "SELECT max(id) FROM incidents WHERE started_at <= :start_ms OR started_at > :end_ms"
+    is_wrong = f"({{0}} > :latest_ms OR (id > coalesce(({last}), 0) AND {{0}} > :start_ms AND {{0}} <= :end_ms))"
+    for time in ("ended_at", "started_at"):  # the ids are found by started_at
+        moved = f"UPDATE incidents SET {time} = min({time} + :step_ms, :latest_ms) WHERE {is_wrong.format(time)}"
+        db.execute(moved, correction)
 
 
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import NamedTuple
 
@@ -164,6 +164,24 @@ def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, no
 def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:
     """Set the end of a band."""
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
+
+
+def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
+    """Correct the times of annotations that were recorded by a wrong clock. See `obs.heartbeat.store.clocks.correct`.
+
+    Times that were in the future when they were sent stay, because somebody has chosen them.
+    """
+    last = (
+        "SELECT max(id) FROM annotations"
+        " WHERE (created_at <= :start_ms OR created_at > :end_ms) AND created_at < :now_ms - 60000"
+    )
+    is_wrong = f"(created_at > :start_ms AND created_at <= :end_ms AND id > coalesce(({last}), 0))"
+    moved = ", ".join(
+        f"{time} = CASE WHEN {time} <= updated_at AND ({time} > :latest_ms OR {is_wrong})"
+        f" THEN min({time} + :step_ms, :latest_ms) ELSE {time} END"
+        for time in ("start_time", "end_time", "created_at", "updated_at")
+    )
+    db.execute(f"UPDATE annotations SET {moved} WHERE updated_at > :latest_ms OR {is_wrong}", correction)
 
 
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:

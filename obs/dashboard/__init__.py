@@ -17,6 +17,7 @@ from obs.dashboard.routes import annotations, incidents, job, jobs, projects, qu
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
+from obs.services import services
 from obs.storage.folders import write_once
 from obs.tenancy.service import SESSION_MS
 
@@ -93,7 +94,7 @@ def init_app(app: Flask) -> None:
         schedule=schedules.in_brief,
         missed=missed.until_now,
     )
-    app.jinja_env.globals.update(vega_version=vega.VERSION, state_help=wording.STATE_HELP)
+    app.jinja_env.globals.update(vega_version=vega.VERSION, state_help=wording.STATE_HELP, services=services)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())

@@ -1,7 +1,9 @@
 """The overview: which jobs it shows, in which order, and in which words. Pure; times are milliseconds."""
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,26 +11,26 @@ from markupsafe import Markup
 
 from obs.dashboard import bars, missed, schedules
 from obs.dashboard.bars import Bar
+from obs.heartbeat.runs import STATUSES
 from obs.heartbeat.states import STATES, JobState
 from obs.heartbeat.store.jobs import Job
 
 TROUBLE = frozenset(state.value for state in JobState if state.needs_attention)
-PAGE_SIZE = 500
-_ATTRIBUTION = ("project", "service", "host")
+PAGE_SIZE = 100
+ATTRIBUTION = ("project", "service", "host")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A job with its last runs, oldest first. `runs_version` changes when they do."""
+    """A job with its last runs, oldest first."""
 
     job: Job
     runs: tuple[Bar, ...]
-    runs_version: int
 
     @property
-    def last_run_at(self) -> int:
-        """The start of its last run; its last heartbeat if it has no run."""
-        return self.runs[-1].started_at if self.runs else self.job.last_heartbeat_at
+    def version(self) -> str:
+        """The version of the job."""
+        return version(self.job)
 
     def draw_bars(self, now_ms: int) -> Markup:
         """Its last runs as bars, with gaps where a run was missed."""
@@ -40,10 +42,10 @@ class Row:
             counts += (missed.until_now(self.job, now_ms),)
         return bars.draw(self.runs, counts)
 
-    @property
-    def version(self) -> str:
-        """Changes whenever the row looks different for another reason than the passing of time."""
-        return f"{zlib.crc32(repr(self.job).encode(), self.runs_version):x}"
+
+def version(job: Job) -> str:
+    """Changes whenever the row of `job` looks different for another reason than the passing of time."""
+    return f"{zlib.crc32(repr(job).encode()):x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,80 +79,97 @@ _DEFAULT = Choice()
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A page of the overview. `counts` are by state, of the jobs that match all filters but the one for the state."""
+    """A page of the overview, which has `jobs`. A change of any job changes `version`.
+
+    `counts` are by state, of the jobs that match all filters but the one for the state, `states` of all jobs.
+    """
 
     choice: Choice
-    rows: Sequence[Row]
+    version: int
+    jobs: Sequence[Job]
     matching: int
-    total: int
-    pages: int
     counts: Mapping[str, int]
-    in_trouble: int
-    values: Mapping[str, Sequence[str]]
-    is_learning: bool
+    states: Mapping[str, int]
+    everything: Sequence[Job]
 
     @property
-    def headline(self) -> str:
-        """How the jobs are doing: ``2 of 25 jobs need attention``."""
-        if self.in_trouble:
-            if self.total == 1:
-                return "The only job needs attention"
-            return f"{self.in_trouble} of {self.total:,} jobs need{'s' if self.in_trouble == 1 else ''} attention"
-        if self.is_learning:
-            if self.total == 1:
-                return "1 job, still learning its schedule"
-            return f"{self.total:,} jobs, still learning their schedules"
-        return "The only job is OK" if self.total == 1 else f"All {self.total:,} jobs are OK"
+    def pages(self) -> int:
+        """The number of pages of the jobs that match."""
+        return max(1, -(-self.matching // PAGE_SIZE))
+
+    @property
+    def in_trouble(self) -> int:
+        """How many jobs need attention."""
+        return sum(self.states.get(state, 0) for state in TROUBLE)
+
+    @property
+    def values(self) -> Mapping[str, Sequence[str]]:
+        """The projects, services and hosts of all jobs, sorted."""
+        return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in ATTRIBUTION}
 
 
-def _or_last(value: Any) -> tuple[bool, Any]:
+def _or_last(value: float | None) -> tuple[float, ...]:
     return value is None, value or 0
 
 
-SORTS: Mapping[str, Callable[[Row], Any]] = {
-    "state": lambda row: STATES.index(row.job.status),
-    "name": lambda row: row.job.name.casefold(),
-    "outcome": lambda row: row.job.last_outcome or "~",
-    "last": lambda row: -row.last_run_at,
-    "next": lambda row: _or_last(row.job.expected_at),
-    "interval": lambda row: _or_last(row.job.interval_ms),
-    "duration": lambda row: _or_last(row.job.avg_duration_ms),
-    "runs": lambda row: row.job.run_count,
+_PLACES = {state: place for place, state in enumerate(STATES)}
+_OUTCOMES = {outcome: place for place, outcome in enumerate([*sorted(STATUSES), None])}
+SORTS: Mapping[str, Callable[[Job], tuple[float, ...]]] = {
+    "state": lambda job: (_PLACES[job.status],),
+    "name": lambda _: (),
+    "outcome": lambda job: (_OUTCOMES[job.last_outcome],),
+    "last": lambda job: (-job.last_run_at,),
+    "next": lambda job: _or_last(job.expected_at),
+    "interval": lambda job: _or_last(job.interval_ms),
+    "duration": lambda job: _or_last(job.avg_duration_ms),
+    "runs": lambda job: (job.run_count,),
 }
 
 
-def select(rows: Sequence[Row], choice: Choice) -> Overview:
-    """The page of the overview that `choice` asks for."""
-    text = choice.q.casefold()
-    narrowed = [
-        row
-        for row in rows
-        if _contains(row.job, text)
-        and all(getattr(choice, name) in ("", getattr(row.job, name)) for name in _ATTRIBUTION)
-    ]
-    counts = dict.fromkeys(STATES, 0)
-    for row in narrowed:
-        counts[row.job.status] += 1
-    matching = [row for row in narrowed if not choice.state or row.job.status == choice.state]
-    matching.sort(key=SORTS["name"])
-    matching.sort(key=SORTS[choice.sort], reverse=bool(choice.desc))
-    pages = max(1, -(-len(matching) // PAGE_SIZE))
-    first = (min(choice.page, pages) - 1) * PAGE_SIZE
-    return Overview(
-        choice=choice,
-        rows=matching[first : first + PAGE_SIZE],
-        matching=len(matching),
-        total=len(rows),
-        pages=pages,
-        counts=counts,
-        in_trouble=sum(row.job.status in TROUBLE for row in rows),
-        is_learning=all(row.job.status == "new" for row in rows),
-        values={
-            name: sorted({value for row in rows if (value := getattr(row.job, name)) is not None})
-            for name in _ATTRIBUTION
-        },
-    )
+class Selection:
+    """The jobs that match the filters of a choice, in its order. A change costs little, however many jobs there are."""
 
+    def __init__(self, choice: Choice, jobs: Iterable[Job]) -> None:
+        self._choice = choice
+        self._text = choice.q.casefold()
+        self._conditions = [(name, getattr(choice, name)) for name in ATTRIBUTION if getattr(choice, name)]
+        self._sort = SORTS[choice.sort]
+        narrowed = [job for job in jobs if self._is_narrowed(job)]
+        self.counts = Counter(job.status for job in narrowed)
+        self._keys = sorted(map(self._key, filter(self._is_shown, narrowed)))
 
-def _contains(job: Job, text: str) -> bool:
-    return any(text in value.casefold() for value in (job.name, job.project, job.service, job.host) if value)
+    def replace(self, old: Job | None, new: Job | None) -> None:
+        """Replace a job by its new version; None for a job that is new or deleted."""
+        for job, number in ((old, 0), (new, 1)):
+            if job is not None and self._is_narrowed(job):
+                self.counts[job.status] += 1 if number else -1
+                if self._is_shown(job):
+                    key = self._key(job)
+                    place = bisect_left(self._keys, key)
+                    self._keys[place : place + 1 - number] = [key] * number
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def page(self, number: int) -> list[int]:
+        """The ids of the jobs on a page, or on the last page where there are fewer pages."""
+        first = (min(number, max(1, -(-len(self) // PAGE_SIZE))) - 1) * PAGE_SIZE
+        keys = self._keys[::-1] if self._choice.desc and self._choice.sort == "name" else self._keys
+        return [key[-1] for key in keys[first : first + PAGE_SIZE]]
+
+    def _key(self, job: Job) -> tuple[Any, ...]:
+        """Sorts by the column, in either direction, then by name."""
+        numbers = self._sort(job)
+        if self._choice.desc:
+            numbers = tuple(-number for number in numbers)
+        return (*numbers, job.name.casefold(), job.id)
+
+    def _is_shown(self, job: Job) -> bool:
+        return not self._choice.state or job.status == self._choice.state
+
+    def _is_narrowed(self, job: Job) -> bool:
+        """Whether a job matches all filters but the one for the state."""
+        if any(getattr(job, name) != value for name, value in self._conditions):
+            return False
+        texts = (job.name, job.project, job.service, job.host)
+        return not self._text or any(self._text in text.casefold() for text in texts if text)

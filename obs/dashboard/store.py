@@ -2,8 +2,7 @@
 
 import json
 import sqlite3
-import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,18 +24,35 @@ class Totals(NamedTuple):
     annotations: int
 
 
-def recent_runs(db: sqlite3.Connection, count: int) -> dict[int, tuple[tuple[Bar, ...], int]]:
-    """The last `count` runs of each job by its id, oldest first, and a number that changes with them.
+Position = tuple[int, int, int]
+"""How far the changes to jobs were read: the last event, the last other change, and the last deletion."""
+
+
+def position(db: sqlite3.Connection) -> Position:
+    """The position after all changes so far."""
+    found = "SELECT (SELECT coalesce(max(id), 0) FROM events), last, last_deleted FROM job_changes"
+    position: Position = tuple(db.execute(found).fetchone())
+    return position
+
+
+def changed_jobs(db: sqlite3.Connection, since: Position) -> set[int]:
+    """The ids of the jobs that changed, or sent heartbeats, after a position. Deleted jobs are left out."""
+    rows = db.execute("SELECT job_id FROM events WHERE id > ? UNION SELECT id FROM jobs WHERE changed > ?", since[:2])
+    return {row[0] for row in rows}
+
+
+def recent_runs(db: sqlite3.Connection, ids: Collection[int], count: int) -> dict[int, tuple[Bar, ...]]:
+    """The last `count` runs of jobs by the job's id, oldest first.
 
     It is one statement that reads the index runs_job but not the table of runs.
     """
     rows = db.execute(
-        "SELECT id, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
-        " (SELECT started_at, status, duration_ms FROM runs WHERE runs.job_id = jobs.id"
-        "  ORDER BY started_at DESC LIMIT ?)) FROM jobs",
-        (count,),
+        "SELECT value, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
+        " (SELECT started_at, status, duration_ms FROM runs WHERE runs.job_id = value"
+        "  ORDER BY started_at DESC LIMIT ?)) FROM json_each(?)",
+        (count, json.dumps(list(ids))),
     )
-    return {job_id: (_bars(runs), zlib.crc32(runs.encode())) for job_id, runs in rows}
+    return {job_id: _bars(runs) for job_id, runs in rows}
 
 
 @lru_cache(maxsize=2048)

@@ -3,6 +3,7 @@
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,11 +17,14 @@ from obs.demo import story
 from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
+from obs.storage.connection import explained, open_reader
+from obs.storage.copy import copy
 from obs.storage.org import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.cli import instance_option, opened
+from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS
 
 _SWEEP_EVERY_MS = 2 * HOUR_MS
@@ -39,19 +43,19 @@ def demo(org: str, folder: Path) -> None:
     with opened(folder) as tenancy:
         service.check_slug(org)
         now_ms = tenancy.clock()
-        found = tenancy.keyring.organization(org)
-        filled = found or Org(org, 0)  # an id that no organization has
-        if found is None:
-            tenancy.databases.delete(filled)  # the rest of an earlier call that was interrupted
+        # A file apart, so that a service that runs meanwhile gets all of it at once, and alone writes to its files.
+        filled, found = Org(org, 0), tenancy.keyring.organization(org)
+        tenancy.databases.delete(filled)  # the rest of an earlier call that was interrupted
+        if found is not None:
+            with explained(), closing(open_reader(tenancy.databases.path(found), 5)) as db:
+                copy(db, tenancy.databases.path(filled))
         tenancy.databases.create(filled)
         with tenancy.databases.read(filled) as db:
             if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
                 raise click.ClickException(f"{org} has jobs already; choose another with --org.")
         _fill(tenancy, filled, now_ms, time_zones(str(settings["TIME_ZONES"])))
-        # Only now, so that a service that runs meanwhile does not sweep an organization with half of its data.
-        if found is None:
-            tenancy.databases.forget(filled)
-            service.create_organization(tenancy, org, tenancy.databases.path(filled))
+        tenancy.databases.forget(filled)
+        service.create_organization(tenancy, org, tenancy.databases.path(filled), replaces=True)
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
         f"{org} has {len(JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"
@@ -77,7 +81,7 @@ def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None
                 tenancy.databases.write(org, partial(_record, unwritten))
                 unwritten = []
             if is_swept:
-                sweep(tenancy.databases, org, end, zones)
+                sweep(tenancy.databases, org, Reading(end), zones)
                 with tenancy.databases.read(org) as db:
                     has_incidents = bool(alerts.open_incidents(db))
             bar.update(1)

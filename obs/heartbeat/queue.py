@@ -16,11 +16,19 @@ class SweepQueue:
         self._lock = threading.Lock()
         self._changed: set[Org] = set()
         self._due_at: dict[Org, int | None] = {}
+        self._notes = 0
 
     def note(self, org: Org) -> None:
         """Note that something has changed in `org`: a heartbeat, or what a user has set."""
         with self._lock:
             self._changed.add(org)
+            self._notes += 1
+
+    def count(self) -> int:
+        """How many changes were noted since the last call."""
+        with self._lock:
+            notes, self._notes = self._notes, 0
+        return notes
 
     def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""

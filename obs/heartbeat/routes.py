@@ -37,6 +37,18 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     return {"jobs": shown, "next_cursor": encode_cursor(shown[-1].name) if len(found) > len(shown) else None}
 
 
+@jobs_blp.route("", methods=["DELETE"])
+@requires("admin")
+@jobs_blp.arguments(schemas.JobPrefixSchema, location="query")
+@jobs_blp.response(200, schemas.DeletedJobsSchema)
+def delete_jobs(jobs: dict[str, Any]) -> dict[str, int]:
+    """Delete all jobs whose names start with a prefix
+
+    A request deletes for about 20 seconds. Repeat it until no job remains.
+    """
+    return services().heartbeats.delete_jobs(caller(), **jobs)
+
+
 @jobs_blp.route("/<job_name:job_name>", methods=["GET"])
 @requires("query:read")
 @jobs_blp.response(200, schemas.JobSchema)

@@ -16,6 +16,11 @@ the same event, and an end that arrives after the run was given up still reports
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
+from obs.times import MINUTE_MS
+
+FUTURE_MS = 10 * MINUTE_MS
+"""How far ahead the time that a client sends may be, because the clocks of hosts differ."""
+
 
 class Status(IntEnum):
     """The status of a run. The value is the number in the database, the name in lower case is the word for it.

@@ -174,3 +174,17 @@ class JobPageSchema(RunPageSchema):
     """Which jobs to list."""
 
     q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})
+
+
+class JobPrefixSchema(Schema):
+    """Which jobs to delete."""
+
+    prefix = Text(1, 200, required=True, metadata={"description": "What the names start with.", "example": "test/"})
+    dry_run = ma.fields.Bool(load_default=False, metadata={"description": "Only count the jobs."})
+
+
+class DeletedJobsSchema(Schema):
+    """How many jobs were deleted, and how many with the prefix remain."""
+
+    deleted = ma.fields.Int(metadata={"example": 51200})
+    remaining = ma.fields.Int(metadata={"example": 0})

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from obs.errors import ServiceError
+from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import rules
 from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import jobs, maintenance, upkeep
+from obs.heartbeat.store import attributions, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -19,6 +19,10 @@ from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS
 
+_DELETING_SECONDS = 20.0
+"""About how long one request deletes jobs: proxies end a request that takes a minute."""
+_DELETING_SHARE = 0.5
+_ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
 _INDEXING_SECONDS = 20.0
 """The longest time that one call indexes, so that a burst in one organization does not delay the others."""
 
@@ -49,17 +53,35 @@ class HeartbeatService:
 
     def delete_job(self, caller: Caller, name: str) -> None:
         """Delete the job `name` with its runs and events. Raises ServiceError (404)."""
-        with caller.read() as db:
-            job_id = _job_id(db, name)
-        in_batches(caller.databases, caller.org, lambda db, limit: jobs.delete_runs(db, job_id, limit))
 
-        def unit(db: sqlite3.Connection) -> None:
-            if not jobs.delete_job(db, job_id):
-                raise no_job(name)
+        def unit(db: sqlite3.Connection) -> int:
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
+            return _job_id(db, name)
 
-        caller.write(unit)
+        in_batches(caller.databases, caller.org, partial(jobs.delete_jobs, ids=[caller.write(unit)]))
         self.queue.note(caller.org)
+
+    def delete_jobs(self, caller: Caller, prefix: str, *, dry_run: bool = False) -> dict[str, int]:
+        """Delete the jobs whose names start with `prefix`, for a limited time, or only count them.
+
+        Returns how many were ``deleted`` and how many are ``remaining``. Raises ServiceError (422).
+        """
+        if not prefix:
+            raise invalid_field("query", "prefix", "Must not be empty.")
+
+        def delete(db: sqlite3.Connection, limit: int) -> int:
+            few = min(limit, _ROWS_A_BATCH)
+            return jobs.delete_jobs(db, few, jobs.with_prefix(db, prefix, few))
+
+        with caller.read() as db:
+            found = remaining = len(jobs.with_prefix(db, prefix))
+        if not dry_run:
+            caller.write(lambda db: audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOBS, f"{prefix}*"))
+            in_batches(caller.databases, caller.org, delete, share=_DELETING_SHARE, seconds=_DELETING_SECONDS)
+            self.queue.note(caller.org)
+            with caller.read() as db:
+                remaining = len(jobs.with_prefix(db, prefix))
+        return {"deleted": max(0, found - remaining), "remaining": remaining}
 
     def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
         """Schedule maintenance; times are milliseconds since the epoch. Raises ServiceError (422)."""
@@ -87,14 +109,14 @@ def index_messages(databases: Databases, org: Org) -> int:
 
 
 def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Delete events and runs of `org` older than `retention_days`; returns how many. Raises ServiceError (503).
+    """Delete what `org` has recorded more than `retention_days` ago; returns how much. Raises ServiceError (503).
 
     Jobs stay, so that a job that fell silent is still seen.
     """
     cutoff = now_ms - retention_days * DAY_MS
     return sum(
         in_batches(databases, org, partial(delete, cutoff=cutoff), share=BACKGROUND_SHARE)
-        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before)
+        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before, attributions.delete_names_before)
     )
 
 

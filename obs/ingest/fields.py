@@ -14,7 +14,7 @@ from obs import times
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import JOB_NAME
-from obs.heartbeat.runs import Kind, Status
+from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store.attributions import Attribution
 from obs.times import DAY_MS, MINUTE_MS
 
@@ -187,7 +187,6 @@ class Field:
 
 
 MESSAGE = MessageText(10 * 1024)
-_FUTURE_MS = 10 * MINUTE_MS
 _LONGEST_MS = 31 * DAY_MS
 _END = frozenset({Kind.END})
 
@@ -202,8 +201,8 @@ FIELDS = (
     ),
     Field(
         "time",
-        Time(_FUTURE_MS),
-        f"When it happened, if not now: at most {_FUTURE_MS // MINUTE_MS} minutes ahead, within the retention period.",
+        Time(FUTURE_MS),
+        f"When it happened, if not now: at most {FUTURE_MS // MINUTE_MS} minutes ahead, within the retention period.",
         "2026-06-21T10:00:00Z",
     ),
     Field("status", Outcome(), "The outcome of the run.", "success", _END),

@@ -42,9 +42,8 @@ def query_group(sources: Sequence[Source]) -> click.Group:
                 plan = Language(sources).plan(statement, limits.max_length)
                 if isinstance(plan, Listing):
                     raise click.ClickException("SHOW reads no data: there is nothing to explain.")
-                with tenancy.databases.read(found):
-                    path, now_ms = tenancy.databases.path(found), tenancy.clock()
-                    result = run(replace(plan, explain=True), path, now_ms, limits, Sessions())
+                path, now_ms = tenancy.databases.path(found), tenancy.clock()
+                result = run(replace(plan, explain=True), path, now_ms, limits, Sessions())
             except OqlError as error:
                 shown = error.error(statement)
                 assert shown.errors is not None

@@ -107,7 +107,7 @@ def healthz() -> dict[str, str]:
 def readyz() -> tuple[dict[str, str | int], int]:
     """200 when the control file can be read and the scheduler runs, else 503 with the problems.
 
-    Unusable files of organizations are only counted: the other organizations are served.
+    Unusable files of organizations are only counted, and a wrong clock is only reported: requests are served.
     """
     problems = {}
     tenancy = services().tenancy
@@ -118,10 +118,9 @@ def readyz() -> tuple[dict[str, str | int], int]:
         problems["control"] = error.message
     if not services().background.is_alive():
         problems["scheduler"] = "not running"
-    if problems:
-        return {"status": "unready", **problems}, 503
-    unusable = _unusable(tenancy)
-    return {"status": "ready", **({"unusable_organizations": unusable} if unusable else {})}, 200
+    notes = {"unusable_organizations": _unusable(tenancy), "clock": services().background.sweeper.clock.warning}
+    status, code = ("unready", 503) if problems else ("ready", 200)
+    return {"status": status, **problems, **{name: note for name, note in notes.items() if note}}, code
 
 
 def metrics() -> Response:

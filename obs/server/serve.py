@@ -1,138 +1,97 @@
-"""``obs serve``: granian with one worker process, in which the application, its writers and the scheduler run."""
+"""``obs serve``: locks the instance, opens the listening socket, and starts the supervisor."""
 
+import fcntl
 import logging
-import multiprocessing
-import multiprocessing.util
 import os
-import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
-from multiprocessing.connection import wait
 from pathlib import Path
 
-import click
-from flask import Flask
-from granian import Granian
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.log import LogLevels
+from obs import config
+from obs.server import supervisor, worker
+from obs.storage.folders import make_folder
+from obs.tenancy import instance
+from obs.tenancy.ingest import IngestAddress
 
-from obs import config, create_app
-from obs.server import bodies
-from obs.services import services
-from obs.storage.databases import allow_many_descriptors, files_that_fit
-from obs.storage.file import DESCRIPTORS_PER_FILE
-from obs.sweep import for_each_organization
-from obs.tenancy import instance, service, store
-from obs.tenancy.auth import Tenancy
-
-_STOP_SECONDS = 4
-_HEADER_MS = 10_000  # until the headers of a request are complete, also for the next request of a connection
-_MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
-_OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
+_FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
+_LOCK_SECONDS = 5  # a worker ends within this time after its supervisor was killed
 
 
-def serve(folder: Path, overrides: Mapping[str, str | int]) -> None:
+def check(folder: Path, overrides: Mapping[str, str | int]) -> dict[str, str | int]:
+    """The settings of the instance in `folder`, replaced by `overrides`. Raises ConfigError for an invalid one."""
+    settings = {**config.load(folder), **overrides}
+    IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
+    return settings
+
+
+def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     """Serve the instance in `folder` until SIGINT or SIGTERM, then finish the accepted requests within 5 seconds.
 
-    `overrides` replaces settings of the instance. Raises OSError when the address is in use, ServiceError or
-    ConfigError when the instance cannot be used.
+    `overrides` replaces settings of the instance. Returns the exit code of the process. Raises OSError when another
+    process serves the instance or uses the address, ConfigError for an invalid setting.
     """
-    settings = {**config.load(folder), **overrides}
-    server = Granian(
-        "obs",
-        address=_free_address(str(settings["HOST"]), int(settings["PORT"])),
-        port=int(settings["PORT"]),
-        interface=Interfaces.WSGI,
-        workers=1,
-        blocking_threads=int(settings["THREADS"]),
-        http=HTTPModes.http1,
-        websockets=False,
-        backlog=2048,
-        # The maximum number of connections, idle ones included.
-        backpressure=_most_connections(),
-        http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
-        workers_kill_timeout=_STOP_SECONDS,
-        respawn_failed_workers=True,
-        log_level=LogLevels.error,
-    )
-    server.on_startup(partial(_prepare, folder, settings))
-    server.serve(target_loader=partial(_load, folder, overrides), wrap_loader=False)
+    settings = check(folder, overrides)
+    level = str(settings["LOG_LEVEL"]).upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    work = partial(worker.work, folder, overrides)
+    running = supervisor.from_running_version(work)
+    if running is None:
+        lock = _lock(folder)
+        if listener := _passed_by_systemd():
+            settings["HOST"], settings["PORT"] = listener.getsockname()[:2]
+        else:
+            listener = _listen(str(settings["HOST"]), int(settings["PORT"]))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        os.environ.update(OBS_HOST=str(settings["HOST"]), OBS_PORT=str(settings["PORT"]))  # for the installed version
+        os.ftruncate(lock, 0)
+        started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        os.pwrite(lock, f"process {os.getpid()} at {instance.base_url(settings)}, started at {started}".encode(), 0)
+        running = supervisor.Supervisor(listener, lock, work)
+    return running.run()
 
 
-def _most_connections() -> int:
-    """How many connections may be open at once: the file descriptors that the organizations' files do not need."""
-    descriptors = allow_many_descriptors()
-    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS)
+def _passed_by_systemd() -> socket.socket | None:
+    """The listening socket that systemd has opened for this process, if any. Raises OSError if it is not usable."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    os.set_inheritable(_FIRST_PASSED, False)
+    listener = socket.socket(fileno=_FIRST_PASSED)
+    if os.environ["LISTEN_FDS"] != "1" or listener.family == socket.AF_UNIX:
+        raise OSError("The socket unit must have exactly one line ListenStream=ADDRESS:PORT.")
+    return listener
 
 
-def _free_address(host: str, port: int) -> str:
-    """The IP address of `host`. Raises OSError when the service cannot listen on it, or another process does.
-
-    granian does not accept host names, and shares its address with other processes of the same user.
-    """
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens on the first address of `host`. Raises OSError."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address[:2], family=family, backlog=worker.BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise OSError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
-    return str(address[0])
 
 
-def _prepare(folder: Path, settings: Mapping[str, str | int]) -> None:
-    """Migrate every file and print the address; called when granian has the address, before it starts the worker."""
-    tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000)
-    try:
-        with tenancy.control.read() as db:
-            organizations = store.organizations(db)
-        for_each_organization(tenancy, tenancy.databases.update, organizations)
-        _welcome(tenancy, folder, instance.base_url(settings))
-    finally:
-        instance.close(tenancy)
+def _lock(folder: Path) -> int:
+    """Lock the instance for this process and its workers; returns the descriptor of the lock file.
 
-
-def _welcome(tenancy: Tenancy, folder: Path, address: str) -> None:
-    click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
-    first = service.create_first_organization(tenancy)
-    if first is not None:
-        click.echo(
-            f"\nYour API key. It will not be shown again:\n\n    {first.key}\n\n"
-            f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
-            f"    {address}/sign-in/{first.sign_in_token}\n\n"
-            f"Send a first heartbeat:\n\n"
-            f"    curl -X POST -H 'X-API-Key: {first.key}' {address}/api/v1/heartbeat/my-first-job/ping\n"
-        )
-
-
-def _load(folder: Path, overrides: Mapping[str, str | int]) -> Callable[..., Iterable[bytes]]:
-    """Create the application in the worker process, and start its background work."""
-    level = str({**config.load(folder), **overrides}["LOG_LEVEL"]).upper()
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
-    app = create_app({"INSTANCE": folder, **overrides})
-    services(app).background.start()
-    services(app).queries.start()
-    multiprocessing.util.Finalize(None, _close, args=(app,), exitpriority=1)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_stop_with, args=(parent.sentinel,), name="parent-watch", daemon=True).start()
-    return bodies.Bodies(app.wsgi_app, int(app.config["THREADS"]), int(app.config["BODY_SECONDS"]))
-
-
-def _close(app: Flask) -> None:
-    """Stop the background work and close the files. Called after the last response."""
-    services(app).background.stop()
-    services(app).queries.close()
-    services(app).access_log.close()
-    instance.close(services(app).tenancy)
-
-
-def _stop_with(parent_sentinel: int) -> None:
-    """Stop this process when its parent has died; otherwise it would keep the address."""
-    wait([parent_sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
+    A worker keeps the lock for the moment by which it outlives a supervisor that was killed; this process waits for its
+    end. Raises OSError when another process serves the instance, or the file system has no locks.
+    """
+    make_folder(folder, 0o700)
+    descriptor = os.open(folder / ".serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    give_up_at = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= give_up_at:
+                first = os.pread(descriptor, 1_000, 0).decode() or "another process"
+                raise OSError(f"The instance {folder} is already served by {first}.") from error
+            time.sleep(0.1)
+        except OSError as error:
+            raise OSError(f"Cannot lock the instance {folder}: {error.strerror}. It needs a local disk.") from error
+        else:
+            return descriptor

@@ -32,18 +32,25 @@ class MissingFileError(ServiceError):
         super().__init__("storage_unavailable", message, hint=_REPAIR, headers={"Retry-After": "60"})
 
 
-def open_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
+def open_writer(path: Path, busy_seconds: float, *, checkpoints: bool = False) -> sqlite3.Connection:
     """A connection to an existing file for durable writes: once COMMIT has returned, the rows survive a power loss.
 
     The caller begins and ends transactions. Any thread may use the connection, one at a time. SQLite waits
     `busy_seconds` for the locks of other processes. Raises sqlite3.Error.
+
+    `checkpoints` are for the process that owns the file, because SQLite 3.7.0 to 3.51.2 can lose commits when two
+    connections write and checkpoint at once. Without, only the last connection to a file checkpoints, when it closes.
     """
-    return _prepared(_connect(path, "rw", busy_seconds), _WRITER_PRAGMAS)
+    pragmas = _WRITER_PRAGMAS if checkpoints else (*_WRITER_PRAGMAS, "wal_autocheckpoint = 0")
+    return _prepared(_connect(path, "rw", busy_seconds), pragmas)
 
 
-def open_reader(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A read-only connection to an existing file. Any thread may use it, one at a time. Raises sqlite3.Error."""
-    return _prepared(_connect(path, "ro", busy_seconds), ("query_only = ON",))
+def open_reader(path: Path, busy_seconds: float, *, immutable: bool = False) -> sqlite3.Connection:
+    """A read-only connection to an existing file. Any thread may use it, one at a time. Raises sqlite3.Error.
+
+    With `immutable` it creates no other file; nobody may have the file open for writing.
+    """
+    return _prepared(_connect(path, "ro&immutable=1" if immutable else "ro", busy_seconds), ("query_only = ON",))
 
 
 def _connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:

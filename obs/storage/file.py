@@ -24,13 +24,19 @@ _OPENING_SECONDS = 0.25
 
 
 class DatabaseFile:
-    """An existing file, migrated to the current schema when it is opened. Thread-safe."""
+    """An existing file, migrated to the current schema when it is opened. Thread-safe.
 
-    def __init__(self, path: Path, migrations: Migrations, *, busy_seconds: float, most_waiting: int) -> None:
+    `checkpoints` is for the process that owns the file: see `open_writer`.
+    """
+
+    def __init__(
+        self, path: Path, migrations: Migrations, *, busy_seconds: float, most_waiting: int, checkpoints: bool = True
+    ) -> None:
         self.path = path
         self._migrations = migrations
         self._busy_seconds = busy_seconds
         self._most_waiting = most_waiting
+        self._checkpoints = checkpoints
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._writer: GroupCommit | None = None
@@ -63,11 +69,11 @@ class DatabaseFile:
 
     def close(self) -> None:
         """Close all connections. The caller ensures that nobody uses them."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
         while self._readers:
             self._readers.pop().close()
+        if self._writer is not None:  # the last, because only a writer can checkpoint when it closes
+            self._writer.close()
+            self._writer = None
 
     def _open(self) -> GroupCommit:
         # Opening may wait for the lock of another program. One thread waits; the others give up after a short time.
@@ -79,7 +85,7 @@ class DatabaseFile:
                     raise MissingFileError()
                 migrate(self.path, self._migrations, self._busy_seconds, creates=False)
                 with explained():
-                    connection = open_writer(self.path, self._busy_seconds)
+                    connection = open_writer(self.path, self._busy_seconds, checkpoints=self._checkpoints)
                     self._writer = GroupCommit(connection, self.path, self._most_waiting, self._busy_seconds)
             return self._writer
         finally:

@@ -35,13 +35,22 @@ def _folder(context: click.Context, _parameter: click.Parameter, value: Path | N
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Tenancy]:
-    """Open the instance for one command; an error becomes one line on standard error and exit code 1."""
-    try:
-        tenancy = instance.open_instance(folder, config.load(folder), lambda: time.time_ns() // 1_000_000)
+    """Open the instance for one command, with its errors reported."""
+    with reported_errors():
+        tenancy = instance.open_instance(
+            folder, config.load(folder), lambda: time.time_ns() // 1_000_000, checkpoints=False
+        )
         try:
             yield tenancy
         finally:
             instance.close(tenancy)
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """An error becomes one line on standard error and exit code 1."""
+    try:
+        yield
     except ServiceError as error:
         raise click.ClickException(" ".join(filter(None, [error.message, error.hint]))) from error
     except (config.ConfigError, OSError) as error:
@@ -155,6 +164,18 @@ def revoke_key(key_id: int, folder: Path) -> None:
     click.echo(f"Revoked key {key_id}.", err=True)
 
 
+@click.command("accept-clock")
+@instance_option
+def accept_clock(folder: Path) -> None:
+    """Say that the clock of the server is right.
+
+    The service then trusts it, and deletes old data by it.
+    """
+    with opened(folder) as tenancy:
+        tenancy.control.write(store.accept_clock)
+    click.echo("Accepted the clock.", err=True)
+
+
 @click.command("sign-in")
 @click.argument("org")
 @instance_option
@@ -167,3 +188,6 @@ def sign_in(org: str, folder: Path) -> None:
         token = service.create_sign_in_link(tenancy, org)
         address = instance.base_url(config.load(folder))
     click.echo(f"{address}/sign-in/{token}")
+
+
+COMMANDS = (org, key, sign_in, accept_clock)

@@ -30,10 +30,13 @@ def base_url(settings: Mapping[str, str | int]) -> str:
     return f"http://[{host}]:{settings['PORT']}" if ":" in host else f"http://{host}:{settings['PORT']}"
 
 
-def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callable[[], int]) -> Tenancy:
+def open_instance(
+    folder: Path, settings: Mapping[str, str | int], clock: Callable[[], int], *, checkpoints: bool = True
+) -> Tenancy:
     """Open the instance in `folder`: create what is missing and migrate the control file.
 
-    `clock` returns milliseconds since the epoch. Raises ServiceError (503) when the control file cannot be used,
+    `checkpoints` is False in commands, which may run beside a server. `clock` returns milliseconds since the epoch.
+    Raises ServiceError (503) when the control file cannot be used,
     ConfigError for an invalid INGEST_URL_TEMPLATE, OSError when the folder cannot be created.
     """
     make_folder(folder, 0o700)
@@ -43,7 +46,11 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
     control_path = folder / "control.db"
     migrate(control_path, migrations.control.migrations, busy_seconds)
     control = DatabaseFile(
-        control_path, migrations.control.migrations, busy_seconds=busy_seconds, most_waiting=most_waiting
+        control_path,
+        migrations.control.migrations,
+        busy_seconds=busy_seconds,
+        most_waiting=most_waiting,
+        checkpoints=checkpoints,
     )
     databases = Databases(
         tenants,
@@ -51,6 +58,7 @@ def open_instance(folder: Path, settings: Mapping[str, str | int], clock: Callab
         busy_seconds=busy_seconds,
         most_waiting=most_waiting,
         most_files=files_that_fit(allow_many_descriptors()),
+        checkpoints=checkpoints,
     )
     _name_files_by_id(control, databases, tenants)
     return Tenancy(

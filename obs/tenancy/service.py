@@ -78,8 +78,11 @@ def find_organization(db: sqlite3.Connection, slug: str) -> Org:
     return org
 
 
-def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None) -> Org:
+def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None, *, replaces: bool = False) -> Org:
     """Create an organization with an empty file, or with the file at `filled`, which is moved.
+
+    With `replaces`, an organization of that slug gets the file: it keeps its keys and limits and gets a new id, and its
+    previous file stays where it is.
 
     Raises ServiceError: 422 for an invalid slug, 409 for one that is taken.
     """
@@ -87,7 +90,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
     now_ms = tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> Org | None:
-        org = store.add_organization(db, slug, now_ms)
+        org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if replaces else None)
         if org is not None:
             tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
             if filled is not None:

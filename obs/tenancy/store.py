@@ -2,7 +2,9 @@
 
 import secrets
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from obs.storage.org import Org
 from obs.tenancy import keys
@@ -74,6 +76,22 @@ def add_organization(db: sqlite3.Connection, slug: str, now_ms: int) -> Org | No
         (slug, now_ms),
     ).fetchone()
     return None if row is None else Org(row["slug"], row["id"])
+
+
+def renew_id(db: sqlite3.Connection, slug: str) -> Org:
+    """Give the organization with this slug a new id, also in all tables that refer to it."""
+    before = organization(db, slug)
+    assert before is not None
+    next_id = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'organizations' RETURNING seq"
+    (new,) = db.execute(next_id).fetchone()
+    db.execute("PRAGMA defer_foreign_keys = ON")
+    references = db.execute(
+        'SELECT t.name, k."from" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k'
+        " WHERE k.\"table\" = 'organizations'"
+    ).fetchall()
+    for table, column in [("organizations", "id"), *references]:
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, before.id))
+    return Org(slug, new)
 
 
 def delete_organization(db: sqlite3.Connection, org: Org) -> bool:
@@ -224,3 +242,21 @@ def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     return db.execute(
         "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? LIMIT ?)", (cutoff, limit)
     ).rowcount
+
+
+def clock(db: sqlite3.Connection) -> dict[str, Any] | None:
+    """The stored fields of `obs.tenancy.clock.ClockState`; None if there are none."""
+    row = db.execute("SELECT wall_ms, boot_id, boot_ms, lead_ms, doubted_from_ms FROM clock").fetchone()
+    return None if row is None else dict(row)
+
+
+def keep_clock(db: sqlite3.Connection, state: Mapping[str, Any]) -> None:
+    """Store the fields of `obs.tenancy.clock.ClockState`."""
+    db.execute(
+        "INSERT OR REPLACE INTO clock VALUES (1, :wall_ms, :boot_id, :boot_ms, :lead_ms, :doubted_from_ms)", state
+    )
+
+
+def accept_clock(db: sqlite3.Connection) -> None:
+    """Forget what is known of the wall clock, so that it is trusted as it is now."""
+    db.execute("DELETE FROM clock")

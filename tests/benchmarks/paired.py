@@ -43,13 +43,13 @@ class Version(NamedTuple):
     process: int
 
     def measure(self, connections: int, seconds: float, folder: Path) -> Speed:
-        before = self._cpu_seconds()
+        before = self.cpu_seconds()
         measured = run(Case(connections=connections), self.port, [self.key], seconds, folder)
         assert measured.errors == 0, measured
-        used = self._cpu_seconds() - before
+        used = self.cpu_seconds() - before
         return Speed(measured.per_second, used / (measured.per_second * seconds) * 1e6)
 
-    def _cpu_seconds(self) -> float:
+    def cpu_seconds(self) -> float:
         """Processor time of all processes of the service so far; wrk waits for the last response, so none is lost."""
         ticks = 0
         waiting = [self.process]

@@ -3,11 +3,13 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from obs.times import parse_iso
 from tests.crash.faults import Faults
 from tests.crash.served import START_SECONDS, Service, running_service
 
@@ -51,6 +53,17 @@ class Shifted:
         return self.service.ask("POST", "/api/v1/dsl", body={"query": "SELECT count(*) FROM runs LAST 1h"})[0]
 
 
+def run_starts(service: Service, job: str) -> list[int]:
+    """The starts of the runs of a job in milliseconds since the epoch, the latest first."""
+    runs = json.loads(service.get(f"/api/v1/jobs/{job}/runs?limit=1000")[1])["runs"]
+    return [parse_iso(run["started_at"]) for run in runs]
+
+
+def are_corrected(service: Service, before: list[int]) -> bool:
+    """Whether all runs but the latest start as they did before."""
+    return bool(run_starts(service, "backup")[1:] == pytest.approx(before, abs=10))
+
+
 @pytest.fixture
 def shifted(tmp_path: Path) -> Iterator[Shifted]:
     faults = Faults(tmp_path)
@@ -64,7 +77,7 @@ def test_a_step_of_the_clock(shifted: Shifted, hours: int) -> None:
     service = shifted.service
     for number in range(JOBS):
         shifted.learn(f"job-{number}")
-    before = service.get("/api/v1/jobs/job-0/runs?limit=1000")[1]
+    before = run_starts(service, "job-0")
     run_id = json.loads(service.ask("POST", "/api/v1/heartbeat/long/start")[2])["run_id"]
     while shifted.query() != 429:
         pass
@@ -77,7 +90,7 @@ def test_a_step_of_the_clock(shifted: Shifted, hours: int) -> None:
     shifted.learn("new")  # so the sweep goes on, and has looked at all jobs since
     overdue = [number for number in range(JOBS) if shifted.read(f"job-{number}")["overdue"]]
     assert overdue == []
-    assert service.get("/api/v1/jobs/job-0/runs?limit=1000")[1] == before
+    assert run_starts(service, "job-0") == before
 
     ended = json.loads(service.ask("POST", "/api/v1/heartbeat/long/end")[2])
     assert (ended["run_id"], ended["run_status"]) == (run_id, "success")
@@ -94,4 +107,48 @@ def test_a_step_of_the_clock(shifted: Shifted, hours: int) -> None:
     shifted.wait(lambda: service.logged().count("the clock was set by") == 2)
     shifted.learn("newer")
     assert [number for number in range(JOBS) if shifted.read(f"job-{number}")["overdue"]] == []
+    assert run_starts(service, "job-0") == before
     assert "Traceback" not in service.logged()
+
+
+def clock_warning(service: Service) -> str:
+    return str(json.loads(service.get("/readyz")[1]).get("clock", ""))
+
+
+@pytest.mark.parametrize("days", [100, -2000])
+def test_a_start_with_a_clock_that_is_wrong(tmp_path: Path, days: int) -> None:
+    """The service is killed, starts with a wrong clock, which is corrected while it is stopped or while it runs."""
+    faults = Faults(tmp_path)
+    with running_service(tmp_path, faults.environment) as service:
+        shifted = Shifted(service, faults)
+        shifted.learn("backup")
+        before = run_starts(service, "backup")
+        for is_stopped in (True, False):
+            service.kill()
+            shifted.set(days * 86_400)
+            service.start()
+            assert "obs accept-clock" in clock_warning(service)
+            assert shifted.ping("backup")[0] == 200
+            if is_stopped:
+                service.kill()
+            shifted.set(0)
+            if is_stopped:
+                service.start()
+            shifted.wait(lambda: clock_warning(service) == "")
+            shifted.wait(partial(are_corrected, service, before))
+            before = run_starts(service, "backup")
+            assert abs(before[0] - time.time() * 1000) < 60_000
+        assert "Traceback" not in service.logged()
+
+
+def test_what_is_due_is_done_by_a_service_that_runs_for_seconds(tmp_path: Path) -> None:
+    faults = Faults(tmp_path)
+    with running_service(tmp_path, faults.environment) as service:
+        shifted = Shifted(service, faults)
+        assert shifted.ping("backup", 3 * 86_400)[0] == 200
+        service.kill()
+        service.environment["OBS_RUN_RETENTION_DAYS"] = "1"
+        service.start()
+        started = time.monotonic()
+        shifted.wait(lambda: run_starts(service, "backup") == [])
+        assert time.monotonic() - started < 20

@@ -13,6 +13,7 @@ from tests.dashboard.conftest import Visitor
 
 CHANGES = {
     "/first-key": {},
+    "/jobs/delete": {"prefix": "back"},
     "/job/delete?name=backup": {},
     "/job/pin?name=backup": {"kind": "never"},
     "/job/pause?name=backup": {"until": ""},

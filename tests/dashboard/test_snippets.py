@@ -1,5 +1,7 @@
 """The code snippets work as they are."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +35,7 @@ def test_the_crontab_line_reports_the_exit_code(
     texts: dict[str, str], client: KeyClient, command: str, outcome: tuple[str, int]
 ) -> None:
     line = texts["Crontab line"].removeprefix("0 2 * * * ").replace("/usr/local/bin/my-job", f"(sh -c '{command}')")
+    line = line.replace("\\%", "%")  # as cron passes it to the shell
     subprocess.run(["sh", "-c", line], check=True, capture_output=True)
     assert runs(client) == [outcome]
 
@@ -41,9 +44,10 @@ def test_the_crontab_line_reports_the_exit_code(
 def test_the_systemd_lines_report_the_result(
     texts: dict[str, str], client: KeyClient, result: str, outcome: str
 ) -> None:
+    environment = {"SERVICE_RESULT": result, "INVOCATION_ID": "6ab1c0de"}
     for line in texts["systemd unit"].splitlines()[2:]:
         command = line.partition("=-")[2].replace("$$", "$")  # as systemd passes it to the shell
-        subprocess.run(["sh", "-c", command], check=True, capture_output=True, env={"SERVICE_RESULT": result})
+        subprocess.run(["sh", "-c", command], check=True, capture_output=True, env=environment)
     assert runs(client) == [(outcome, None)]
 
 
@@ -63,3 +67,28 @@ def test_the_python_lines_report_the_outcome(texts: dict[str, str], client: KeyC
     program = f"def main():\n    {body}\n{texts['Python']}"
     subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert runs(client) == [(outcome, None)]
+
+
+CUT = """#!/bin/sh
+# The real curl sends the request, but its answer is lost: the caller sends it again, as `--retry` does.
+"{curl}" "$@" >/dev/null
+exec "{curl}" "$@"
+"""
+
+
+@pytest.mark.parametrize("title", ["curl", "Crontab line", "systemd unit", "Shell wrapper"])
+def test_a_repeated_request_counts_once(texts: dict[str, str], client: KeyClient, tmp_path: Path, title: str) -> None:
+    repeating = tmp_path / "curl"
+    repeating.write_text(CUT.replace("{curl}", str(shutil.which("curl"))))
+    repeating.chmod(0o700)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SERVICE_RESULT": "success", "INVOCATION_ID": "6ab1c0de"}
+    text = texts[title].replace("\\%", "%").replace("/usr/local/bin/my-job", "true").removeprefix("0 2 * * * ")
+    commands = [text]
+    if title == "systemd unit":
+        commands = [line.partition("=-")[2].replace("$$", "$") for line in text.splitlines()[2:]]
+    for command in commands:
+        subprocess.run(["sh", "-c", command, "sh", "true"], check=True, capture_output=True, env=environment)
+    assert [result for result, _ in runs(client)] == ["success"]
+    timeline = client.get("/api/v1/runs/1").json["timeline"]
+    assert len(timeline) == {"curl": 1, "Shell wrapper": 3}.get(title, 2)
+    assert "--retry 5 --retry-connrefused" in text

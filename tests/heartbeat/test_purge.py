@@ -120,3 +120,41 @@ def test_purging_one_organization_spares_the_others(
     _purge(app)
     assert other_client.get(f"/api/v1/runs/{number}").status_code == 404
     assert "acme" in caplog.text
+
+
+def test_the_name_of_a_host_goes_with_its_last_heartbeat(
+    app: Flask, client: KeyClient, clock: Clock, rows: Rows
+) -> None:
+    def ping(host: str) -> None:
+        assert client.post("/api/v1/heartbeat/backup/ping", headers={"X-Platform-Host": host}).status_code == 200
+
+    def hosts() -> set[str | None]:
+        services(app).background.tasks["index of messages"].run()
+        _purge(app)
+        return {row["host"] for row in rows("SELECT host FROM attributions WHERE host IS NOT NULL")}
+
+    ping("old")
+    clock.advance(days=1)
+    ping("new")
+    clock.advance(days=89)
+    assert hosts() == {"old", "new"}
+    clock.advance(ms=1)
+    assert hosts() == {"new"}
+    clock.advance(days=100)
+    assert hosts() == {"new"}, "the job still has it"
+    ping("old")
+    assert hosts() == {"old"}
+
+
+def test_a_host_that_comes_back_after_the_retention_keeps_its_name(
+    app: Flask, client: KeyClient, clock: Clock, rows: Rows
+) -> None:
+    """Its new heartbeat is not indexed yet, and the job has another host since."""
+    for host in ("old", "new"):
+        client.post("/api/v1/heartbeat/backup/ping", headers={"X-Platform-Host": host})
+    services(app).background.tasks["index of messages"].run()
+    clock.advance(days=91)
+    for host in ("old", "new"):
+        client.post("/api/v1/heartbeat/backup/ping", headers={"X-Platform-Host": host})
+    _purge(app)
+    assert client.get("/api/v1/jobs/backup/runs?limit=2").json["runs"][1]["host"] == "old"

@@ -17,6 +17,7 @@ LANDED = {
         "credentials_version": "7ee78615d00d2803",
         "query_limits": "3fdbfd708bb7e837",
         "deleted_organizations": "c1cfb90be11434c7",
+        "trusted_clock": "ed416102b39b127c",
         "page_sessions": "62b38a75d2070e4e",
     },
     "tenant.py": {
@@ -30,6 +31,8 @@ LANDED = {
         "renamed_expectations": "3a838a69e91d6fa3",
         "normalized_names_of_jobs": "0d3dda585b7bf09f",
         "audit_log": "c11c93efde48d1df",
+        "last_use_of_attributions": "47ea095a44e5e394",
+        "changes_of_jobs": "378d0355ffe48a8e",
     },
 }
 

@@ -1,22 +1,22 @@
 """The overview of all jobs: the start page."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, Response, get_template_attribute, jsonify, redirect, render_template, request, url_for
+from flask import Blueprint, flash, get_template_attribute, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from obs.dashboard import bars, store
-from obs.dashboard.overview import SORTS, Choice, Overview, Row, select
-from obs.dashboard.sessions import keep_new_key, take_new_key, viewer
+from obs.dashboard.overview import SORTS, Choice, Row, version
+from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
 from obs.heartbeat.states import STATES
-from obs.heartbeat.store import jobs as job_store
+from obs.heartbeat.store.jobs import Job
 from obs.services import services
 from obs.tenancy import service
 from obs.tenancy.auth import Caller
 
 blp = Blueprint("jobs", __name__)
-_MOST_JOBS = 100_000
 _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response stays below 30 KB
 
 
@@ -24,45 +24,59 @@ _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response sta
 def page() -> ResponseReturnValue:
     """All jobs with their states; if there are none, how to send the first heartbeat."""
     caller = viewer()
-    overview = _overview(caller)
-    if not overview.total:
+    overview = services().overviews.show(caller, _choice())
+    assert overview is not None
+    if not overview.everything:
         ingest_url = services().tenancy.ingest.url(caller.org.slug)
         return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
-    return render_template("jobs/page.html", overview=overview, columns=_COLUMNS)
+    rows = _rows(caller, overview.jobs)
+    return render_template("jobs/page.html", overview=overview, rows=rows)
 
 
 @blp.get("/jobs/changes")
-def changes() -> Response:
+def changes() -> ResponseReturnValue:
     """The changes since the page that the browser shows, whose rows it sends as ids and versions in X-Have.
 
-    A response contains at most _MOST_BYTES of rows; "more" says that there are more changes to fetch.
+    A response contains at most _MOST_BYTES of rows; "more" says that there are more changes to fetch. `since` is the
+    "version" of the last complete response: the response is 204 while no job has changed.
     """
     caller, bytes_left = viewer(), _MOST_BYTES
-    overview = _overview(caller)
+    overview = services().overviews.show(caller, _choice(), request.args.get("since", ""))
+    if overview is None:
+        return "", 204
     shown = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
-    now = {str(row.job.id): row for row in overview.rows}
+    now = {str(job.id): version(job) for job in overview.jobs}
     draw_row = get_template_attribute("jobs/table.html", "job_row")
     rows: dict[str, str] = {}
-    differing = [number for number, row in now.items() if shown.get(number) != row.version]
-    for number in differing:
-        rows[number] = draw_row(now[number], caller.now_ms)
-        bytes_left -= len(json.dumps(rows[number]))
-        if bytes_left < 0:
-            if len(rows) > 1:
-                del rows[number]
+    differing = [job for job in overview.jobs if shown.get(str(job.id)) != now[str(job.id)]]
+    for row in _rows(caller, differing):
+        html = draw_row(row, caller.now_ms)
+        bytes_left -= len(json.dumps(html))
+        if bytes_left < 0 and rows:
             break
+        rows[str(row.job.id)] = html
     changed: dict[str, Any] = {"rows": rows}
     order = [number for number in now if number in shown or number in rows]
     if order != list(shown):
         changed["order"] = order
-    if len(rows) < len(differing):
+    if bytes_left < 0:
         changed["more"] = True
-    elif rows or "order" in changed:
+    else:
+        changed["version"] = str(overview.version)
         changed["summary"] = get_template_attribute("jobs/table.html", "summary")(overview)
         changed["trouble"] = overview.in_trouble
-    response = jsonify(changed)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return changed
+
+
+@blp.route("/jobs/delete", methods=["GET", "POST"])
+def delete() -> ResponseReturnValue:
+    """Ask whether to delete the jobs with a prefix, stating their number; then delete them."""
+    caller, prefix = require_admin(), request.values.get("prefix", "")
+    counted = services().heartbeats.delete_jobs(caller, prefix, dry_run=request.method == "GET")
+    if request.method == "GET" or counted["remaining"]:
+        return render_template("jobs/delete.html", prefix=prefix, **counted)
+    flash(f"Jobs deleted: {counted['deleted']:,}.")
+    return redirect(url_for("dashboard.jobs.page"))
 
 
 @blp.post("/first-key")
@@ -72,23 +86,10 @@ def create_first_key() -> ResponseReturnValue:
     return redirect(url_for("dashboard.jobs.page"))
 
 
-_COLUMNS = (
-    ("state", "Status"),
-    ("name", "Job"),
-    ("outcome", "Last result"),
-    ("last", "Last run"),
-    ("next", "Next expected"),
-    ("interval", "Schedule"),
-    ("duration", "Typical duration"),
-    ("runs", "Runs"),
-)
-
-
-def _overview(caller: Caller) -> Overview:
+def _rows(caller: Caller, jobs: Sequence[Job]) -> list[Row]:
     with caller.read() as db:
-        jobs = job_store.jobs(db, caller.now_ms, q=None, after=None, limit=_MOST_JOBS)
-        recent = store.recent_runs(db, bars.SHOWN)
-    return select([Row(job, *recent[job.id]) for job in jobs if job.id in recent], _choice())
+        runs = store.recent_runs(db, [job.id for job in jobs], bars.SHOWN)
+    return [Row(job, runs[job.id]) for job in jobs]
 
 
 def _choice() -> Choice:

@@ -50,10 +50,13 @@ async function refresh() {
   if (document.hidden) return false;
   const place = table || awaiting;
   const have = table ? [...table.tBodies[0].rows].map((row) => `${row.id.slice(4)}:${row.dataset.v}`).join() : "";
-  const response = await fetch(place.dataset.changes, { headers: { "X-Have": have }, redirect: "manual" });
+  const address = new URL(place.dataset.changes, location.href);
+  if (place.dataset.version) address.searchParams.set("since", place.dataset.version);
+  const response = await fetch(address, { headers: { "X-Have": have }, redirect: "manual" });
   if (response.type === "opaqueredirect") location.reload();
-  if (!response.ok) return false;
+  if (!response.ok || response.status === 204) return false; /* 204: nothing has changed */
   const changes = await response.json();
+  if (changes.version) place.dataset.version = changes.version;
   if (table) apply(changes);
   else if (changes.order) location.replace(awaiting.dataset.page);
   return Boolean(table && changes.more);

@@ -35,3 +35,18 @@ def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attrib
         found: int = row["id"]
         return found
     return db.execute("INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)", updated).lastrowid
+
+
+def delete_names_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete the names of at most `limit` attributions that were last used before `cutoff`; returns how many.
+
+    Names that a job still has are kept. The rows stay: to delete one, SQLite would search all events for its id.
+    """
+    return db.execute(
+        "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
+        " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?"
+        " AND id NOT IN (SELECT attribution_id FROM jobs WHERE attribution_id IS NOT NULL"
+        " UNION ALL SELECT attribution_id FROM events WHERE attribution_id IS NOT NULL"
+        " AND id > (SELECT up_to FROM indexed_messages)) LIMIT ?)",
+        (cutoff, limit),
+    ).rowcount

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation
 from obs.heartbeat.pins import Pin
-from obs.heartbeat.runs import Status
+from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, describe
 
 HISTORY = 256
@@ -70,14 +70,23 @@ def changed_jobs(db: sqlite3.Connection, limit: int) -> list[Changed]:
     ]
 
 
-def history(db: sqlite3.Connection, job_id: int) -> tuple[list[int], list[int]]:
-    """Of the last HISTORY runs of a job: the times of their first heartbeats, ascending, and their durations."""
+def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[int], list[int]]:
+    """Of the last HISTORY runs of a job: the times of their first heartbeats, ascending, and their durations.
+
+    Runs in the future, which were recorded while the wall clock was ahead, are left out.
+    """
     rows = db.execute(
-        "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? ORDER BY started_at DESC LIMIT ?",
-        (job_id, HISTORY),
+        "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
+        " ORDER BY started_at DESC LIMIT ?",
+        (job_id, now_ms + FUTURE_MS, HISTORY),
     ).fetchall()
     durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
     return sorted(row["heartbeat_at"] for row in rows), durations
+
+
+def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:
+    """Whether a heartbeat arrived later than `moment`."""
+    return db.execute("SELECT 1 FROM events WHERE received_at > ? LIMIT 1", (moment,)).fetchone() is not None
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> None:
@@ -114,7 +123,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation) -> Non
 def flag_overdue(db: sqlite3.Connection, now_ms: int) -> int:
     """Flag each job that has become overdue; returns how many."""
     return db.execute(
-        "UPDATE jobs SET overdue_since = overdue_at"
+        "UPDATE jobs SET overdue_since = overdue_at, changed = 0"
         f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}",
         (now_ms,),
     ).rowcount
@@ -137,7 +146,8 @@ def lose_runs(db: sqlite3.Connection, now_ms: int) -> int:
         (LONGEST_RUN_MS, now_ms),
     ).fetchall()
     db.executemany(
-        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?) WHERE id = ?",
+        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?), changed = 0"
+        " WHERE id = ?",
         {(now_ms, row["job_id"]) for row in rows},
     )
     return len(rows)

@@ -5,6 +5,7 @@ Times and durations are milliseconds; times since the epoch. A change of the sch
 
 import json
 import sqlite3
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
 from obs.heartbeat.pins import Pin
-from obs.heartbeat.runs import KINDS, STATUSES
+from obs.heartbeat.runs import KINDS, STATUSES, Status
 from obs.heartbeat.schedule import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, STATE_SQL
+from obs.times import MAX_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Job:
     """A job at a moment. `status` is its state, one of `obs.heartbeat.states.STATES`.
 
     `pin` is the schedule that was set by hand, `learned` describes the one that was learned; None where there is none.
+    `last_run_at` is the start of its last run; its last heartbeat if it has no run. `changes_at` is when its state may
+    change without a heartbeat, a change by a user, or the sweep.
     """
 
     id: int
@@ -47,6 +51,9 @@ class Job:
     paused_until: int | None
     failure_tolerance: int
     failures_in_row: int
+    last_event_id: int
+    last_run_at: int
+    changes_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +85,17 @@ class Event:
     message: str | None
 
 
+_OPEN_RUN = f"FROM runs INDEXED BY runs_open WHERE job_id = jobs.id AND status = {Status.OPEN:d}"
+_OVERRUNS_AT = f"(SELECT min(started_at) + jobs.overrun_after_ms {_OPEN_RUN})"
+_MOMENTS = ("jobs.expected_at", "jobs.overdue_at", "jobs.paused_until", _OVERRUNS_AT)
 _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
            {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.interval_ms, jobs.expected_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
            a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.pin, {PAUSED_SQL} AS paused,
-           jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row
+           jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row, jobs.last_event_id,
+           coalesce((SELECT max(started_at) FROM runs WHERE job_id = jobs.id), jobs.last_heartbeat_at) AS last_run_at,
+           min({", ".join(f"iif({moment} > :now, {moment}, {MAX_MS})" for moment in _MOMENTS)}) AS changes_at
     FROM jobs
     LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
     LEFT JOIN fits ON fits.job_id = jobs.id
@@ -110,6 +122,13 @@ def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
     """The job with that name, or None. See `job_id`."""
     row = db.execute(f"{_JOB} WHERE jobs.id = :id", {"now": now_ms, "id": job_id(db, name)}).fetchone()
     return None if row is None else _job(row)
+
+
+def jobs_by_id(db: sqlite3.Connection, ids: Iterable[int] | None, now_ms: int) -> dict[int, Job]:
+    """The jobs with these ids, or all jobs, by id."""
+    which = "" if ids is None else "WHERE jobs.id IN (SELECT value FROM json_each(:ids))"
+    rows = db.execute(f"{_JOB} {which}", {"now": now_ms, "ids": json.dumps(list(ids or ()))})
+    return {row["id"]: _job(row) for row in rows}
 
 
 def job_id(db: sqlite3.Connection, name: str) -> int | None:
@@ -192,20 +211,27 @@ def set_failure_tolerance(db: sqlite3.Connection, job_id: int, failures: int) ->
     db.execute("UPDATE jobs SET failure_tolerance = ? WHERE id = ?", (failures, job_id))
 
 
-def delete_runs(db: sqlite3.Connection, job_id: int, limit: int) -> int:
-    """Delete at most `limit` events of a job, or once there are none, runs; returns how many, 0 when none is left."""
-    events = "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id = ? LIMIT ?)"
-    deleted = db.execute(events, (job_id, limit)).rowcount
-    if deleted:
-        return deleted
-    return db.execute(
-        "DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id = ? LIMIT ?)", (job_id, limit)
-    ).rowcount
+def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> list[int]:
+    """The ids of the jobs whose names start with `prefix`; with a `limit`, of the first by name."""
+    named = "SELECT id FROM jobs WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name LIMIT ?2"
+    return [row[0] for row in db.execute(named, (prefix, limit))]
 
 
-def delete_job(db: sqlite3.Connection, job_id: int) -> bool:
-    """Delete a job with everything that belongs to it; False if there is no such job."""
-    return db.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount == 1
+_CHOSEN = "IN (SELECT value FROM json_each(?)) LIMIT ?"
+_DELETIONS = (
+    f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id {_CHOSEN})",
+    f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id {_CHOSEN})",
+    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN})",
+)
+
+
+def delete_jobs(db: sqlite3.Connection, limit: int, ids: Sequence[int]) -> int:
+    """Delete at most `limit` events of these jobs; without events, runs; without runs, the jobs. Returns how many."""
+    for deletion in _DELETIONS:
+        deleted = db.execute(deletion, (json.dumps(ids), limit)).rowcount
+        if deleted:
+            return deleted
+    return 0
 
 
 def _job(row: sqlite3.Row) -> Job:

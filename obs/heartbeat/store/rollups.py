@@ -124,6 +124,29 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
     return _read_hour(db, number) if unit is Unit.HOUR else _read_day(db, number)
 
 
+def outdated(db: sqlite3.Connection) -> int:
+    """How many of the hours and days that are rolled up differ from what `read` counts."""
+    return sum(
+        _differs(db, unit, row[0])
+        for unit in Unit
+        for row in db.execute(f"SELECT {unit.value} FROM rolled_up_{unit.value}s WHERE attempt IS NULL").fetchall()
+    )
+
+
+def _differs(db: sqlite3.Connection, unit: Unit, number: int) -> bool:
+    counted = read(db, unit, number)
+    if counted is None or counted.by_job or counted.gone:
+        return True
+    if unit is Unit.DAY:
+        return False
+    totals = db.execute(
+        "SELECT status, runs, timed, total_ms, least_ms, most_ms FROM runs_by_hour WHERE hour = ?", (number,)
+    )
+    durations = db.execute("SELECT status, durations FROM durations_by_hour WHERE hour = ? ORDER BY 1, part", (number,))
+    parts = [(status, part) for status in sorted(counted.durations) for part in counted.durations[status]]
+    return {row[0]: tuple(row[1:]) for row in totals} != counted.by_status or list(map(tuple, durations)) != parts
+
+
 def _read_hour(db: sqlite3.Connection, hour: int) -> Counted | None:
     start, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
     rows = db.execute(

@@ -12,10 +12,16 @@ def has_unindexed(db: sqlite3.Connection) -> bool:
 
 
 def index_messages(db: sqlite3.Connection, limit: int) -> int:
-    """Index the messages of the next `limit` events; returns how many events there were."""
-    seen = "SELECT id, message FROM events WHERE id > (SELECT up_to FROM indexed_messages) ORDER BY id LIMIT ?"
+    """Index the messages of the next `limit` events, and note the use of attributions; returns how many there were."""
+    seen = "SELECT * FROM events WHERE id > (SELECT up_to FROM indexed_messages) ORDER BY id LIMIT ?"
     db.execute(
         f"INSERT INTO event_messages (rowid, message) SELECT id, message FROM ({seen}) WHERE message IS NOT NULL",
+        (limit,),
+    )
+    db.execute(
+        "UPDATE attributions SET last_used_at = max(coalesce(last_used_at, 0), used.at)"
+        f" FROM (SELECT attribution_id, max(received_at) AS at FROM ({seen}) GROUP BY attribution_id) AS used"
+        " WHERE used.attribution_id = attributions.id",
         (limit,),
     )
     last, count = db.execute(f"SELECT max(id), count(*) FROM ({seen})", (limit,)).fetchone()

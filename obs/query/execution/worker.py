@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from obs.errors import ServiceError
@@ -28,8 +29,9 @@ IDLE_SECONDS = 10
 
 
 def serve(connection: Connection) -> None:
-    """Answer requests until the other end is closed. The first message is the list of sources, and is acknowledged.
+    """Answer requests. The first message is the list of sources, and is acknowledged.
 
+    Raises EOFError or BrokenPipeError when the other end is closed.
     A response is a QueryResponse, a ServiceError, or the traceback of another error as text.
     """
     sessions = Sessions(KEPT_CONNECTIONS)
@@ -38,10 +40,7 @@ def serve(connection: Connection) -> None:
     while True:
         if not connection.poll(IDLE_SECONDS):
             sessions.close()
-        try:
-            request = connection.recv()
-        except EOFError:
-            return
+        request = connection.recv()
         response: object
         try:
             response = engine.run(request)
@@ -61,7 +60,7 @@ def main() -> None:
     os.nice(NICENESS)
     if sys.platform == "linux":  # macOS accepts the limit, but does not enforce it
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    with Connection(int(sys.argv[1])) as connection:
+    with Connection(int(sys.argv[1])) as connection, suppress(EOFError, BrokenPipeError):  # the service has ended
         serve(connection)
 
 

@@ -1,0 +1,75 @@
+"""``obs check``: the files of an instance or of a backup, and what is derived in them."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import click
+from sqlite_utils import Database, Migrations
+
+import migrations.control
+import migrations.tenant
+from obs.backup import files
+from obs.heartbeat.store import derived
+from obs.storage.connection import explained, open_writer
+from obs.storage.copy import damages
+from obs.tenancy.cli import instance_option, reported_errors
+
+_TENANT = migrations.tenant.migrations
+_AFFECTED = (
+    "SQLite {} can lose commits when two connections write to a file and checkpoint it at once (fixed in 3.51.3)."
+    " Only the server of obs does that to its files. Do not write to them with other programs while it runs."
+)
+
+
+@click.command("check")
+@click.option("--repair", is_flag=True, help="Correct what is derived. The server must be stopped.")
+@instance_option
+def check(repair: bool, folder: Path) -> None:
+    """Check the files of the instance, or of a backup: damage, schema, and whether derived data agrees with the rows.
+
+    The exit code is 1 if something is wrong. Nothing is changed without --repair.
+    """
+    code = 0
+    with reported_errors():
+        control = folder / files.CONTROL
+        paths = list(files.organizations(folder, leaves_no_log=True).values())
+        if (folder / files.SUMS).exists():
+            files.require_unchanged(folder)
+        if repair:
+            with files.alone(folder / files.SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
+                for path in paths:
+                    _repair(path)
+        for path in (control, *paths):
+            for problem in _problems(path, _TENANT if path in paths else migrations.control.migrations):
+                click.echo(f"{path}: {problem}")
+                code = 1
+    click.echo(f"Checked {len(paths) + 1} files.", err=True)
+    if (3, 7, 0) <= sqlite3.sqlite_version_info < (3, 51, 3):
+        click.echo(f"Warning: {_AFFECTED.format(sqlite3.sqlite_version)}", err=True)
+    raise SystemExit(code)
+
+
+def _repair(path: Path) -> None:
+    with explained(), closing(open_writer(path, 5)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        for difference in derived.differences(db, repair=True):
+            click.echo(f"Repaired {path}: {difference}", err=True)
+        db.execute("COMMIT")
+
+
+def _problems(path: Path, steps: Migrations) -> list[str]:
+    found: list[str] = []
+    for leaves_no_log in (True, False):  # the second look is for a file that a server opened during the first
+        try:
+            with files.opened(path, leaves_no_log=leaves_no_log) as db:
+                db.execute("BEGIN")
+                known = {step.name for step in steps.pending(Database(memory=True, execute_plugins=False))}
+                applied = {step.name for step in steps.applied(Database(db, execute_plugins=False))}
+                found = [f"the step {name} of the schema is missing or unknown" for name in sorted(known ^ applied)]
+                found = damages(db) or found or (derived.differences(db) if steps is _TENANT else [])
+        except click.ClickException as error:
+            found = [error.message]
+        if not found:
+            break
+    return found

@@ -1,0 +1,96 @@
+"""The files of an instance. A backup has the same layout and a file SHA256SUMS. They are opened read-only."""
+
+import fcntl
+import hashlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+
+from obs.errors import ServiceError
+from obs.storage.connection import explained, open_reader
+from obs.storage.copy import copy, damages
+from obs.storage.folders import sync_folder
+from obs.tenancy import store
+
+CONTROL = "control.db"
+SUMS = "SHA256SUMS"
+SERVER_LOCK = ".serve.lock"
+"""A server of the instance holds this lock."""
+
+
+@contextmanager
+def opened(path: Path, *, leaves_no_log: bool = False) -> Iterator[sqlite3.Connection]:
+    """A read-only connection to an existing file. An error of SQLite becomes a ClickException.
+
+    With `leaves_no_log`, a file that nobody has open is read as one that cannot change, and no log is created.
+    """
+    immutable = leaves_no_log and not path.with_name(f"{path.name}-wal").exists()
+    try:
+        with explained(), closing(open_reader(path, 60, immutable=immutable)) as db:
+            yield db
+    except ServiceError as error:
+        raise click.ClickException(f"{path}: {error.message}") from error
+
+
+def organizations(folder: Path, *, leaves_no_log: bool = False) -> dict[str, Path]:
+    """The file of each organization by slug. Raises ClickException when `folder` has no control file."""
+    if not (folder / CONTROL).exists():
+        raise click.ClickException(f"{folder} is not an instance: it has no {CONTROL}.")
+    with opened(folder / CONTROL, leaves_no_log=leaves_no_log) as db:
+        return {org.slug: folder / "tenants" / org.file_name for org in store.organizations(db)}
+
+
+def organization(folder: Path, slug: str) -> Path:
+    """The file of one organization. Raises ClickException when there is none."""
+    try:
+        return organizations(folder)[slug]
+    except KeyError as error:
+        raise click.ClickException(f"There is no organization {slug!r} in {folder}.") from error
+
+
+@contextmanager
+def alone(lock: Path, problem: str) -> Iterator[None]:
+    """Hold a lock file. Raises ClickException with the message `problem` when another process holds it."""
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise click.ClickException(problem) from error
+        yield
+
+
+def copy_verified(source: Path, target: Path) -> None:
+    """Copy a file that others may write to. Raises ClickException when it cannot be read, or the copy is damaged."""
+    bar = click.progressbar(length=100, label=source.name, file=sys.stderr, hidden=not sys.stderr.isatty())
+    with opened(source) as db, bar:
+        copy(db, target, lambda share: bar.update(round(100 * share) - bar.pos))
+    with opened(target) as db:
+        if found := damages(db):
+            raise click.ClickException(f"{source} is damaged: {found[0]}.")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file in `folder` by its path in it. Everything is synced."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != SUMS:
+            with path.open("rb") as file:
+                found[str(path.relative_to(folder))] = hashlib.file_digest(file, "sha256").hexdigest()
+                os.fsync(file.fileno())
+        elif path.is_dir():
+            sync_folder(path)
+    return found
+
+
+def require_unchanged(backup: Path) -> None:
+    """Raise ClickException unless the files of a backup are those that were written, byte for byte."""
+    if not (backup / SUMS).exists():
+        raise click.ClickException(f"{backup} is not a backup: it has no {SUMS}.")
+    written = {line[66:]: line[:64] for line in (backup / SUMS).read_text().splitlines()}
+    for name, _ in sorted(written.items() ^ digests(backup).items()):
+        raise click.ClickException(f"{backup / name} has changed since the backup was written. Use another backup.")

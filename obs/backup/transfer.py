@@ -1,0 +1,97 @@
+"""``obs export`` and ``obs import export``: an organization as a folder with a file of JSON lines for each table.
+
+Each table is exported as it is stored, with its ids, except for what is derived from the others, and the audit log.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlite_utils import Database
+
+from obs.backup import files
+from obs.backup.write import unnamed
+from obs.storage.connection import open_writer
+from obs.storage.copy import damages
+from obs.storage.org import Org
+from obs.tenancy import service
+from obs.tenancy.cli import instance_option, opened, reported_errors
+
+LEFT_OUT = ("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_", "rolled_", "runs_by_", "durations_", "fits")
+"""How the names of tables begin that are not exported: the audit log, and what is derived from other tables."""
+
+
+@click.command("export")
+@click.argument("org")
+@click.argument("target", type=click.Path(path_type=Path))
+@instance_option
+def export(org: str, target: Path, folder: Path) -> None:
+    """Write the data of the organization ORG into the new folder TARGET: one file of JSON lines for each table."""
+    if target.exists():
+        raise click.ClickException(f"{target} exists already.")
+    with (
+        reported_errors(),
+        unnamed(folder, target.parent) as path,
+        files.opened(files.organization(folder, org)) as connection,
+    ):
+        connection.execute("BEGIN")
+        for table, rows in _tables(connection).items():
+            with (path / f"{table}.ndjson").open("w") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+        files.digests(path)  # syncs the files
+        path.rename(target)
+
+
+@click.group("import")
+def import_group() -> None:
+    """Import data into an organization."""
+
+
+@import_group.command("export")
+@click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--org", required=True, help="The organization; created if it does not exist.")
+@instance_option
+def import_export(source: Path, org: str, folder: Path) -> None:
+    """Import the folder SOURCE, which "obs export" has written, into an organization without data.
+
+    All of it is imported, or nothing.
+    """
+    with opened(folder) as tenancy:
+        existing, imported = files.organizations(folder).get(org), Org(org, 0)
+        service.check_slug(org)
+        if existing is not None:
+            with files.opened(existing) as connection:
+                if any(next(rows, None) for rows in _tables(connection).values()):
+                    raise click.ClickException(f"{org} has data already; choose another with --org.")
+        tenancy.databases.delete(imported)  # left by a call that was interrupted
+        tenancy.databases.create(imported)
+        path = tenancy.databases.path(imported)
+        with closing(open_writer(path, 5)) as connection:
+            connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
+            db = Database(connection, execute_plugins=False)
+            try:
+                for table in _tables(connection):
+                    db.table(table).insert_all(_rows(source / f"{table}.ndjson"))
+            except (ValueError, TypeError, OverflowError, sqlite3.Error) as error:
+                raise click.ClickException(f"{source / table}.ndjson: {error}") from error
+            if found := damages(connection):
+                raise click.ClickException(f"{source} is not complete: {found[0]}.")
+        service.create_organization(tenancy, org, path, replaces=True)
+
+
+def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]]]:
+    """The rows of each table that is exported."""
+    db = Database(connection, execute_plugins=False)
+    return {name: iter(db.table(name).rows) for name in db.table_names() if not name.startswith(LEFT_OUT)}
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open() as file:
+        for line in file:
+            row = dict(json.loads(line))
+            row.pop("learned_event_id", None)  # the schedule is learned again
+            yield row

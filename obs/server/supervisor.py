@@ -1,0 +1,233 @@
+"""The supervisor of ``obs serve``: it holds the listening socket, and keeps one worker process that accepts from it.
+
+The socket stays open while a worker is replaced: clients wait, and are not refused. One pipe brings all events to the
+supervisor, as bytes: the numbers of signals, and _BEAT when the worker has answered a request. The supervisor sends
+requests itself, so a worker without beats hangs. A worker stops when the other pipe, its lifeline, is closed.
+"""
+
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+Work = Callable[[socket.socket, Callable[[], object]], int]
+"""What a worker does with the listening socket; returns its exit code. It calls its second argument after a request."""
+
+CANNOT_START = 3
+"""The exit code of a worker that has printed why it cannot start."""
+
+_STOP_SECONDS = 4  # for the requests that a worker has accepted
+_ARRIVE_SECONDS = 0.25  # for the requests on connections that it has accepted
+_CHECK_SECONDS = 5
+_MOST_SILENT_CHECKS = 2  # one may fail because the machine was suspended or busy
+_LONGEST_PAUSE_SECONDS = 30
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+_BEAT = 255
+_HANDOVER = "OBS_HANDOVER"
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Runs `work` in a child process, again and again. SIGHUP replaces the program by the installed version."""
+
+    def __init__(self, listener: socket.socket, lock: int, work: Work, lifeline: int = 0, pid: int = 0) -> None:
+        """`lock` is a file that stays open until this process and its worker have ended.
+
+        `pid` and `lifeline` belong to the worker of the version before, which is replaced.
+        """
+        self._listener, self._lock, self._work, self._lifeline, self._pid = listener, lock, work, lifeline, pid
+        self._events, self._events_end = os.pipe()
+        self._request = socket.socket()
+        self._check_at = self._start_at = time.monotonic()
+        self._answers = self._must_reload = False
+        self._has_answered = pid != 0
+        self._silent_checks = self._failures = 0
+        self._exit_code: int | None = None
+
+    def run(self) -> int:
+        """Return the exit code of the service: 0 after SIGTERM or SIGINT, 1 when its first worker cannot start."""
+        os.set_blocking(self._events, False)
+        os.set_blocking(self._events_end, False)
+        signal.set_wakeup_fd(self._events_end)
+        for number in _SIGNALS:
+            signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+        self._stop_worker()
+        while self._exit_code is None:
+            if not self._pid and time.monotonic() >= self._start_at:
+                self._start_worker()
+            if time.monotonic() >= self._check_at:
+                self._check()
+            if self._must_reload:
+                self._start_installed_version()
+            self._receive((self._check_at if self._pid else min(self._check_at, self._start_at)) - time.monotonic())
+        notify("STOPPING=1")
+        self._listener.close()
+        self._stop_worker()
+        return self._exit_code
+
+    def _start_worker(self) -> None:
+        lifeline, self._lifeline = os.pipe()
+        self._answers, self._silent_checks = False, 0
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._lifeline)
+            _become_worker(self._work, self._listener, lambda: os.write(self._events_end, bytes([_BEAT])), lifeline)
+        os.close(lifeline)
+        self._send_request()
+
+    def _receive(self, seconds: float) -> None:
+        """Wait for events, and note what they change."""
+        if not select.select([self._events], [], [], max(0, seconds))[0]:
+            return
+        for event in os.read(self._events, 4096):
+            if event == _BEAT:
+                self._silent_checks = self._failures = 0
+                if not self._answers:
+                    self._answers = self._has_answered = True
+                    notify("READY=1")
+            elif event == signal.SIGCHLD:
+                self._reap()
+            elif event == signal.SIGHUP:
+                self._must_reload = True
+            else:
+                self._exit_code = 0
+
+    def _reap(self) -> None:
+        """Collect the child processes that have ended. The first process of a container gets those of others too."""
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self._pid:
+                    self._pid = 0
+                    if self._lifeline:
+                        os.close(self._lifeline)
+                        self._lifeline = 0
+                        self._replace(ended[0], os.waitstatus_to_exitcode(ended[1]))
+        except ChildProcessError:
+            return
+
+    def _replace(self, pid: int, code: int) -> None:
+        if code == CANNOT_START and not self._has_answered:
+            self._exit_code = 1
+            return
+        pause = 0 if self._answers else min(2**self._failures, _LONGEST_PAUSE_SECONDS)
+        self._failures += not self._answers
+        self._start_at = time.monotonic() + pause
+        when = "unexpectedly" if self._answers else "before it answered a request"
+        reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        _log.error("worker process %d ended %s (%s); the next one starts in %d s", pid, when, reason, pause)
+
+    def _check(self) -> None:
+        """Kill the worker if it hangs: it has answered no request, although the last checks have sent one each."""
+        self._check_at = time.monotonic() + _CHECK_SECONDS
+        notify("WATCHDOG=1")
+        if self._pid and self._answers:
+            self._silent_checks += 1
+            if self._silent_checks > _MOST_SILENT_CHECKS:
+                _log.error("worker process %d hangs; it is killed", self._pid)
+                os.kill(self._pid, signal.SIGKILL)
+            else:
+                self._send_request()
+
+    def _send_request(self) -> None:
+        """Send a request, which waits in the socket's queue until a worker accepts it."""
+        self._request.close()
+        self._request = socket.socket(self._listener.family)
+        self._request.settimeout(1)
+        try:
+            self._request.connect(self._listener.getsockname())
+            self._request.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        except OSError as error:
+            _log.warning("cannot send a request to the worker: %s", error)  # without a beat, a check counts it
+
+    def _stop_worker(self) -> None:
+        """Stop the worker after the requests that it has accepted."""
+        if not self._pid:
+            return
+        os.close(self._lifeline)
+        self._lifeline = 0
+        deadline = time.monotonic() + _ARRIVE_SECONDS + _STOP_SECONDS
+        while self._pid:
+            self._receive(deadline - time.monotonic())
+            if self._pid and time.monotonic() >= deadline:
+                _log.warning("worker process %d did not finish its requests in time", self._pid)
+                os.kill(self._pid, signal.SIGKILL)
+                deadline += _LONGEST_PAUSE_SECONDS
+
+    def _start_installed_version(self) -> None:
+        """Replace the program of this process. The new one continues with its socket, lock and worker."""
+        self._must_reload = False
+        notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        command = sys.argv if os.access(sys.argv[0], os.X_OK) else sys.orig_argv
+        try:
+            subprocess.run([*command, "--check"], check=True, stderr=subprocess.PIPE, text=True, timeout=60)  # noqa: S603
+            kept = (self._listener.fileno(), self._lock, self._lifeline)
+            for descriptor in {*kept} - {0}:
+                os.set_inheritable(descriptor, True)
+            os.environ[_HANDOVER] = " ".join(map(str, (*kept, self._pid)))
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the new program receives what arrives now
+            os.execvp(command[0], command)  # noqa: S606
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+            _log.error("the installed version cannot start, so the running one continues: %s", reason)
+            notify("READY=1")
+
+
+def from_running_version(work: Work) -> Supervisor | None:
+    """The supervisor that continues what the version before has handed over to this process, if one has."""
+    if _HANDOVER not in os.environ:
+        return None
+    listener, lock, lifeline, pid = map(int, os.environ.pop(_HANDOVER).split())
+    for descriptor in {listener, lock, lifeline} - {0}:
+        os.set_inheritable(descriptor, False)
+    return Supervisor(socket.socket(fileno=listener), lock, work, lifeline, pid)
+
+
+def _become_worker(work: Work, listener: socket.socket, beat: Callable[[], object], lifeline: int) -> None:
+    """Do the work of this process, which was forked from the supervisor, and end it."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it to all processes
+        threading.Thread(target=_stop_after, args=(lifeline, listener.fileno()), daemon=True).start()
+        code = work(listener, beat)
+    except BaseException:  # noqa: BLE001 - this process must not return into the code of the supervisor
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _stop_after(lifeline: int, listener: int) -> None:
+    """Stop this process when the supervisor has closed `lifeline`, or has died.
+
+    A server that is told to stop closes the connections that it has accepted and not read from yet. So its descriptor
+    of the listening socket is first replaced by a socket to which nobody connects. New connections then wait in the
+    queue of the listening socket for the next worker, and the accepted ones have time to send their requests.
+    """
+    os.read(lifeline, 1)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        nobody.setblocking(False)
+        os.dup2(nobody.fileno(), listener, inheritable=False)
+    time.sleep(_ARRIVE_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_STOP_SECONDS)
+    os._exit(1)
+
+
+def notify(state: str) -> None:
+    """Report `state` to systemd if it has started this process. See sd_notify(3)."""
+    if address := os.environ.get("NOTIFY_SOCKET"):
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+        except OSError as error:
+            _log.warning("cannot report to systemd: %s", error)

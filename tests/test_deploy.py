@@ -1,0 +1,46 @@
+"""The files in `deploy`, checked by the programs that read them. docs/deployment.md explains how to use them."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.deploy
+DEPLOY = Path(__file__).parent.parent / "deploy"
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_unit_is_valid_and_has_few_privileges(tmp_path: Path) -> None:
+    for name in ("obs.service", "obs.socket"):
+        text = (DEPLOY / name).read_text()
+        (tmp_path / name).write_text(text.replace("/opt/obs/.venv/bin/obs serve", "/bin/true"))
+    assert run("systemd-analyze", "verify", tmp_path / "obs.service", tmp_path / "obs.socket") == ""
+    report = run("systemd-analyze", "security", "--offline=true", "--no-pager", tmp_path / "obs.service")
+    exposure = re.search(r"Overall exposure level for obs\.service: ([\d.]+)", report)
+    assert exposure, report
+    assert float(exposure[1]) <= 2.0
+
+
+def test_the_configuration_of_nginx_is_valid(tmp_path: Path) -> None:
+    run(
+        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+        *("-subj", "/CN=obs.example.org", "-keyout", tmp_path / "obs.key", "-out", tmp_path / "obs.crt"),
+    )
+    site = (DEPLOY / "nginx.conf").read_text().replace("/etc/ssl/", f"{tmp_path}/")
+    # `nginx -t` opens the addresses, which other programs may use.
+    site = re.sub(r"(listen (?:\[::\]:)?)(80|443)\b", r"\g<1>18\2", site)
+    path = tmp_path / "nginx.conf"
+    path.write_text(f"pid {tmp_path}/pid; error_log stderr; events {{}} http {{ {site} }}")
+    assert "test is successful" in run("nginx", "-t", "-c", path)
+
+
+def test_the_configuration_of_caddy_is_valid() -> None:
+    printed = run("caddy", "validate", "--adapter", "caddyfile", "--config", DEPLOY / "Caddyfile")
+    assert "Valid configuration" in printed
+    assert "not formatted" not in printed
