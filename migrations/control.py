@@ -115,3 +115,21 @@ def trusted_clock(db: Database) -> None:
             UNION ALL SELECT last_used_at FROM api_keys
         ) HAVING max(time) IS NOT NULL
     """)
+
+
+@migrations()
+def page_sessions(db: Database) -> None:
+    """Sessions of the pages. A session without a key began with a sign-in link."""
+    db.execute("""
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            sha256 BLOB NOT NULL UNIQUE,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            key_id INTEGER,
+            created_at INTEGER NOT NULL,
+            last_seen_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            user_agent TEXT NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX sessions_organization ON sessions(organization_id, id)")

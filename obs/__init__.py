@@ -25,7 +25,8 @@ from obs.ingest.endpoint import HeartbeatEndpoint, protocols
 from obs.query import cli as query_cli
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
-from obs.server import compression, middleware, monitoring
+from obs.server import clients, compression, middleware, monitoring
+from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
 from obs.tenancy import cli as tenancy_cli
@@ -60,6 +61,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
+        trust_proxies=clients.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
+        access_log=AccessLog(str(app.config["ACCESS_LOG"]), clock),
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, tenancy.control, app.config),

@@ -18,6 +18,7 @@ from webargs.flaskparser import FlaskParser
 
 from obs import times
 from obs.errors import ServiceError, invalid_field
+from obs.server.bodies import decoded
 
 ENDPOINT = "obs.endpoint"
 """Key in the WSGI environment for the endpoint name of a request that is handled before Flask."""
@@ -57,7 +58,7 @@ class _Parser(FlaskParser):
     """webargs ignores a body that is not declared as JSON, and repeated query parameters; this parser rejects both."""
 
     def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
-        return json_object(request.get_data(cache=True), request.content_type or "")
+        return json_object(decoded(request.get_data(cache=True), request.environ), request.content_type or "")
 
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
         for name, values in req.args.lists():

@@ -18,13 +18,17 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting. Its type is the type of its default; `least` and `most` are the bounds of a number."""
+    """A setting. Its type is the type of its default; `least` and `most` are the bounds of a number.
+
+    `choices` are the values that a text can have; without them it can be any.
+    """
 
     name: str
     default: str | int
     help: str
     least: int = 0
     most: int = 1 << 62
+    choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -38,6 +42,10 @@ SETTINGS = (
     Setting("THREADS", 64, "Number of requests handled at the same time.", least=1, most=1_024),
     Setting("BODY_SECONDS", 10, "Seconds within which the body of a request must arrive.", least=1),
     Setting("BASE_URL", "", "URL at which clients reach the service; empty: http://HOST:PORT."),
+    Setting("TRUSTED_PROXIES", "", "Addresses and networks of proxies whose X-Forwarded- headers are used."),
+    Setting("WRONG_KEYS_PER_MINUTE", 20, "Maximum number of wrong keys per client address and minute.", least=1),
+    Setting("ACCESS_LOG", "", "File to which each request is logged as a line of JSON; - is standard error."),
+    Setting("LOG_LEVEL", "info", "Least severe messages to log.", choices=("debug", "info", "warning", "error")),
     Setting(
         "INGEST_URL_TEMPLATE",
         "{base_url}/in/{org}",
@@ -93,9 +101,9 @@ def load(instance: Path, environ: Mapping[str, str] = os.environ) -> dict[str, s
 
 def _read(setting: Setting, value: Any, where: str) -> str | int:
     if isinstance(setting.default, str):
-        if isinstance(value, str):
+        if isinstance(value, str) and (not setting.choices or value in setting.choices):
             return value
-        raise ConfigError(f"{where} must be text, but is {value!r}")
+        raise ConfigError(f"{where} must be {' or '.join(setting.choices) or 'text'}, but is {value!r}")
     try:
         if isinstance(value, bool | float):
             raise ValueError

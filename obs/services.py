@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.heartbeat.service import HeartbeatService
     from obs.ingest.endpoint import HeartbeatEndpoint
     from obs.query.service import QueryService
+    from obs.server.access_log import AccessLog
+    from obs.server.middleware import Middleware
     from obs.server.monitoring import Metrics
     from obs.tenancy.auth import Tenancy
 
@@ -24,6 +26,8 @@ class Services:
     """What `create_app` builds once and everything else looks up."""
 
     tenancy: Tenancy
+    trust_proxies: Middleware
+    access_log: AccessLog
     heartbeats: HeartbeatService
     ingest: HeartbeatEndpoint
     queries: QueryService

@@ -26,7 +26,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-COPIED = ("obs", "migrations", "tests", "docs", "app.py", "pyproject.toml", "README.md", "requirements.lock", ".ci")
+COPIED = (
+    "obs",
+    "migrations",
+    "tests",
+    "docs",
+    "app.py",
+    "pyproject.toml",
+    "README.md",
+    "requirements.lock",
+    "requirements-test.lock",
+    ".ci",
+)
 TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
     "obs/": ("tests/test_times.py", "tests/test_errors.py", "tests/test_config.py", "tests/alerts"),
     "obs/alerts": ("tests/alerts", "tests/dashboard/test_changes_wake_the_sweep.py"),

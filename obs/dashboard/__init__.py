@@ -1,6 +1,7 @@
 """The dashboard: pages for people. They read through the stores of the areas and change data through their services."""
 
 import secrets
+import shutil
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from obs.errors import ServiceError
 from obs.server import compression
 from obs.services import services
 from obs.storage.folders import write_once
+from obs.tenancy.service import SESSION_MS
 
 __all__ = ["error_page", "init_app"]
 
@@ -60,6 +62,8 @@ def init_app(app: Flask) -> None:
     """Register the pages, their signed sessions, and a policy that lets a page load nothing from other hosts."""
     # Written once, so that a restart signs nobody out.
     app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
+    for leftover in Path(app.instance_path).glob(".backup-*"):  # of downloads that were killed
+        shutil.rmtree(leftover, ignore_errors=True)
     is_https = str(app.config["BASE_URL"]).startswith("https://")
     app.config.update(
         # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
@@ -67,11 +71,13 @@ def init_app(app: Flask) -> None:
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=is_https,
-        PERMANENT_SESSION_LIFETIME=timedelta(days=14),
+        PERMANENT_SESSION_LIFETIME=timedelta(milliseconds=SESSION_MS),
         # The API uses keys, not cookies; the pages check their forms themselves.
         WTF_CSRF_CHECK_DEFAULT=False,
         # A token is valid as long as its session: a page may stay open for days.
         WTF_CSRF_TIME_LIMIT=None,
+        # The token is enough. Comparing the Referer too would refuse every form if a proxy does not pass the host on.
+        WTF_CSRF_SSL_STRICT=False,
     )
     app.session_interface = PageSessions()
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -17,7 +17,7 @@ _POLICY = (
 )
 
 
-@blp.get("/")
+@blp.get("/", strict_slashes=False)  # a redirect to the slash would name the host of the request
 def page() -> Response:
     """The page."""
     response = Response(render_template("docs.html"), mimetype="text/html")

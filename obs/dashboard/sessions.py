@@ -1,15 +1,15 @@
 """Sessions of the pages: who is signed in, and the new key that their next page shows."""
 
-import secrets
-from dataclasses import dataclass
+from typing import cast
 
 from flask import Flask, Request, Response, g, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
 
 from obs.errors import ServiceError
+from obs.server.access_log import note_caller
+from obs.server.clients import client_address
 from obs.services import services
-from obs.storage.org import Org
-from obs.tenancy import keys
+from obs.tenancy import keys, service
 from obs.tenancy.audit import Actor
 from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
@@ -34,19 +34,27 @@ class PageSessions(SecureCookieSessionInterface):
             super().save_session(app, session, response)
 
 
-def begin_session(org: Org, key_id: int | None) -> None:
-    """Sign in to `org`, with the rights of a key while it is valid, or as an admin when `key_id` is None."""
+def begin_session(token: str) -> None:
+    """Sign this browser in with the token of a session."""
     session.clear()
     session.permanent = True
-    session.update(org=org.slug, org_id=org.id, key_id=key_id)
+    session["token"] = token
+
+
+def end_session() -> None:
+    """Sign this browser out, and end its session: copies of its cookie are useless too."""
+    token = session.get("token", "")
+    session.clear()  # first: the browser is signed out even if the session cannot be deleted
+    service.end_session(services().tenancy, token)
 
 
 def find_viewer() -> Caller | None:
     """The person who is signed in; None when nobody is, the key is revoked or expired, or the organization is gone."""
     if "viewer" not in g:
-        g.viewer = _find_viewer()
-    found: Caller | None = g.viewer
-    return found
+        g.viewer = found = _find_viewer()
+        if found is not None:
+            note_caller(request.environ, found.org.slug, found.key_id)
+    return cast("Caller | None", g.viewer)
 
 
 def viewer() -> Caller:
@@ -76,45 +84,38 @@ def is_admin(caller: Caller | None) -> bool:
 
 def _find_viewer() -> Caller | None:
     tenancy = services().tenancy
-    now_ms, address = tenancy.clock(), request.remote_addr or ""
-    org, key_id = tenancy.keyring.organization(session.get("org", "")), session.get("key_id")
-    if org is None or org.id != session.get("org_id"):
+    now_ms, token = tenancy.clock(), session.get("token")
+    found = None if token is None else service.find_session(tenancy, token)
+    if found is None or tenancy.keyring.organization(found.org.slug) != found.org:
         return None
-    if key_id is None:
-        return Caller(org, 0, frozenset({"admin"}), now_ms, tenancy, Actor("session of a sign-in link", address))
-    credential = tenancy.keyring.find_by_id(key_id, now_ms)
-    if credential is None or credential.org != org or not keys.allows(credential.scopes, "query:read"):
+    address = client_address(request.environ)
+    if found.key_id is None:
+        actor = Actor("session of a sign-in link", address)
+        return Caller(found.org, 0, frozenset({"admin"}), now_ms, tenancy, actor)
+    credential = tenancy.keyring.find_by_id(found.key_id, now_ms)
+    if credential is None or not keys.allows(credential.scopes, "query:read"):
         return None
     actor = Actor(f"session of {credential.name}", address)
-    return Caller(org, key_id, credential.scopes, now_ms, tenancy, actor)
+    return Caller(found.org, found.key_id, credential.scopes, now_ms, tenancy, actor)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewKey:
-    org: Org
-    secret: str
-    created_at: int
-
-
-_new_keys: dict[str, _NewKey] = {}
-"""By a random id that the session holds. The secrets themselves stay in memory: anyone can read a signed cookie."""
+_new_keys: dict[str, tuple[str, int]] = {}
+"""New keys and when they were created, by the token of the session that shows them; they must not be on the disk."""
 
 
 def keep_new_key(secret: str) -> None:
     """Keep the secret of a key just created for the next page of this session, for NEW_KEY_MS at most."""
-    caller = viewer()
-    for number, key in list(_new_keys.items()):
-        if caller.now_ms - key.created_at > NEW_KEY_MS:
-            _new_keys.pop(number, None)
-    session["new_key"] = number = secrets.token_urlsafe(16)
-    _new_keys[number] = _NewKey(caller.org, secret, caller.now_ms)
+    now_ms = viewer().now_ms
+    for token, (_, created_at) in list(_new_keys.items()):
+        if now_ms - created_at > NEW_KEY_MS:
+            _new_keys.pop(token, None)
+    _new_keys[session["token"]] = secret, now_ms
 
 
 def take_new_key() -> str | None:
     """The secret that was kept for this session, once; None when there is none."""
-    caller = viewer()
-    key = _new_keys.pop(session.pop("new_key", ""), None) if "new_key" in session else None
-    if key is None or key.org != caller.org or caller.now_ms - key.created_at > NEW_KEY_MS:
+    secret, created_at = _new_keys.pop(session["token"], (None, 0))
+    if secret is None or viewer().now_ms - created_at > NEW_KEY_MS:
         return None
     g.shows_new_key = True
-    return key.secret
+    return secret

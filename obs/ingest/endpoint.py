@@ -41,14 +41,15 @@ class HeartbeatEndpoint:
 
         def handle(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             method, path = environ["REQUEST_METHOD"].upper(), environ["PATH_INFO"]
+            asked = "GET" if method == "HEAD" else method  # where GET is supported, HEAD is
             for protocol in self._protocols:
-                route = protocol.route(method, path)
+                route = protocol.route(asked, path)
                 if route is not None:
                     break
             else:
                 return flask(environ, start_response)
             environ[ENDPOINT] = route.endpoint
-            status, headers, body = self._respond(protocol, route, method, environ)
+            status, headers, body = self._respond(protocol, route, asked, environ)
             start_response(_STATUS_LINES[status], [*headers.items(), ("Content-Length", str(len(body)))])
             return [b"" if method == "HEAD" else body]
 
@@ -81,7 +82,7 @@ def _record_all(db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], now_
 
 def _other_method(route: Route, method: str, path: str) -> Response:
     """The response to OPTIONS. Raises ServiceError (405) for every other method."""
-    allowed = ", ".join(sorted((*route.methods, "OPTIONS")))
+    allowed = ", ".join(sorted((*route.methods, "OPTIONS", *(("HEAD",) if "GET" in route.methods else ()))))
     if method == "OPTIONS":
         return Response(200, {"Allow": allowed, "Cache-Control": "no-store"}, b"")
     raise ServiceError(

@@ -25,14 +25,14 @@ class QueryService:
         self._control = control
         self._settings = settings
         self._engine = Engine(sources, Sessions())
-        self._rates = rate.PerMinute("query")
+        self._rates = rate.PerMinute()
         max_workers = int(settings["QUERY_WORKERS"])
         self.workers = Workers(sources, max_workers) if max_workers else None
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:
         """The response to `statement`. Raises ServiceError: 400, 403, 422, 429 or 503."""
         limits = self.limits(caller.org)
-        self._rates.take(caller.org, limits.rate_per_minute)
+        self._rates.take(caller.org.file_name, limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
         request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
@@ -43,9 +43,9 @@ class QueryService:
         with self._control.read() as db:
             return limits_of(db, org, self._settings)
 
-    def used_in_the_last_minute(self, org: Org) -> int:
-        """How many queries of `org` count against its rate limit now."""
-        return self._rates.used(org, self.limits(org).rate_per_minute)
+    def used_in_the_last_minute(self, caller: Caller) -> int:
+        """How many queries of the caller's organization count against its rate limit now."""
+        return self._rates.used(caller.org.file_name, caller.now_ms)
 
     def start(self) -> None:
         """Start a worker process before the first query needs one."""

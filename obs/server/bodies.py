@@ -14,14 +14,21 @@ import struct
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from typing import Any
+
+from werkzeug.http import parse_options_header
 
 from obs.errors import ServiceError
 
 MOST_BODY_BYTES = 1 << 20
 """The largest body that is accepted."""
 
+_SAME_AS_UTF8 = frozenset({"utf_8", "utf8", "us_ascii", "ascii"})
+_CHARSETS = frozenset(aliases) | frozenset(aliases.values())  # not all codecs: some are slow, or specific to Python
 _SLOW_SECONDS = 1  # a body that has arrived is read in a fraction of a millisecond
 _BURST_SECONDS = 2
 _QUEUE_SECONDS = 0.25
@@ -53,8 +60,7 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
     length = int(text)
     if length > MOST_BODY_BYTES:
         raise too_large(length)
-    body: bytes = environ["wsgi.input"].read(length)
-    return body
+    return decoded(environ["wsgi.input"].read(length), environ)
 
 
 def _read_chunks(environ: Mapping[str, Any]) -> bytes:
@@ -63,7 +69,45 @@ def _read_chunks(environ: Mapping[str, Any]) -> bytes:
         body += piece
         if len(body) > MOST_BODY_BYTES:
             raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    return bytes(body)
+    return decoded(bytes(body), environ)
+
+
+def decoded(body: bytes, environ: Mapping[str, Any]) -> bytes:
+    """`body` after decompression, in UTF-8, as the headers of its request declare it; usually that is `body`.
+
+    What is not valid in the declared charset is replaced. Raises ServiceError: 415 for an encoding or charset that is
+    not supported, 400 for damaged data, 413 for more than MOST_BODY_BYTES after decompression.
+    """
+    coding, content_type = environ.get("HTTP_CONTENT_ENCODING"), environ.get("CONTENT_TYPE")
+    if coding and body and coding.lower() != "identity":
+        body = _decompressed(body, coding)
+    if content_type and body and "charset" in content_type.lower():
+        charset = parse_options_header(content_type)[1].get("charset", "utf-8")
+        name = normalize_encoding(charset.lower())
+        if name not in _SAME_AS_UTF8:
+            try:
+                body = body.decode(name if name in _CHARSETS else "unknown", "replace").encode("utf-8", "replace")
+            except (LookupError, UnicodeError) as error:
+                message = f"The charset {charset!r} is not supported."
+                raise ServiceError("unsupported_media_type", message, hint="Send UTF-8.") from error
+    return body
+
+
+def _decompressed(body: bytes, coding: str) -> bytes:
+    if coding.lower() not in ("gzip", "x-gzip", "deflate"):
+        message, hint = f"The Content-Encoding {coding!r} is not supported.", "Use gzip or deflate, or none."
+        headers = {"Accept-Encoding": "gzip, deflate"}
+        raise ServiceError("unsupported_media_type", message, hint=hint, headers=headers)
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: both formats
+    try:
+        plain = stream.decompress(body, MOST_BODY_BYTES + 1)
+        if len(plain) > MOST_BODY_BYTES:
+            raise body_too_large(f"more than {MOST_BODY_BYTES}")
+        if not stream.eof or stream.unused_data:
+            raise zlib.error("it is not one complete stream")
+    except zlib.error as error:
+        raise ServiceError("bad_request", f"The body is not valid {coding}: {error}.") from error
+    return plain
 
 
 class Bodies:

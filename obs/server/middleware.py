@@ -16,6 +16,8 @@ Middleware = Callable[[Wsgi], Wsgi]
 def stack(services: "Services") -> tuple[Middleware, ...]:
     """The middleware, outermost first."""
     return (
+        services.trust_proxies,
+        services.access_log.record,
         services.background.start_on_first_request,
         services.metrics.measure,
         services.tenancy.ingest.recognize,

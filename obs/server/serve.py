@@ -33,8 +33,9 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     `overrides` replaces settings of the instance. Returns the exit code of the process. Raises OSError when another
     process serves the instance or uses the address, ConfigError for an invalid setting.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = check(folder, overrides)
+    level = str(settings["LOG_LEVEL"]).upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     work = partial(worker.work, folder, overrides)
     running = supervisor.from_running_version(work)
     if running is None:

@@ -74,6 +74,7 @@ def work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, be
     server.serve(target_loader=lambda: _reporting(served, beat, welcome), wrap_loader=False)
     background.stop()
     queries.close()
+    services(app).access_log.close()
     instance.close(tenancy)
     return 0
 

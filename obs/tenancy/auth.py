@@ -11,6 +11,8 @@ from flask import g, request
 
 from obs.api import Blueprint
 from obs.errors import ServiceError
+from obs.server.access_log import note_caller
+from obs.server.clients import client_address
 from obs.services import services
 from obs.storage.connection import MissingFileError
 from obs.storage.databases import Databases
@@ -20,6 +22,7 @@ from obs.tenancy import keys
 from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
+from obs.tenancy.rate import Failures
 
 T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
@@ -28,12 +31,13 @@ _CHALLENGE = {"WWW-Authenticate": "ApiKey"}
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """An open instance: its files, keys and ingest addresses. `clock` returns milliseconds since the epoch."""
+    """An open instance: its files, keys, ingest addresses, failures. `clock` returns milliseconds since the epoch."""
 
     control: DatabaseFile
     databases: Databases
     keyring: KeyRing
     ingest: IngestAddress
+    failures: Failures
     clock: Callable[[], int]
 
 
@@ -108,8 +112,8 @@ def requires(scope: str) -> Callable[[View], View]:
 def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Caller:
     """Authenticate the request of a WSGI environment.
 
-    Raises ServiceError: 401 without a valid key; 403 when the key lacks `scope`, or belongs to a different organization
-    than the ingest address.
+    Raises ServiceError: 401 without a valid key; 429 after too many wrong keys from the client's address; 403 when the
+    key lacks `scope`, or belongs to a different organization than the ingest address.
     """
     now_ms = tenancy.clock()
     key = environ.get("HTTP_X_API_KEY")
@@ -118,7 +122,9 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
+        tenancy.failures.count(environ, now_ms)
         raise _invalid_key()
+    note_caller(environ, credential.org.slug, credential.key_id)
     slug = environ.get(ENVIRON_ORG)
     if slug is not None and slug != credential.org.slug:
         raise ServiceError(
@@ -132,7 +138,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
             f"The key lacks the scope {scope}.",
             hint=f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}",
         )
-    actor = Actor(credential.name, environ.get("REMOTE_ADDR", ""))
+    actor = Actor(credential.name, client_address(environ))
     return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy, actor)
 
 

@@ -15,6 +15,7 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
+from obs.tenancy.rate import Failures
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ def open_instance(
         databases=databases,
         keyring=KeyRing(control, databases.forget),
         ingest=IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings)),
+        failures=Failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
         clock=clock,
     )
 

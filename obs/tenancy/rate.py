@@ -1,58 +1,85 @@
-"""Rate limits per organization, counted in this process over all keys of the organization."""
+"""Rate limits, counted in this process over the last minute."""
 
 import math
-import time
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from typing import Any
 
-from flask import after_this_request
-from flask.wrappers import Response
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
+from flask import Response, after_this_request
 
 from obs.errors import ServiceError
-from obs.storage.org import Org
+from obs.server.clients import client_network
+from obs.times import MINUTE_MS
+
+_MOST_SUBJECTS = 10_000
 
 
 class PerMinute:
-    """Counts the requests of each organization in the last minute. Safe to use from any thread."""
+    """Counts what each subject did in the last minute, and forgets the subjects that were idle for longest.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+    A clock that is set back limits nobody: what happened in the future does not count. Thread-safe.
+    """
 
-    def used(self, org: Org, limit: int) -> int:
-        """The number of requests of `org` in the last minute, out of `limit` allowed."""
-        _, remaining = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), self._name, org.file_name)
-        return limit - max(0, remaining)
+    def __init__(self) -> None:
+        self._times: OrderedDict[str, deque[int]] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def take(self, org: Org, limit: int) -> None:
-        """Count the current request of `org`, which may send `limit` requests per minute.
+    def used(self, subject: str, now_ms: int) -> int:
+        """How often `subject` was counted in the last minute."""
+        with self._lock:
+            return len(self._recent(subject, now_ms))
 
-        Adds the ``RateLimit-*`` headers to the response. Raises ServiceError (429) with Retry-After.
-        """
-        item = RateLimitItemPerMinute(limit)
-        allowed = self._limiter.hit(item, self._name, org.file_name)
-        reset, remaining = self._limiter.get_window_stats(item, self._name, org.file_name)
-        if reset - time.time() > item.get_expiry() + 1:
-            # The clock was set back. Without a reset, every request would be rejected until the old time is reached.
-            self._limiter.storage.reset()
-            allowed = self._limiter.hit(item, self._name, org.file_name)
-            reset, remaining = self._limiter.get_window_stats(item, self._name, org.file_name)
-        seconds = max(1, math.ceil(reset - time.time()))
-        headers = {
-            "RateLimit-Limit": str(limit),
-            "RateLimit-Remaining": str(max(0, remaining)),
-            "RateLimit-Reset": str(seconds),
-        }
-        if not allowed:
-            raise ServiceError(
-                "rate_limited",
-                f"The limit is {limit} requests per minute.",
-                hint=f"Try again in {seconds} s.",
-                headers={**headers, "Retry-After": str(seconds)},
-            )
+    def take(self, subject: str, limit: int, now_ms: int) -> None:
+        """`count` the current request of Flask, and add the headers to its response."""
+        headers = self.count(subject, limit, now_ms, "requests")
 
         @after_this_request
         def add_headers(response: Response) -> Response:
             response.headers.update(headers)
             return response
+
+    def count(self, subject: str, limit: int, now_ms: int, what: str) -> Mapping[str, str]:
+        """Count `subject`, which is allowed `limit` times per minute; returns the ``RateLimit-*`` headers.
+
+        Raises ServiceError (429) with Retry-After when the limit is reached. `what` is what it limits.
+        """
+        with self._lock:
+            times = self._recent(subject, now_ms)
+            if allowed := len(times) < limit:
+                times.append(now_ms)
+            used, seconds = len(times), max(1, math.ceil((times[0] + MINUTE_MS - now_ms) / 1000))
+        headers = {
+            "RateLimit-Limit": str(limit),
+            "RateLimit-Remaining": str(max(0, limit - used)),
+            "RateLimit-Reset": str(seconds),
+        }
+        if not allowed:
+            raise ServiceError(
+                "rate_limited",
+                f"The limit is {limit} {what} per minute.",
+                hint=f"Try again in {seconds} s.",
+                headers={**headers, "Retry-After": str(seconds)},
+            )
+        return headers
+
+    def _recent(self, subject: str, now_ms: int) -> deque[int]:
+        """The times that count, oldest first. The caller has the lock."""
+        times = self._times.setdefault(subject, deque())
+        self._times.move_to_end(subject)
+        if len(self._times) > _MOST_SUBJECTS:
+            self._times.popitem(last=False)
+        while times and (times[0] <= now_ms - MINUTE_MS or times[-1] > now_ms):
+            times.popleft()
+        return times
+
+
+class Failures:
+    """Counts wrong keys and wrong sign-in links per client, at most `limit` per minute."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._rate = limit, PerMinute()
+
+    def count(self, environ: Mapping[str, Any], now_ms: int) -> None:
+        """Count a secret that was found to be wrong. Raises ServiceError (429) after too many from this client."""
+        self._rate.count(client_network(environ), self._limit, now_ms, "wrong keys and sign-in links from one address")

@@ -3,6 +3,7 @@
 Times are milliseconds since the epoch.
 """
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Iterable
@@ -15,12 +16,15 @@ from obs.storage.org import Org
 from obs.tenancy import audit, keys, store
 from obs.tenancy.audit import COMMAND_LINE, Action, Actor
 from obs.tenancy.auth import Tenancy
-from obs.times import DAY_MS
+from obs.times import DAY_MS, HOUR_MS
 
 FIRST_ORG = "default"
 LONGEST_LABEL = 200
 """In characters."""
 SIGN_IN_LINK_MS = DAY_MS
+SESSION_MS = 14 * DAY_MS
+"""A session ends this long after its last use."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +194,46 @@ def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     return token
 
 
-def use_sign_in_link(tenancy: Tenancy, token: str) -> Org:
-    """Use up a sign-in token and return the organization it is for. Raises ServiceError (401)."""
+def organization_of_link(tenancy: Tenancy, token: str) -> Org | None:
+    """The organization that a sign-in token is for; None if the token has expired or was used."""
+    with tenancy.control.read() as db:
+        return store.find_sign_in_link(db, token, tenancy.clock())
+
+
+def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | None:
+    """Use up a sign-in token and begin a session as an admin; returns its token. None if the link is not valid."""
     now_ms = tenancy.clock()
-    org = tenancy.control.write(lambda db: store.take_sign_in_link(db, token, now_ms))
-    if org is None:
-        raise ServiceError(
-            "unauthorized",
-            "This sign-in link has expired or was already used.",
-            hint="Create a new one: obs sign-in ORG",
-        )
-    return org
+
+    def unit(db: sqlite3.Connection) -> str | None:
+        org = store.find_sign_in_link(db, token, now_ms)
+        store.delete_sign_in_link(db, token)
+        return org and store.add_session(db, org, None, user_agent, now_ms + SESSION_MS, now_ms)
+
+    return tenancy.control.write(unit)
+
+
+def begin_session(tenancy: Tenancy, org: Org, key_id: int, user_agent: str) -> str:
+    """Begin a session with the rights of a key of `org`, while the key is valid; returns the token of the session."""
+    now_ms = tenancy.clock()
+    return tenancy.control.write(lambda db: store.add_session(db, org, key_id, user_agent, now_ms + SESSION_MS, now_ms))
+
+
+def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
+    """The session of `token`, or None. Its expiry moves with its use, stored at most once an hour."""
+    now_ms = tenancy.clock()
+    with tenancy.control.read() as db:
+        found = store.find_session(db, token, now_ms)
+    if found is not None and now_ms - found.last_seen_at >= HOUR_MS:
+        try:
+            tenancy.control.write(lambda db: store.extend_session(db, found.id, now_ms + SESSION_MS, now_ms))
+        except ServiceError as error:  # pages can be read while the disk is full
+            _log.warning("cannot store when a session was last used: %s", error.message)
+    return found
+
+
+def end_session(tenancy: Tenancy, token: str) -> None:
+    """End the session of `token`: nobody can use the token again."""
+    tenancy.control.write(lambda db: store.delete_session(db, token))
 
 
 def no_organization(slug: str) -> ServiceError:

@@ -1,5 +1,6 @@
 """The rows of the control file, and the audit log in an organization's file. Times are milliseconds since the epoch."""
 
+import secrets
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from typing import Any
 
 from obs.storage.org import Org
 from obs.tenancy import keys
+
+_LONGEST_AGENT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,16 @@ class Credential:
     org: Org
     scopes: frozenset[str]
     expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session of the pages. It began with the key `key_id`, or with a sign-in link when that is None."""
+
+    id: int
+    org: Org
+    key_id: int | None
+    last_seen_at: int
 
 
 def organizations(db: sqlite3.Connection) -> dict[Org, int]:
@@ -158,14 +171,54 @@ def add_sign_in_link(db: sqlite3.Connection, org: Org, token: str, expires_at: i
     )
 
 
-def take_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | None:
-    """Use up a one-time token and return its organization; None if the token is unknown, used or expired."""
+def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | None:
+    """The organization of a one-time token; None if the token is unknown, used or expired."""
     row = db.execute(
-        "DELETE FROM sign_in_links WHERE sha256 = ? RETURNING expires_at, organization_id, "
-        "(SELECT slug FROM organizations WHERE organizations.id = organization_id) AS slug",
-        (keys.digest(token),),
+        "SELECT o.slug, o.id FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
+        "WHERE l.sha256 = ? AND l.expires_at > ?",
+        (keys.digest(token), now_ms),
     ).fetchone()
-    return Org(row["slug"], row["organization_id"]) if row is not None and row["expires_at"] > now_ms else None
+    return None if row is None else Org(row["slug"], row["id"])
+
+
+def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
+    """Delete a one-time token, which is used up."""
+    db.execute("DELETE FROM sign_in_links WHERE sha256 = ?", (keys.digest(token),))
+
+
+def add_session(
+    db: sqlite3.Connection, org: Org, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
+) -> str:
+    """Add a session and return its token, which is not stored; delete sessions that have expired."""
+    token = secrets.token_urlsafe(32)
+    db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
+    db.execute(
+        "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at, user_agent) "
+        "SELECT ?1, id, ?2, ?3, ?3, ?4, ?5 FROM organizations WHERE id = ?6",
+        (keys.digest(token), key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT], org.id),
+    )
+    return token
+
+
+def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | None:
+    """The session of a token; None if the token is unknown, or the session has ended or expired."""
+    row = db.execute(
+        "SELECT s.id, o.slug, o.id AS org_id, s.key_id, s.last_seen_at "
+        "FROM sessions s JOIN organizations o ON o.id = s.organization_id WHERE s.sha256 = ? AND s.expires_at > ?",
+        (keys.digest(token), now_ms),
+    ).fetchone()
+    org = None if row is None else Org(row["slug"], row["org_id"])
+    return None if org is None else Session(row["id"], org, row["key_id"], row["last_seen_at"])
+
+
+def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now_ms: int) -> None:
+    """Store that a session was used at `now_ms`, and when it expires now."""
+    db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
+
+
+def delete_session(db: sqlite3.Connection, token: str) -> None:
+    """Delete the session of a token."""
+    db.execute("DELETE FROM sessions WHERE sha256 = ?", (keys.digest(token),))
 
 
 def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, subject: str, address: str) -> None:

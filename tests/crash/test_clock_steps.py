@@ -99,10 +99,8 @@ def test_a_step_of_the_clock(shifted: Shifted, hours: int) -> None:
     assert run["duration_ms"] >= 0
 
     key = service.command("key", "create", "crash", "--label", "x", "--expires", "+30d")
-    shifted.wait(lambda: service.get("/api/v1/jobs", key)[0] != 401)
-    link = service.command("sign-in", "crash").rpartition("/")[2]
-    status, headers, _ = service.ask("GET", f"/sign-in/{link}")
-    cookie = headers["set-cookie"].partition(";")[0]
+    shifted.wait(lambda: service.get("/api/v1/jobs", key)[0] == 200)
+    cookie = service.sign_in("crash")
     assert service.ask("GET", "/", headers={"Cookie": cookie})[0] == 200
 
     shifted.set(0)

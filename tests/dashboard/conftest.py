@@ -32,6 +32,11 @@ class Visitor:
         self.get("/sign-in")
         return self.post("/sign-in", key=key, **fields)
 
+    def use_link(self, token: str) -> TestResponse:
+        """Open a sign-in link and press its button."""
+        opened = self.get(f"/sign-in/{token}")
+        return self.post(f"/sign-in/{token}") if opened.status_code == 200 else opened
+
     def _keep(self, answer: TestResponse) -> TestResponse:
         found = re.search(r'name="csrf_token" value="([^"]+)"', answer.text) if answer.mimetype == "text/html" else None
         self.token = found[1] if found else self.token

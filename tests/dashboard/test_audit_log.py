@@ -53,7 +53,7 @@ def test_signing_in_and_out(
     visitor.post("/sign-out")
     assert entries() == [["sign out", "session of key 2 (test)", "dashboard", "127.0.0.1"]]
     token = service.create_sign_in_link(services(app).tenancy, "acme")
-    visitor.get(f"/sign-in/{token}")
+    visitor.use_link(token)
     assert entries() == [["sign in", "sign-in link", "dashboard", "127.0.0.1"]]
 
 

@@ -20,7 +20,7 @@ def test_it_fills_an_organization_once_and_signs_in(
     first = runner.invoke(main, command)
     assert first.exit_code == 0, first.output
     visitor = Visitor(app)
-    assert visitor.get("/sign-in/" + first.stdout.strip().rpartition("/")[2]).status_code == 302
+    assert visitor.use_link(first.stdout.strip().rpartition("/")[2]).status_code == 302
     text = visitor.get("/").text
     for name in ("db/backup", "shop/heartbeat", "home/photos"):
         assert name in text

@@ -1,12 +1,14 @@
 """The query page without a browser: results, errors, limits, downloads."""
 
+import csv
+import io
 from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from flask import Flask
 
-from tests.conftest import KeyClient
+from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 
@@ -86,6 +88,34 @@ def test_the_result_can_be_downloaded(reader: Visitor, client: KeyClient) -> Non
     assert reader.get(f"/query/answer.json?q={quote(statement)}").json == (
         client.post("/api/v1/dsl", json={"query": statement}).json
     )
+
+
+FORMULAS = ("=HYPERLINK(0)", "+1+1", "-2+3", "@SUM(1)", "＝1+1", "＋1", "－1", "＠x")  # noqa: RUF001
+PLAIN = ("a=1", "'quoted", "2026-06-21")
+
+
+def _rows_of_csv(visitor: Visitor, statement: str) -> list[list[str]]:
+    return list(
+        csv.reader(io.StringIO(visitor.get("/query/answer.csv", query_string={"q": statement}).text, newline=""))
+    )
+
+
+def test_text_in_csv_is_no_formula_in_a_spreadsheet(reader: Visitor, client: KeyClient, clock: Clock) -> None:
+    for name in (*FORMULAS, *PLAIN):
+        assert client.post("/api/v1/heartbeat/ping", json={"name": name}).status_code == 200
+    for message in ("\t=1", "\r=1", "\n=1", "plain\n=1"):
+        client.post("/api/v1/heartbeat/messages/log", data=message.encode())
+    clock.advance(seconds=1)
+    names = {row[1] for row in _rows_of_csv(reader, "SELECT time, job FROM runs LIMIT 99 LAST 1d")}
+    assert {f"'{name}" for name in FORMULAS} | set(PLAIN) <= names
+    assert not names & set(FORMULAS)
+    messages = {row[1] for row in _rows_of_csv(reader, "SELECT time, message FROM logs LAST 1d")}
+    assert messages >= {"'\t=1", "'\r=1", "'\n=1", "plain\n=1"}
+
+
+def test_numbers_in_csv_stay_numbers_and_titles_are_no_formulas(reader: Visitor) -> None:
+    rows = _rows_of_csv(reader, 'SELECT -5 AS "=1", -0.5 AS half, count(*) FROM runs LAST 1d')
+    assert rows == [["'=1", "half", "count"], ["-5", "-0.5", "3"]]
 
 
 def test_annotations_of_a_prefix_are_an_overlay_of_a_timeseries(reader: Visitor, client: KeyClient) -> None:

@@ -26,7 +26,7 @@ def test_signing_in_with_a_key_leaves_nothing_of_the_session_before(
     new_client("globex")
     visitor = Visitor(app)
     token = service.create_sign_in_link(services(app).tenancy, "globex")
-    visitor.get(f"/sign-in/{token}")
+    visitor.use_link(token)
     visitor.get("/settings")
     token_before = visitor.token
     assert visitor.post("/settings/keys", label="mine", scopes="query:read").status_code == 302

@@ -1,9 +1,15 @@
 """The settings page: limits and usage of an organization."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
-from tests.conftest import Clock, KeyClient
+from flask import Flask
+
+from obs.services import services
+from obs.tenancy import service
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
 
@@ -39,3 +45,33 @@ def test_the_usage_of_another_organization_is_not_counted(
     found = used(stranger)
     assert found["Queries per minute"][1] == "0 in the last minute"
     assert found["Run retention"][1] == "0 runs"
+
+
+def test_read_only_access_shows_only_the_key_of_the_session(
+    app: Flask, admin: Visitor, reader: Visitor, new_client: Callable[..., KeyClient]
+) -> None:
+    tenancy = services(app).tenancy
+    other = service.create_key(tenancy, ACME, "secret project", ("query:read",))
+    service.revoke_key(tenancy, ACME, service.create_key(tenancy, ACME, "revoked").id)
+    shown = admin.get("/settings").text
+    assert "secret project" in shown
+    assert "1 revoked key" in shown
+    shown = reader.get("/settings").text
+    assert "Your key" in shown
+    assert shown.count('<th scope="row">test</th>') == 1
+    assert "secret project" not in shown
+    assert "revoked key" not in shown
+    same = Visitor(app)
+    same.sign_in(other.key)
+    assert "secret project" in same.get("/settings").text
+
+
+def test_a_start_deletes_what_an_interrupted_backup_left(make_app: Callable[..., Flask], admin: Visitor) -> None:
+    instance = Path(make_app().instance_path)
+    before = {path.name for path in instance.iterdir()}
+    for place in (instance / ".backup-x1y2", instance / "keep"):
+        place.mkdir()
+        (place / "copy.db").write_bytes(b"data")
+    admin.get("/settings/backup", buffered=True)
+    make_app()
+    assert {path.name for path in instance.iterdir()} == before | {"keep"}

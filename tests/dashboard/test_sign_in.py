@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
+from obs.errors import ServiceError
 from obs.services import services
-from obs.tenancy import service, store
+from obs.tenancy import keys, service, store
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
@@ -95,10 +96,14 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     tenancy: Tenancy = services(app).tenancy
     token = service.create_sign_in_link(tenancy, "acme")
     visitor = Visitor(app)
-    assert visitor.client.head(f"/sign-in/{token}").status_code == 405
-    assert visitor.get(f"/sign-in/{token}").location == "/"
+    for fetch in (visitor.client.head, visitor.client.get, Visitor(app).client.get):  # as the preview of a chat does
+        assert fetch(f"/sign-in/{token}").status_code == 200
+    assert Visitor(app).client.post(f"/sign-in/{token}").status_code == 400  # without the page's form
+    assert "Sign in to acme" in visitor.get(f"/sign-in/{token}").text
+    assert visitor.use_link(token).location == "/"
     assert "New API key" in visitor.get("/settings").text
     assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
+    assert visitor.post(f"/sign-in/{token}").status_code == 401
     # An organization that is created later under the same name is another one.
     tenancy.control.write(lambda db: store.delete_organization(db, ACME))
     tenancy.control.write(lambda db: store.add_organization(db, "acme", tenancy.clock()))
@@ -116,12 +121,88 @@ def test_links_that_have_expired_are_deleted(app: Flask, client: KeyClient, cloc
     fresh = service.create_sign_in_link(tenancy, "acme")
     with tenancy.control.read() as db:
         assert db.execute("SELECT count(*) FROM sign_in_links").fetchone()[0] == 2
-    assert Visitor(app).get(f"/sign-in/{fresh}").location == "/"
+    assert Visitor(app).use_link(fresh).location == "/"
 
 
-def test_signing_out_ends_the_session(admin: Visitor) -> None:
+def test_signing_out_ends_the_session(app: Flask, admin: Visitor) -> None:
+    cookie = admin.client.get_cookie("obs_session")
+    assert cookie is not None
+    replay = Visitor(app)
+    replay.client.set_cookie("obs_session", cookie.value)
+    assert replay.get("/").status_code == 200
     assert admin.post("/sign-out").status_code == 302
     assert admin.get("/").status_code == 302
+    replay.client.set_cookie("obs_session", cookie.value)
+    assert replay.get("/").status_code == 302
+
+
+def test_signing_out_ends_no_other_session(app: Flask, client: KeyClient) -> None:
+    here, there = Visitor(app), Visitor(app)
+    here.sign_in(str(client.key))
+    there.sign_in(str(client.key))
+    here.get("/settings")
+    here.post("/sign-out")
+    assert there.get("/").status_code == 200
+
+
+def test_a_session_ends_14_days_after_its_last_use(app: Flask, reader: Visitor, clock: Clock) -> None:
+    for _ in range(3):
+        clock.advance(days=13)
+        assert reader.get("/").status_code == 200
+    clock.advance(days=14)
+    assert reader.get("/").status_code == 302
+
+
+def test_the_last_use_of_a_session_is_stored_at_most_once_an_hour(app: Flask, reader: Visitor, clock: Clock) -> None:
+    def changes() -> int:
+        with services(app).tenancy.control.read() as db:
+            changed: int = db.execute("SELECT last_seen_at FROM sessions").fetchone()[0]
+            return changed
+
+    begun = changes()
+    clock.advance(minutes=59)
+    reader.get("/")
+    assert changes() == begun
+    clock.advance(minutes=1)
+    reader.get("/")
+    assert changes() == clock.now_ms
+
+
+def test_pages_are_shown_while_the_last_use_of_a_session_cannot_be_stored(
+    reader: Visitor, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise ServiceError("storage_full")
+
+    monkeypatch.setattr(store, "extend_session", full)
+    clock.advance(hours=2)
+    assert reader.get("/").status_code == 200
+    assert "cannot store when a session was last used" in caplog.text
+
+
+def test_a_session_is_stored_with_the_digest_of_its_token_and_a_short_user_agent(
+    app: Flask, client: KeyClient, clock: Clock
+) -> None:
+    visitor = Visitor(app)
+    visitor.client.environ_base["HTTP_USER_AGENT"] = "Browser/" + "9" * 500
+    visitor.sign_in(str(client.key))
+    with visitor.client.session_transaction() as cookie, services(app).tenancy.control.read() as db:
+        stored = dict(db.execute("SELECT * FROM sessions").fetchone())
+        assert stored["sha256"] == keys.digest(cookie["token"])
+        assert len(cookie["token"]) >= 43
+    assert (stored["created_at"], stored["last_seen_at"]) == (clock.now_ms, clock.now_ms)
+    assert stored["user_agent"] == ("Browser/" + "9" * 500)[:200]
+    clock.advance(days=14)
+    Visitor(app).sign_in(str(client.key))
+    with services(app).tenancy.control.read() as db:  # sessions that have expired are deleted
+        assert [row["id"] for row in db.execute("SELECT id FROM sessions")] != [stored["id"]]
+
+
+def test_a_stranger_who_knows_the_signing_key_cannot_sign_in(app: Flask, reader: Visitor) -> None:
+    forger = Visitor(app)
+    with forger.client.session_transaction() as cookie:
+        cookie.update(org="acme", org_id=1, key_id=None, token="x" * 43, _permanent=True)
+    assert forger.get("/").status_code == 302
 
 
 def test_scripts_and_other_sites_cannot_use_the_cookie(app: Flask, client: KeyClient) -> None:

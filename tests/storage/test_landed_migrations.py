@@ -18,6 +18,7 @@ LANDED = {
         "query_limits": "3fdbfd708bb7e837",
         "deleted_organizations": "c1cfb90be11434c7",
         "trusted_clock": "ed416102b39b127c",
+        "page_sessions": "62b38a75d2070e4e",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",

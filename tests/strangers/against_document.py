@@ -15,13 +15,13 @@ from pathlib import Path
 from tests.test_serving import Server
 
 ROOT = Path(__file__).parent.parent.parent
-_QUERY_RATE = 1_000_000  # so that no query is rejected for its rate
+_RATE = 1_000_000  # so that nothing is rejected for its rate
 
 
 def serve(folder: Path) -> Server:
-    """Start a service on a new instance with a very high query rate limit."""
+    """Start a service on a new instance with very high limits on queries and wrong keys."""
     folder.mkdir()
-    (folder / "config.toml").write_text(f"query_rate_per_minute = {_QUERY_RATE}\n")
+    (folder / "config.toml").write_text(f"query_rate_per_minute = {_RATE}\nwrong_keys_per_minute = {_RATE}\n")
     return Server(folder).wait_until_ready()
 
 

@@ -14,6 +14,7 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, MINUTE_MS
 from tests.conftest import ACME, KeyClient
+from tests.dashboard.conftest import Visitor
 from tests.tenancy.conftest import Obs
 
 PING = "/api/v1/heartbeat/backup/ping"
@@ -148,7 +149,9 @@ def test_a_sign_in_link_works_once(obs: Obs, app: Flask) -> None:
     link = obs("sign-in", "acme").stdout.strip()
     assert link.startswith("http://127.0.0.1:8080/sign-in/")
     path = link.removeprefix("http://127.0.0.1:8080")
-    assert app.test_client().get(path).status_code == 302
+    visitor = Visitor(app)
+    assert visitor.use_link(path.rpartition("/")[2]).status_code == 302
+    assert visitor.get("/").status_code == 200
     assert app.test_client().get(path).status_code == 401
 
 

@@ -77,7 +77,7 @@ def test_a_file_that_another_process_has_locked_is_not_deleted(tmp_path: Path) -
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Service]:
-    started = new_service(tmp_path, {"OBS_BUSY_SECONDS": "1"})
+    started = new_service(tmp_path, {"OBS_BUSY_SECONDS": "1", "OBS_WRONG_KEYS_PER_MINUTE": "1000000"})
     started.start()
     yield started
     assert started.process is not None

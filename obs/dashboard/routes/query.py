@@ -22,6 +22,7 @@ from obs.tenancy.source import AUDIT
 
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - spreadsheets know the full-width signs too
 _EXAMPLES = (
     ("Runs per hour", "SELECT count(*) FROM runs EVERY 1h LAST 2d"),
     ("Failures by job", "SELECT count(*) FROM runs WHERE status = 'failed' BY job TOP 10 LAST 7d"),
@@ -73,8 +74,8 @@ def as_csv() -> Response:
     answer = _answer(_ask(_statement()))
     lines = io.StringIO()
     writer = csv.writer(lines)
-    writer.writerow(answer.columns)
-    writer.writerows(answer.rows)
+    writer.writerow(map(_cell, answer.columns))
+    writer.writerows(map(_cell, row) for row in answer.rows)
     return _as_download(Response(lines.getvalue(), mimetype="text/csv"), "csv")
 
 
@@ -82,6 +83,11 @@ def as_csv() -> Response:
 def as_json() -> Response:
     """The result as the API returns it."""
     return _as_download(Response(_ask(_statement()).body, mimetype="application/json"), "json")
+
+
+def _cell(value: Any) -> Any:
+    """A cell of CSV. An apostrophe keeps spreadsheets from running text as a formula, as OWASP advises."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _statement() -> str:

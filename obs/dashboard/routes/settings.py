@@ -13,7 +13,7 @@ from obs.annotations.source import RETENTION_MS
 from obs.dashboard import forms, snippets
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
-from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
+from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
 from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import keys, service, store
@@ -87,7 +87,7 @@ def _chosen_scopes() -> list[str]:
 def _page(form: Form) -> str:
     caller, tenancy = viewer(), services().tenancy
     ingest_url, new_key = tenancy.ingest.url(caller.org.slug), take_new_key()
-    path = caller.databases.path(caller.org)
+    path, sees_all = caller.databases.path(caller.org), is_admin(caller)
     with caller.read() as db:
         stored = page_store.totals(db)
     with tenancy.control.read() as db:
@@ -96,13 +96,13 @@ def _page(form: Form) -> str:
         "settings.html",
         ingest_url=ingest_url,
         snippets=snippets.build(ingest_url, new_key or "YOUR_KEY"),
-        keys=[key for key in reversed(known) if key.revoked_at is None],
-        revoked=sum(key.revoked_at is not None for key in known),
+        keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
+        revoked=sum(key.revoked_at is not None for key in known) if sees_all else 0,
         scopes=keys.SCOPES,
         chosen_scopes=_chosen_scopes() if form.problems else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
         limits=services().queries.limits(caller.org),
-        queries=services().queries.used_in_the_last_minute(caller.org),
+        queries=services().queries.used_in_the_last_minute(caller),
         stored=stored,
         run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
         annotation_retention_days=RETENTION_MS // DAY_MS,

@@ -2,11 +2,12 @@
 
 import re
 
-from flask import Blueprint, redirect, render_template, request, session, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.sessions import begin_session, find_viewer
+from obs.dashboard.sessions import begin_session, end_session, find_viewer
 from obs.errors import ServiceError
+from obs.server.clients import client_address
 from obs.services import services
 from obs.storage.org import Org
 from obs.tenancy import audit, keys, service
@@ -28,23 +29,32 @@ def by_key() -> ResponseReturnValue:
     wanted, key = request.form.get("next", ""), request.form.get("key", "").strip()
     tenancy = services().tenancy
     credential = tenancy.keyring.find(key, tenancy.clock())
+    if credential is None:
+        tenancy.failures.count(request.environ, tenancy.clock())
     org = tenancy.keyring.organization(keys.slug_of(key)) if credential is None else credential.org
     name = "unknown key" if credential is None else credential.name
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         _note(org, name, Action.FAILED_SIGN_IN)
         return render_template("sign_in.html", failed=True, lacks_scope=credential is not None, next=wanted), 401
-    begin_session(credential.org, credential.key_id)
-    _note(org, name, Action.SIGN_IN)
+    agent = request.user_agent.string
+    begin_session(service.begin_session(tenancy, credential.org, credential.key_id, agent))
+    _note(credential.org, name, Action.SIGN_IN)
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 
 
-@blp.get("/sign-in/<token>")
+@blp.route("/sign-in/<token>", methods=["GET", "POST"])
 def by_link(token: str) -> ResponseReturnValue:
-    """Sign in with a one-time link."""
-    if request.method == "HEAD":  # a program that only checks the link must not use it up
-        raise ServiceError("method_not_allowed", "Open a sign-in link with GET.", headers={"Allow": "GET"})
-    org = service.use_sign_in_link(services().tenancy, token)
-    begin_session(org, None)
+    """Sign in with a one-time link: a page with one button. Programs that only fetch the link do not use it up."""
+    tenancy = services().tenancy
+    org = service.organization_of_link(tenancy, token)
+    if org is not None and request.method != "POST":
+        return render_template("sign_in_link.html", org=org)
+    session = service.use_sign_in_link(tenancy, token, request.user_agent.string) if org is not None else None
+    if session is None:
+        tenancy.failures.count(request.environ, tenancy.clock())
+        hint = "Create a new one: obs sign-in ORG"
+        raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
+    begin_session(session)
     _note(org, "sign-in link", Action.SIGN_IN)
     return redirect(url_for("dashboard.jobs.page"))
 
@@ -53,7 +63,7 @@ def by_link(token: str) -> ResponseReturnValue:
 def sign_out() -> ResponseReturnValue:
     """End the session."""
     caller = find_viewer()
-    session.clear()
+    end_session()
     if caller is not None:
         _note(caller.org, caller.actor.name, Action.SIGN_OUT)
     return redirect(url_for("dashboard.sign_in.page"))
@@ -62,5 +72,5 @@ def sign_out() -> ResponseReturnValue:
 def _note(org: Org | None, name: str, action: Action) -> None:
     """Add an entry to the audit log; nobody can read one of an organization that does not exist."""
     if org is not None:
-        tenancy, actor = services().tenancy, Actor(name, request.remote_addr or "")
+        tenancy, actor = services().tenancy, Actor(name, client_address(request.environ))
         audit.note(tenancy.databases, org, actor, tenancy.clock(), action, "dashboard")
