@@ -71,6 +71,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "internal_error": ErrorCode(500, "An unexpected error; the service's log has the details under the request id."),
     "too_many_bodies": ErrorCode(503, "Too many requests are waiting for their bodies to arrive."),
     "query_busy": ErrorCode(503, "All query processes are busy; try again."),
+    "query_process_died": ErrorCode(503, "The process that ran the query was killed, and so was the one after it."),
     "storage_busy": ErrorCode(503, "The organization's file is busy; try again."),
     "storage_full": ErrorCode(503, "The disk is full; nothing was recorded."),
     "storage_unavailable": ErrorCode(503, "The organization's file cannot be used."),

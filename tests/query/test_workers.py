@@ -1,10 +1,11 @@
 """Query processes: they give the same responses as one process, and the end of one fails only its query."""
 
+import contextlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def children() -> set[int]:
     """The running child processes of this process."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        found.update(map(int, (task / "children").read_text().split()))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found.update(map(int, (task / "children").read_text().split()))
     return found
 
 
@@ -74,19 +76,41 @@ def test_a_kept_connection_sees_new_rows_and_counts_all_bytes(client: KeyClient)
     assert ask(client, query).json["rows"] == [[301]]
 
 
-def test_a_killed_process_fails_only_its_query(client: KeyClient) -> None:
+def stopped_query(client: KeyClient, pool: ThreadPoolExecutor) -> tuple[int, Future[ApiResponse]]:
+    """A query that waits in a process that is stopped: the process, and the response to come."""
     before = children()
     assert ask(client, "SHOW SOURCES").status_code == 200
     (worker,) = children() - before
     os.kill(worker, signal.SIGSTOP)
+    response = pool.submit(ask, client, "SELECT count(*) FROM runs LAST 1h")
+    workers = services(client.application).queries.workers
+    assert workers is not None
+    while not workers.running():
+        assert not response.done()
+    return worker, response
+
+
+def test_a_query_whose_process_is_killed_is_answered_by_another(client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/backup/end?duration_ms=1500")
     with ThreadPoolExecutor() as pool:
-        lost = pool.submit(ask, client, "SHOW SOURCES")
-        workers = services(client.application).queries.workers
-        assert workers is not None
-        while not workers.running():
-            assert not lost.done()
+        worker, response = stopped_query(client, pool)
         os.kill(worker, signal.SIGKILL)
-        assert lost.result().json["error"] == "internal_error"
+        assert (response.result().status_code, response.result().json["rows"]) == (200, [[1]])
+    assert worker not in children()
+
+
+def test_a_query_whose_processes_are_killed_twice_is_refused(client: KeyClient) -> None:
+    before = children()
+    with ThreadPoolExecutor() as pool:
+        _, response = stopped_query(client, pool)
+        while not response.done():
+            for worker in children() - before:
+                with contextlib.suppress(ProcessLookupError):  # the service has waited for it
+                    os.kill(worker, signal.SIGKILL)
+    refused = response.result()
+    assert (refused.status_code, refused.json["error"]) == (503, "query_process_died")
+    assert "out of memory" in refused.json["hint"]
+    assert refused.headers["Retry-After"]
     assert ask(client, "SHOW SOURCES").status_code == 200
 
 
@@ -147,6 +171,28 @@ def test_a_process_that_does_not_respond_in_time_is_killed(query_request: QueryR
         workers.run(ACME, query_request._replace(limits=replace(LIMITS, max_seconds=1)))
     assert refused.value.extra["limit"] == "max_seconds"
     assert children() == before
+    workers.close()
+
+
+def test_a_second_process_has_only_the_time_that_is_left(query_request: QueryRequest) -> None:
+    before = children()
+    workers = Workers(SOURCES, 1)
+    workers.prepare()
+    (first,) = children() - before
+    os.kill(first, signal.SIGSTOP)
+    slow = query_request._replace(  # takes a third of a second
+        statement="SELECT count(*) FROM runs EVERY 1ms FILL 0 LAST 1m",
+        now_ms=90 * DAY_MS,
+        limits=replace(LIMITS, max_rows=10**9, max_bytes_scanned=1 << 40, max_seconds=1),
+    )
+    with ThreadPoolExecutor() as pool:
+        response = pool.submit(workers.run, "acme", slow)
+        with pytest.raises(TimeoutError):  # of the two seconds after which a process is killed
+            response.result(timeout=1.9)
+        os.kill(first, signal.SIGKILL)
+        with pytest.raises(ServiceError) as refused:
+            response.result()
+    assert refused.value.extra["limit"] == "max_seconds"
     workers.close()
 
 

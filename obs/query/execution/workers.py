@@ -26,14 +26,19 @@ _IDLE_SECONDS = 60
 """How long a worker stays without a request. The one used last stays longer."""
 _GRACE_SECONDS = 1
 """How long after its time limit a worker may take to report that the query was stopped."""
+_ATTEMPTS = 2
+_OUT_OF_MEMORY = (
+    "If the machine is out of memory, its kernel log says so: lower QUERY_WORKERS, narrow the window, or group by "
+    "something with fewer values."
+)
 
 
 class QueryWorkerError(RuntimeError):
-    """An unexpected error inside a worker, with its traceback, or the unexpected end of the worker."""
+    """An unexpected error inside a worker, with its traceback."""
 
 
-def _ended() -> QueryWorkerError:
-    return QueryWorkerError("The process that ran the query has ended.")
+class _WorkerDiedError(Exception):
+    """The process has ended. The system kills processes when the machine is out of memory."""
 
 
 class _Worker:
@@ -46,36 +51,31 @@ class _Worker:
             command = [sys.executable, "-m", _WORKER, str(descriptor)]
             self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603
         self._connection = Connection(ours.detach())
-        self._connection.send(tuple(sources))
         self.idle_since = time.monotonic()
         try:
-            if not self._connection.poll(_START_SECONDS):
-                raise QueryWorkerError(f"A query process did not start within {_START_SECONDS} s.")
-            self._receive()  # the worker is ready: its start does not count against the time limit of a query
-        except QueryWorkerError:
+            self._exchange(tuple(sources), _START_SECONDS)  # does not count against the time limit of a query
+        except (_WorkerDiedError, TimeoutError) as error:
             self.kill()
-            raise
+            raise _WorkerDiedError from error
 
     def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
-        """The response to a request. Raises ServiceError, QueryWorkerError, and TimeoutError after so many seconds."""
-        try:
-            self._connection.send(request)
-            if not self._connection.poll(seconds):
-                raise TimeoutError
-        except BrokenPipeError as error:
-            raise _ended() from error
-        response = self._receive()
+        """The response to a request. Raises ServiceError, _WorkerDiedError, QueryWorkerError, and TimeoutError."""
+        response = self._exchange(request, seconds)
         if isinstance(response, ServiceError):
             raise response
         if isinstance(response, str):
             raise QueryWorkerError(response)
         return cast("QueryResponse", response)
 
-    def _receive(self) -> object:
+    def _exchange(self, message: object, seconds: float) -> object:
+        """The worker's response to `message`. Raises _WorkerDiedError, and TimeoutError after so many seconds."""
         try:
-            return self._connection.recv()
-        except (EOFError, ConnectionResetError) as error:
-            raise _ended() from error
+            self._connection.send(message)
+            if self._connection.poll(seconds):
+                return self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise _WorkerDiedError from error
+        raise TimeoutError
 
     def is_alive(self) -> bool:
         """Whether the process is running. The system may have killed it for its memory."""
@@ -106,15 +106,28 @@ class Workers:
     def run(self, org: Org, request: QueryRequest) -> QueryResponse:
         """The response to a request of an organization. Raises ServiceError (400, 422, 503) and QueryWorkerError.
 
-        One organization can use all processes but one, so that its queries do not block those of another.
+        One organization can use all processes but one, so that its queries do not block those of another. When the
+        process dies, another one runs the query in the time that is left.
         """
         limits = request.limits
+        seconds = float(limits.max_seconds + _GRACE_SECONDS)
         worker = self._take(org, limits)
         kept = None
         try:
-            worker = worker or _Worker(self._sources)
-            response = worker.run(request, limits.max_seconds + _GRACE_SECONDS)
-            kept = worker
+            for _ in range(_ATTEMPTS):
+                try:
+                    worker = worker or _Worker(self._sources)
+                    started = time.monotonic()
+                    response = worker.run(request, seconds)
+                except _WorkerDiedError:
+                    if worker is not None:
+                        seconds -= time.monotonic() - started
+                        worker.kill()
+                        worker = None
+                else:
+                    kept = worker
+                    return response
+            raise ServiceError("query_process_died", hint=_OUT_OF_MEMORY, headers={"Retry-After": "5"})
         except TimeoutError as error:
             raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
         except ServiceError:
@@ -124,7 +137,6 @@ class Workers:
             if worker is not None and kept is None:
                 worker.kill()
             self._put_back(kept, org)
-        return response
 
     def running(self) -> int:
         """How many queries are running."""
