@@ -133,3 +133,10 @@ def page_sessions(db: Database) -> None:
         ) STRICT
     """)
     db.execute("CREATE INDEX sessions_organization ON sessions(organization_id, id)")
+
+
+@migrations()
+def limits_of_organizations(db: Database) -> None:
+    """The table also contains limits that are not of queries. A name is now that of the setting, in lower case."""
+    db.execute("ALTER TABLE query_limits RENAME TO organization_limits")
+    db.execute("UPDATE organization_limits SET name = 'query_' || name")

@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 
-from obs import api, config, dashboard, errors
+from obs import api, config, dashboard, errors, limits
 from obs.alerts.source import INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations import store as annotation_store
@@ -65,7 +65,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         access_log=AccessLog(str(app.config["ACCESS_LOG"]), clock),
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
-        queries=QueryService(SOURCES, tenancy.control, app.config),
+        queries=QueryService(SOURCES, app.config),
         metrics=monitoring.Metrics(tenancy),
         background=Background(tenancy, queue, app.config, folder),
         overviews=Overviews(),
@@ -84,6 +84,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             annotation_routes.blp,
             query_routes.blp,
             tenancy_routes.blp,
+            limits.blp,
         ],
         describe=[heartbeat_operations.describe],
     )

@@ -51,7 +51,12 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
     visits: dict[tuple[str, Org], tuple[int, int]] = {}
 
     def for_changed(name: str, work: Callable[[Org, int], object]) -> None:
-        """Call `work` for each organization that was written to since the last call; for others once an hour."""
+        """Call `work` for each organization that was written to since the last call; for others once an hour.
+
+        Not while disk space is low.
+        """
+        if tenancy.quotas.space.is_low:
+            return
         now_ms = tenancy.clock()
 
         def visit(org: Org) -> None:
@@ -83,6 +88,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
     return (
         Task("sweep", 1, 1, sweeper.run),
         Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
+        Task("quotas and disk space", 5, 5, tenancy.quotas.watch),
         Task("index of messages", 30, 3, partial(for_changed, "index", index)),
         Task("rollups", 60, 5, partial(for_changed, "rollups", roll_up)),
         Task("purge", 3600, 7, purge_all),

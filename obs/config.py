@@ -57,6 +57,11 @@ SETTINGS = (
     Setting("QUERY_RATE_PER_MINUTE", 120, "Maximum number of queries per organization and minute.", least=1),
     Setting("QUERY_WORKERS", 3, "Maximum number of query processes; 0 runs queries in the main process.", most=64),
     Setting("QUERY_MAX_LENGTH", 10_000, "Maximum length of an OQL statement in characters.", least=1),
+    Setting("MAX_JOBS", 10_000, "Maximum number of jobs per organization.", least=1),
+    Setting("MAX_ANNOTATIONS", 100_000, "Maximum number of annotations per organization.", least=1),
+    Setting("MAX_STORED_BYTES", 10 << 30, "Maximum size of the data of an organization in bytes.", least=1),
+    Setting("MAX_HEARTBEATS_PER_MINUTE", 60_000, "Maximum number of heartbeats per organization and minute.", least=1),
+    Setting("DISK_RESERVE_BYTES", 0, "Disk space reserved for heartbeats; 0: 512 MiB or 5 % of the disk, the smaller."),
     Setting("RUN_RETENTION_DAYS", 90, "Days to keep runs and heartbeats.", least=1),
     Setting(
         "TIME_ZONES",
@@ -67,6 +72,11 @@ SETTINGS = (
     Setting("MAX_WAITING_WRITES", 2_000, "Maximum number of writes waiting for an organization's file.", least=1),
     Setting("BUSY_SECONDS", 5, "Seconds to wait for a file that is locked by another program."),
 )
+LIMITS = (
+    *("query_max_rows", "query_max_bytes_scanned", "query_max_seconds", "query_max_length", "query_rate_per_minute"),
+    *("max_jobs", "max_annotations", "max_stored_bytes", "max_heartbeats_per_minute"),
+)
+"""The limits that an organization can have of its own. The default of each is the setting of that name in capitals."""
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 

@@ -76,6 +76,8 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "storage_full": ErrorCode(503, "The disk is full; nothing was recorded."),
     "storage_unavailable": ErrorCode(503, "The organization's file cannot be used."),
     "shutting_down": ErrorCode(503, "The service is shutting down; try again shortly."),
+    "quota_exceeded": ErrorCode(507, "The organization has reached a limit on jobs, annotations or stored bytes."),
+    "storage_low": ErrorCode(507, "The disk has little free space, which is reserved for heartbeats."),
 }
 
 _CODE_OF_STATUS = {

@@ -22,10 +22,18 @@ from obs.tenancy.auth import Caller
 def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]:
     """Create an annotation from the fields of AnnotationRequestSchema; returns it, and whether it is new.
 
-    Where its idempotency key was sent before, the first annotation is returned unchanged. Raises ServiceError (422).
+    Where its idempotency key was sent before, the first annotation is returned unchanged. Raises ServiceError (422),
+    and 507 when the organization may not have another one.
     """
     draft = rules.draft(fields, caller.now_ms)
-    return caller.write(lambda db: store.add(db, draft, caller.now_ms))
+
+    def unit(db: sqlite3.Connection) -> tuple[Annotation, bool]:
+        annotation, is_new = store.add(db, draft, caller.now_ms)
+        if is_new:
+            caller.quotas.check_new(caller.org, "max_annotations", store.count_annotations(db))
+        return annotation, is_new
+
+    return caller.write(unit)
 
 
 def update(

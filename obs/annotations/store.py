@@ -109,6 +109,12 @@ def prefixes(db: sqlite3.Connection, now_ms: int) -> list[PrefixCount]:
     return [PrefixCount(prefix, count) for prefix, count in sorted(counts.items())]
 
 
+def count_annotations(db: sqlite3.Connection) -> int:
+    """The number of annotations that are stored."""
+    count: int = db.execute("SELECT count(*) FROM annotations").fetchone()[0]
+    return count
+
+
 def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:
     """Store `draft`; returns the annotation and True.
 

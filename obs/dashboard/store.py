@@ -16,12 +16,10 @@ _MOST_ANNOTATIONS = 200
 
 
 class Totals(NamedTuple):
-    """What an organization stores; `oldest_run_at` is None without runs."""
+    """The runs that an organization stores; `oldest_run_at` is None without runs."""
 
-    jobs: int
     runs: int
     oldest_run_at: int | None
-    annotations: int
 
 
 Position = tuple[int, int, int]
@@ -90,12 +88,8 @@ def results_by_day(
 
 
 def totals(db: sqlite3.Connection) -> Totals:
-    """The numbers of jobs, runs and annotations, and the start of the oldest run."""
-    row = db.execute(
-        "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs),"
-        " (SELECT count(*) FROM annotations)"
-    ).fetchone()
-    return Totals(*row)
+    """The number of runs, and the start of the oldest."""
+    return Totals(*db.execute("SELECT (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs)").fetchone())
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:

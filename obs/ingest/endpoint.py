@@ -5,6 +5,7 @@ Routing, a request context and a response object in Flask cost five times as muc
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -13,13 +14,15 @@ from obs import errors
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
 from obs.heartbeat.queue import SweepQueue
+from obs.heartbeat.runs import Kind
 from obs.heartbeat.store.record import Recorded, record
 from obs.ingest.native import NativeProtocol
 from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.middleware import Wsgi
-from obs.tenancy.auth import Tenancy
+from obs.tenancy.auth import Caller, Tenancy
 from obs.times import DAY_MS
 
+_NOT_STORED = "(This message was not stored: the disk or the quota of the organization is full.)"
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -67,17 +70,33 @@ class HeartbeatEndpoint:
             return protocol.refuse(errors.internal_error(error, method, environ["PATH_INFO"]))
 
     def _record(self, submission: Submission) -> Sequence[Recorded]:
-        """Record the heartbeats; they are on disk when this returns. Raises ServiceError (503)."""
+        """Record the heartbeats; they are on disk when this returns. Raises ServiceError (429, 503, 507)."""
         caller, heartbeats = submission
         if not heartbeats:
             return ()
-        recorded = caller.write(partial(_record_all, heartbeats=heartbeats, now_ms=caller.now_ms))
+        if not caller.quotas.take_heartbeats(caller.org, len(heartbeats)):
+            heartbeats = [_without_message(caller, sent) for sent in heartbeats]
+        recorded = caller.write(partial(_record_all, heartbeats=heartbeats, caller=caller))
         self._queue.note(caller.org)
         return recorded
 
 
-def _record_all(db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], now_ms: int) -> list[Recorded]:
-    return [record(db, sent.job, sent.heartbeat, sent.attribution, sent.idempotency_key, now_ms) for sent in heartbeats]
+def _without_message(caller: Caller, sent: JobHeartbeat) -> JobHeartbeat:
+    """What to record of a heartbeat when there is no space for messages. Raises ServiceError (507) for a log message.
+
+    A start, an end or a ping is recorded: if it were refused, the job would seem to have failed.
+    """
+    if sent.heartbeat.kind is Kind.LOG:
+        caller.quotas.check_storage(caller.org)
+    return sent._replace(heartbeat=replace(sent.heartbeat, message=sent.heartbeat.message and _NOT_STORED))
+
+
+def _record_all(db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], caller: Caller) -> list[Recorded]:
+    check_jobs = partial(caller.quotas.check_new, caller.org, "max_jobs")
+    return [
+        record(db, sent.job, sent.heartbeat, sent.attribution, sent.idempotency_key, caller.now_ms, check_jobs)
+        for sent in heartbeats
+    ]
 
 
 def _other_method(route: Route, method: str, path: str) -> Response:

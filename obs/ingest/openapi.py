@@ -89,7 +89,7 @@ def _operation(kind: Kind, summary: str) -> dict[str, Any]:
         "parameters": [_parameter("header", header.name, text, header.help) for header in HEADERS],
         "responses": {
             "200": {"description": "The heartbeat is on disk.", "content": {"application/json": answer}},
-            **dict.fromkeys(("413", "422", "503", "default"), "DEFAULT_ERROR"),
+            **dict.fromkeys(("413", "422", "429", "503", "507", "default"), "DEFAULT_ERROR"),
         },
     }
 

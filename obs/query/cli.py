@@ -1,4 +1,4 @@
-"""Queries on the command line: what a statement would do, and the limits of an organization."""
+"""Queries on the command line: what a statement would do."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,17 +6,13 @@ from pathlib import Path
 
 import click
 
-from obs import config
-from obs.query import service, store
+from obs.query import service
 from obs.query.execution.run import run
 from obs.query.execution.session import Sessions
 from obs.query.language import Language
 from obs.query.language.errors import OqlError
 from obs.query.language.plan import Listing
 from obs.sources import Source
-from obs.tenancy import audit
-from obs.tenancy import cli as tenancy_cli
-from obs.tenancy.audit import COMMAND_LINE, Action
 from obs.tenancy.cli import instance_option, opened
 from obs.tenancy.service import find_organization
 
@@ -37,7 +33,7 @@ def query_group(sources: Sequence[Source]) -> click.Group:
         with opened(folder) as tenancy:
             with tenancy.control.read() as db:
                 found = find_organization(db, org)
-                limits = service.limits_of(db, found, config.load(folder))
+            limits = service.limits_of(tenancy.quotas.limits(found))
             try:
                 plan = Language(sources).plan(statement, limits.max_length)
                 if isinstance(plan, Listing):
@@ -53,35 +49,3 @@ def query_group(sources: Sequence[Source]) -> click.Group:
             click.echo(f"{what}: {text}")
 
     return query
-
-
-@tenancy_cli.org.command("set-limit")
-@click.argument("org")
-@click.argument("name", type=click.Choice([f"query_{name}" for name in store.LIMITS], case_sensitive=False))
-@click.argument("value", type=click.IntRange(1, 2**62), required=False)
-@click.option("--default", "reset", is_flag=True, help="Remove the limit: the setting applies again.")
-@instance_option
-def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path) -> None:
-    """Set the limit NAME of the organization ORG to VALUE, from the next query on."""
-    if (value is None) is not reset:
-        raise click.UsageError("Give either a VALUE or --default.")
-    with opened(folder) as tenancy:
-        with tenancy.control.read() as db:
-            found = find_organization(db, org)
-        service.set_limit(tenancy.control, found, name.removeprefix("query_"), value)
-        subject = f"{name} to {'the default' if value is None else value}"
-        audit.note(tenancy.databases, found, COMMAND_LINE, tenancy.clock(), Action.SET_LIMIT, subject)
-    click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
-
-
-@tenancy_cli.org.command("limits")
-@click.argument("org")
-@instance_option
-def show_limits(org: str, folder: Path) -> None:
-    """Show the query limits of the organization ORG."""
-    with opened(folder) as tenancy, tenancy.control.read() as db:
-        found = find_organization(db, org)
-        own = store.own_limits(db, found)
-        limits = service.limits_of(db, found, config.load(folder))
-    for name in store.LIMITS:
-        click.echo(f"query_{name}\t{getattr(limits, name)}\t{'own' if name in own else 'default'}")

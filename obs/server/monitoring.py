@@ -27,9 +27,12 @@ class _Instance(Collector):
         self._tenancy = tenancy
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        tenancy = self._tenancy
+        tenancy, space = self._tenancy, self._tenancy.quotas.space
         for name, help_text, value in (
             ("obs_organizations", "Number of organizations.", len(tenancy.keyring.organizations())),
+            ("obs_disk_free_bytes", "Free bytes of the disk with the organizations' files.", space.free_bytes),
+            ("obs_disk_reserve_bytes", "Bytes of the disk reserved for heartbeats.", space.reserve_bytes),
+            ("obs_quota_refusals", "Number of requests refused because of a quota.", tenancy.quotas.refusals),
             ("obs_open_files", "Number of open files of organizations.", tenancy.databases.open_files()),
             (
                 "obs_unusable_files",
@@ -105,22 +108,30 @@ def healthz() -> dict[str, str]:
 
 
 def readyz() -> tuple[dict[str, str | int], int]:
-    """200 when the control file can be read and the scheduler runs, else 503 with the problems.
+    """200 when the control file can be read, the disk written, and the scheduler runs, else 503 with the problems.
 
-    Unusable files of organizations are only counted, and a wrong clock is only reported: requests are served.
+    Little free space and a wrong clock are only reported, and unusable files of organizations are only counted: requests
+    are served.
     """
     problems = {}
     tenancy = services().tenancy
+    space = tenancy.quotas.space
     try:
         with tenancy.control.read() as db:
             store.credentials_version(db)
     except ServiceError as error:
         problems["control"] = error.message
+    if problem := space.write_problem():
+        problems["disk"] = problem
     if not services().background.is_alive():
         problems["scheduler"] = "not running"
-    notes = {"unusable_organizations": _unusable(tenancy), "clock": services().background.sweeper.clock.warning}
+    notes = {
+        "disk": f"low: {space.summary()}" if space.is_low else None,
+        "unusable_organizations": _unusable(tenancy),
+        "clock": services().background.sweeper.clock.warning,
+    }
     status, code = ("unready", 503) if problems else ("ready", 200)
-    return {"status": status, **problems, **{name: note for name, note in notes.items() if note}}, code
+    return {"status": status, **{name: note for name, note in notes.items() if note}, **problems}, code
 
 
 def metrics() -> Response:

@@ -84,6 +84,13 @@ class Databases:
         except FileNotFoundError as error:
             raise MissingFileError() from error
 
+    def used_bytes(self, org: Org) -> int:
+        """The bytes in the file of `org` that are in use. Raises ServiceError (503)."""
+        names = ("page_count", "freelist_count", "page_size")
+        with self.read(org) as db:
+            count, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
+        return (count - free) * size
+
     def create(self, org: Org) -> None:
         """Create the file of `org`, or migrate it to the current schema. Raises ServiceError (503)."""
         migrate(self.path(org), self._migrations, self._busy_seconds)

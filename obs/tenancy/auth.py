@@ -22,6 +22,7 @@ from obs.tenancy import keys
 from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
+from obs.tenancy.quotas import Quotas
 from obs.tenancy.rate import Failures
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class Tenancy:
     keyring: KeyRing
     ingest: IngestAddress
     failures: Failures
+    quotas: Quotas
     clock: Callable[[], int]
 
 
@@ -59,6 +61,11 @@ class Caller:
     def databases(self) -> Databases:
         """The files of all organizations."""
         return self.tenancy.databases
+
+    @property
+    def quotas(self) -> Quotas:
+        """The quotas of all organizations."""
+        return self.tenancy.quotas
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` in a transaction on the organization's file; returns its result once that is durable on disk.

@@ -104,6 +104,35 @@ def delete_org(name: str, yes: bool, folder: Path) -> None:
     click.echo(f"Deleted organization {name}.", err=True)
 
 
+@org.command("set-limit")
+@click.argument("org")
+@click.argument("name", type=click.Choice(config.LIMITS, case_sensitive=False))
+@click.argument("value", type=click.IntRange(1, 2**62), required=False)
+@click.option("--default", "reset", is_flag=True, help="Remove the limit: the setting applies again.")
+@instance_option
+def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path) -> None:
+    """Set the limit NAME of the organization ORG to VALUE."""
+    if (value is None) is not reset:
+        raise click.UsageError("Give either a VALUE or --default.")
+    with opened(folder) as tenancy:
+        with tenancy.control.read() as db:
+            found = service.find_organization(db, org)
+        service.set_limit(tenancy, found, name, value)
+    click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
+
+
+@org.command("limits")
+@click.argument("org")
+@instance_option
+def show_limits(org: str, folder: Path) -> None:
+    """Show the limits of the organization ORG."""
+    with opened(folder) as tenancy, tenancy.control.read() as db:
+        found = service.find_organization(db, org)
+        own = store.own_limits(db).get(found.id, {})
+        for name, value in tenancy.quotas.limits(found).items():
+            click.echo(f"{name}\t{value}\t{'own' if name in own else 'default'}")
+
+
 @click.group()
 def key() -> None:
     """Manage API keys."""

@@ -1,8 +1,10 @@
 """Opening and closing an instance: its folder, the control file and the files of the organizations."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import migrations.control
 import migrations.tenant
@@ -11,10 +13,12 @@ from obs.storage.databases import Databases, allow_many_descriptors, files_that_
 from obs.storage.file import DatabaseFile
 from obs.storage.folders import make_folder
 from obs.storage.migrate import migrate
+from obs.storage.space import DiskSpace
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
+from obs.tenancy.quotas import Quotas
 from obs.tenancy.rate import Failures
 
 _log = logging.getLogger(__name__)
@@ -31,7 +35,7 @@ def base_url(settings: Mapping[str, str | int]) -> str:
 
 
 def open_instance(
-    folder: Path, settings: Mapping[str, str | int], clock: Callable[[], int], *, checkpoints: bool = True
+    folder: Path, settings: Mapping[str, Any], clock: Callable[[], int], *, checkpoints: bool = True
 ) -> Tenancy:
     """Open the instance in `folder`: create what is missing and migrate the control file.
 
@@ -61,12 +65,14 @@ def open_instance(
         checkpoints=checkpoints,
     )
     _name_files_by_id(control, databases, tenants)
+    space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
     return Tenancy(
         control=control,
         databases=databases,
         keyring=KeyRing(control, databases.forget),
         ingest=IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings)),
         failures=Failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
+        quotas=Quotas(control, databases, space, settings, clock),
         clock=clock,
     )
 

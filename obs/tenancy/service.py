@@ -84,9 +84,10 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None,
     With `replaces`, an organization of that slug gets the file: it keeps its keys and limits and gets a new id, and its
     previous file stays where it is.
 
-    Raises ServiceError: 422 for an invalid slug, 409 for one that is taken.
+    Raises ServiceError: 422 for an invalid slug, 409 for one that is taken, 507 when the disk is short of space.
     """
     check_slug(slug)
+    tenancy.quotas.space.refuse(tenancy.quotas.space.is_short)
     now_ms = tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> Org | None:
@@ -129,6 +130,14 @@ def delete_organization(tenancy: Tenancy, org: Org) -> None:
     if not tenancy.control.write(unit):
         raise no_organization(org.slug)
     tenancy.keyring.reload()
+
+
+def set_limit(tenancy: Tenancy, org: Org, name: str, value: int | None) -> None:
+    """Set the limit `name` of `org`, or return it to the default with None. Raises ServiceError (404)."""
+    if not tenancy.control.write(lambda db: store.set_limit(db, org, name, value)):
+        raise no_organization(org.slug)
+    subject = f"{name} to {'the default' if value is None else value}"
+    audit.note(tenancy.databases, org, COMMAND_LINE, tenancy.clock(), Action.SET_LIMIT, subject)
 
 
 def create_key(

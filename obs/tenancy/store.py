@@ -154,6 +154,24 @@ def credentials_version(db: sqlite3.Connection) -> int:
     return version
 
 
+def own_limits(db: sqlite3.Connection) -> dict[int, dict[str, int]]:
+    """The limits that organizations have of their own, by the id of the organization and by name."""
+    limits: dict[int, dict[str, int]] = {}
+    for org_id, name, value in db.execute("SELECT organization_id, name, value FROM organization_limits"):
+        limits.setdefault(org_id, {})[name] = value
+    return limits
+
+
+def set_limit(db: sqlite3.Connection, org: Org, name: str, value: int | None) -> bool:
+    """Set a limit of an organization, or remove it with None. False if there is no such organization."""
+    if db.execute("SELECT 1 FROM organizations WHERE id = ?", (org.id,)).fetchone() is None:
+        return False
+    db.execute("DELETE FROM organization_limits WHERE organization_id = ? AND name = ?", (org.id, name))
+    if value is not None:
+        db.execute("INSERT INTO organization_limits VALUES (?, ?, ?)", (org.id, name, value))
+    return True
+
+
 def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
     """Store when keys were last used; `last_used` maps the id of a key to a time."""
     db.executemany(

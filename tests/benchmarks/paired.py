@@ -67,6 +67,7 @@ def running(command: str, folder: Path) -> Iterator[Version]:
     """The version of the service that `command` starts, on a new instance in `folder`."""
     port, log = free_port(), folder / "log"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}
+    environment["OBS_MAX_HEARTBEATS_PER_MINUTE"] = str(1 << 40)
     with log.open("wb") as output:
         process = subprocess.Popen(
             [Path(command).absolute(), "serve", "--instance", str(folder / "instance"), "--port", str(port)],

@@ -4,15 +4,16 @@
 
 Needs a C compiler, or with --tmpfs the right to mount: then the instance is on a small file system that is really full,
 else the shim (faults.c) refuses every write that would make a file longer. While the disk is full every heartbeat must
-be acknowledged or told 503 with Retry-After; what is read must be answered; the log must not be flooded. The service is
-stopped, killed or left as it is meanwhile. When there is room again it must take heartbeats without a restart, and the
-files must hold what was acknowledged and nothing that was refused.
+be acknowledged or told 503 with Retry-After, and /readyz must say so; what is read must be answered; the log must not
+be flooded. The service is stopped, killed or left as it is meanwhile. When there is room again it must take heartbeats
+without a restart, and the files must hold what was acknowledged and nothing that was refused.
 """
 
 import argparse
 import random
 import subprocess
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -25,7 +26,7 @@ from tests.crash.kill_under_load import make_organizations
 from tests.crash.senders import Ledger, Load
 from tests.crash.served import Service, new_service
 
-READ = ("/healthz", "/readyz", "/metrics", "/api/v1/jobs", "/api/v1/jobs/pings/runs", "/api/v1/annotations")
+READ = ("/healthz", "/metrics", "/api/v1/jobs", "/api/v1/jobs/pings/runs", "/api/v1/annotations")
 
 
 class Room(Protocol):
@@ -56,7 +57,7 @@ class Shim:
 class Tmpfs:
     """A file system of 48 MB, with a file that takes what room there is."""
 
-    environment: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {"OBS_DISK_RESERVE_BYTES": "1"}  # every heartbeat is tried
 
     def __init__(self, root: Path) -> None:
         self._ballast = root / "ballast"
@@ -112,6 +113,11 @@ def fill_and_look(
         status, body = service.get(path)
         if status != 200:
             found.append(f"{path} is answered {status} {body!r} while the disk is full")
+    end = time.monotonic() + 10
+    while (ready := service.get("/readyz"))[0] == 200 and time.monotonic() < end:
+        pass  # it tries a write every five seconds
+    if ready[0] != 503 or b"No space left on device" not in ready[1]:
+        found.append(f"/readyz says {ready} while the disk is full")
     if while_full == "stop":
         code, took = service.stop()
         if code != 0 or took > 5:
@@ -122,8 +128,9 @@ def fill_and_look(
         with Load(service.port, keys, ledger, f"{name}-restarted", chance) as load:
             load.wait(seconds / 4)
     room.empty()
-    if not service.is_ready():
+    if service.process is None or service.process.poll() is not None:
         service.start()
+    service.wait_until_ready()
     sent = len(ledger.acknowledged())
     with Load(service.port, keys, ledger, f"{name}-after", chance) as load:
         load.wait(seconds / 4)
@@ -138,7 +145,7 @@ def fill_and_look(
 def _starts(service: Service, found: list[str]) -> bool:
     """Start while the disk is full; where not even an empty file can be made, that must be said."""
     try:
-        service.start()
+        service.start(ready="/healthz")
     except AssertionError:
         if not service.logged().endswith("Error: The disk is full; nothing was recorded.\n"):
             found.append(f"a start on a full disk says {service.logged()[-500:]!r}")
@@ -154,7 +161,7 @@ def main() -> None:
     arguments.add_argument("--tmpfs", action="store_true")
     options = arguments.parse_args()
     chance = random.Random(options.seed)
-    for time in range(options.times):
+    for number in range(options.times):
         with tempfile.TemporaryDirectory() as folder, ExitStack() as mounted:
             root = Path(folder) / "disk"
             root.mkdir()
@@ -166,12 +173,12 @@ def main() -> None:
             try:
                 service.start()
                 keys, ledger = make_organizations(service), Ledger()
-                meanwhile = ("nothing", "stop", "kill")[time % 3]
+                meanwhile = ("nothing", "stop", "kill")[number % 3]
                 wrong = fill_and_look(service, room, keys, ledger, "full", options.seconds, chance, meanwhile)
             finally:
                 service.kill()
             told = Counter(sent.status for sent in ledger.sent.values())
-            print(f"{time + 1} ({meanwhile}): answers {dict(told)}, {len(wrong)} problems", flush=True)
+            print(f"{number + 1} ({meanwhile}): answers {dict(told)}, {len(wrong)} problems", flush=True)
             if wrong:
                 print("\n".join(wrong[:20]))
                 raise SystemExit(1)

@@ -23,6 +23,7 @@ from obs.storage.org import Org
 from obs.tenancy import instance, service, store
 
 START_SECONDS = 60
+_NO_QUOTAS = {f"OBS_MAX_{name}": str(1 << 40) for name in ("JOBS", "ANNOTATIONS", "HEARTBEATS_PER_MINUTE")}
 OBS = (sys.executable, "-m", "obs")
 
 
@@ -41,7 +42,7 @@ class Service:
     def __post_init__(self) -> None:
         self.log = self.instance.with_name(f"{self.instance.name}.log")
 
-    def start(self, *, wait: bool = True) -> None:
+    def start(self, *, wait: bool = True, ready: str = "/readyz") -> None:
         """Start, and return when it is ready."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -53,12 +54,12 @@ class Service:
                 preexec_fn=None if self.descriptors is None else self._limit_descriptors,
             )
         if wait:
-            self.wait_until_ready()
+            self.wait_until_ready(ready)
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, ready: str = "/readyz") -> None:
         assert self.process is not None
         end = time.monotonic() + START_SECONDS
-        while not self.is_ready():
+        while not self.is_ready(ready):
             assert time.monotonic() < end, f"not ready in time:\n{self.logged()[-3000:]}"
             try:
                 code = self.process.wait(timeout=0.05)
@@ -66,9 +67,9 @@ class Service:
                 continue
             raise AssertionError(f"ended with {code} while starting:\n{self.logged()[-3000:]}")
 
-    def is_ready(self) -> bool:
+    def is_ready(self, path: str = "/readyz") -> bool:
         try:
-            return self.get("/readyz")[0] == 200
+            return self.get(path)[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
@@ -158,7 +159,7 @@ class Service:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}
-        return {**kept, **self.environment}
+        return {**kept, **_NO_QUOTAS, **self.environment}
 
     def _limit_descriptors(self) -> None:
         assert self.descriptors is not None

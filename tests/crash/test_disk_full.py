@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -53,6 +54,21 @@ def test_keys_and_organizations_on_a_full_disk(tmp_path: Path) -> None:
         key = service.new_organization("second")
         assert service.ask("POST", "/api/v1/heartbeat/a/ping", key)[0] == 200
         assert service.ask("POST", "/api/v1/keys", body={"label": "x"})[0] == 201
+
+
+@pytest.mark.parametrize(("reserve", "status"), [(1.5, 200), (0.5, 503)])
+def test_a_query_sorts_in_memory_when_the_disk_is_low(tmp_path: Path, reserve: float, status: int) -> None:
+    """With a reserve of more than what is free, sorting 5 MB does not need the disk; else it does."""
+    faults = Faults(tmp_path)
+    free = shutil.disk_usage(tmp_path).free
+    settings = {"SQLITE_TMPDIR": str(tmp_path), "OBS_DISK_RESERVE_BYTES": str(int(free * reserve))}
+    with running_service(tmp_path, {**faults.environment, **settings}) as service:
+        for number in range(500):
+            message = f"{number} {'x' * 10_000}"
+            assert service.ask("POST", "/api/v1/heartbeat/log", body={"name": "a", "message": message})[0] == 200
+        faults.set(disk_full=True)
+        statement = {"query": "SELECT count(*) FROM logs BY message TOP 1 LAST 1d"}
+        assert service.ask("POST", "/api/v1/dsl", body=statement)[0] == status
 
 
 def test_a_disk_that_cannot_sync_acknowledges_nothing(tmp_path: Path) -> None:

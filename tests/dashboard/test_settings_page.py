@@ -32,9 +32,12 @@ def test_limits_are_shown_with_their_usage(reader: Visitor, client: KeyClient, c
     assert found["Queries per minute"] == ["120", "3 in the last minute", "2 %"]
     assert found["Rows per result"] == ["10,000", "per query"]
     assert found["Run retention"] == ["90 days", "4 runs, oldest 9 d ago", "10 %"]
-    assert found["Annotation retention"] == ["90 days", "1 annotation"]
-    assert found["Jobs"] == ["no limit", "2 jobs"]
-    assert re.fullmatch(r"\d+(\.\d)? KB", found["Storage"][1])
+    assert found["Annotation retention"] == ["90 days", "per annotation"]
+    assert found["Jobs"] == ["10,000", "2", "0 %"]
+    assert found["Annotations"] == ["100,000", "1", "0 %"]
+    assert found["Heartbeats per minute"] == ["60,000", "1 in this minute", "0 %"]
+    assert found["Storage"][0] == "10 GB"
+    assert re.fullmatch(r"\d+(\.\d)? KB, .* free on the disk", found["Storage"][1])
 
 
 def test_the_usage_of_another_organization_is_not_counted(

@@ -186,7 +186,7 @@ def test_a_second_process_has_only_the_time_that_is_left(query_request: QueryReq
         limits=replace(LIMITS, max_rows=10**9, max_bytes_scanned=1 << 40, max_seconds=1),
     )
     with ThreadPoolExecutor() as pool:
-        response = pool.submit(workers.run, "acme", slow)
+        response = pool.submit(workers.run, ACME, slow)
         with pytest.raises(TimeoutError):  # of the two seconds after which a process is killed
             response.result(timeout=1.9)
         os.kill(first, signal.SIGKILL)

@@ -19,6 +19,7 @@ LANDED = {
         "deleted_organizations": "c1cfb90be11434c7",
         "trusted_clock": "ed416102b39b127c",
         "page_sessions": "62b38a75d2070e4e",
+        "limits_of_organizations": "8c532c535702c2db",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",

@@ -79,6 +79,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         "annotations:write", 204, 404, "/api/v1/annotations/{annotation}"
     ),
     ("POST", "/api/v1/dsl"): Route("query:read", 200, 200, "/api/v1/dsl", {"query": "SHOW SOURCES"}),
+    ("GET", "/api/v1/limits"): Route("query:read", 200, 200, "/api/v1/limits"),
     ("GET", "/api/v1/keys"): Route("admin", 200, 200, "/api/v1/keys"),
     ("POST", "/api/v1/keys"): Route("admin", 201, 201, "/api/v1/keys", NEW_KEY),
     ("DELETE", f"/api/v1/keys/{_ID}key_id>"): Route("admin", 204, 404, "/api/v1/keys/{key}"),

@@ -1,6 +1,5 @@
 """Settings of the organization: its ingest URL with code snippets, its keys, its limits, its backup."""
 
-import shutil
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
 from obs.errors import ServiceError
+from obs.limits import limits
 from obs.services import services
 from obs.tenancy import keys, service, store
 from obs.tenancy.schemas import KeyRequestSchema
@@ -68,6 +68,7 @@ def audit_log() -> str:
 def download() -> Response:
     """A consistent copy of the organization's file."""
     caller = require_admin()
+    caller.quotas.space.refuse(caller.quotas.space.is_low)
     with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
         path = Path(folder) / "copy.db"
         caller.databases.copy(caller.org, path)
@@ -87,7 +88,7 @@ def _chosen_scopes() -> list[str]:
 def _page(form: Form) -> str:
     caller, tenancy = viewer(), services().tenancy
     ingest_url, new_key = tenancy.ingest.url(caller.org.slug), take_new_key()
-    path, sees_all = caller.databases.path(caller.org), is_admin(caller)
+    sees_all = is_admin(caller)
     with caller.read() as db:
         stored = page_store.totals(db)
     with tenancy.control.read() as db:
@@ -101,13 +102,11 @@ def _page(form: Form) -> str:
         scopes=keys.SCOPES,
         chosen_scopes=_chosen_scopes() if form.problems else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
-        limits=services().queries.limits(caller.org),
-        queries=services().queries.used_in_the_last_minute(caller),
+        limits=limits(caller),
         stored=stored,
         run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
         annotation_retention_days=RETENTION_MS // DAY_MS,
-        stored_bytes=sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists()),
-        free_bytes=shutil.disk_usage(path.parent).free,
+        free_bytes=caller.quotas.space.free_bytes,
         file_bytes=caller.databases.size(caller.org),
         new_key=new_key,
         form=form,

@@ -141,6 +141,12 @@ def job_id(db: sqlite3.Connection, name: str) -> int | None:
     return None if row is None else row[0]
 
 
+def count_jobs(db: sqlite3.Connection) -> int:
+    """The number of jobs."""
+    count: int = db.execute("SELECT count(*) FROM jobs").fetchone()[0]
+    return count
+
+
 def runs_of(db: sqlite3.Connection, job_id: int, *, before: tuple[int, int] | None, limit: int) -> list[Run]:
     """The runs of a job, newest start first: those that come after the run `before`, a pair (started_at, id)."""
     rows = db.execute(

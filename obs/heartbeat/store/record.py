@@ -1,11 +1,13 @@
 """Recording heartbeats: the hot path. A call runs at most five statements in one transaction, all constant texts."""
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from obs.heartbeat import runs
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status
 from obs.heartbeat.store.attributions import NOWHERE, Attribution, find_attribution
+from obs.heartbeat.store.jobs import count_jobs
 from obs.times import DAY_MS
 
 IDEMPOTENCY_MS = DAY_MS
@@ -94,8 +96,9 @@ def record(
     attribution: Attribution,
     idempotency_key: str | None,
     now_ms: int,
+    check_jobs: Callable[[int], None] | None = None,
 ) -> Recorded:
-    """Record a heartbeat of the job `name`, which is created if it does not exist."""
+    """Record a heartbeat of the job `name`. If it is new, `check_jobs` gets the number of jobs, and may raise."""
     job, run = _find(db, name, heartbeat)
     if job is not None and idempotency_key is not None:
         first = _answer_before(db, _SAME_KEY, job.id, idempotency_key, heartbeat.kind, now_ms - IDEMPOTENCY_MS)
@@ -109,6 +112,8 @@ def record(
         return first
     if job is None:
         job = _add_job(db, name, heartbeat.time, now_ms)
+        if check_jobs is not None:
+            check_jobs(count_jobs(db))
     if action in (Action.ATTACH, Action.CLOSE):
         attribution_id = find_attribution(db, job.run_attribution_id, job.run_attribution, attribution)
     else:

@@ -20,6 +20,8 @@ class Limits:
     max_seconds: int
     max_length: int
     rate_per_minute: int
+    may_spill: bool = True
+    """Whether sorting may write to the disk. If not, it needs more memory."""
 
 
 def _exceeded(limit: str, maximum: int, actual: int | float, message: str, hint: str) -> ServiceError:

@@ -1,0 +1,71 @@
+"""The free space of the disk, a part of which is reserved for heartbeats."""
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from obs.errors import ServiceError
+
+_TRY_SECONDS = 5.0
+"""How often a write is tried at most."""
+_log = logging.getLogger(__name__)
+
+
+class DiskSpace:
+    """The free space as of the last `look`.
+
+    `is_low`: less than the reserve is free, so background work and downloads stop. `is_short`: less than half of it is
+    free, so only heartbeats of existing jobs are recorded.
+    """
+
+    def __init__(self, folder: Path, reserve_bytes: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Of the disk that has `folder`; `reserve_bytes` is DISK_RESERVE_BYTES. Raises OSError."""
+        self._folder = folder
+        self.reserve_bytes = reserve_bytes or min(512 << 20, shutil.disk_usage(folder).total // 20)
+        self._monotonic = monotonic
+        self._next_try = -1.0
+        self._problem: str | None = None
+        self.is_low = self._is_logged_low = False
+        self.look()
+
+    def look(self) -> None:
+        """Read the free space. Raises OSError."""
+        self.free_bytes = shutil.disk_usage(self._folder).free
+        # It is low until a tenth more is free, so that it does not change with every write.
+        self.is_low = self.free_bytes < self.reserve_bytes * (1.1 if self.is_low else 1)
+        self.is_short = self.free_bytes < self.reserve_bytes // 2
+
+    def watch(self) -> None:
+        """Read the free space, and log when it becomes low and when it no longer is. Raises OSError."""
+        self.look()
+        if self.is_low != self._is_logged_low:
+            self._is_logged_low = self.is_low
+            _log.warning("disk space is %s: %s", "low" if self.is_low else "sufficient again", self.summary())
+
+    def summary(self) -> str:
+        """How much is free, for people."""
+        return f"{self.free_bytes >> 20} MiB are free, {self.reserve_bytes >> 20} MiB are reserved for heartbeats"
+
+    def refuse(self, when: bool) -> None:
+        """Raise ServiceError (507) if `when`, which is `is_low` or `is_short`."""
+        if when:
+            hint = "Free some space on the disk of the service. Everything continues then by itself."
+            raise ServiceError("storage_low", f"The disk has little free space: {self.summary()}.", hint=hint)
+
+    def write_problem(self) -> str | None:
+        """Why nothing can be written durably; None if it can. A write is tried at most every _TRY_SECONDS."""
+        if self._monotonic() >= self._next_try:
+            self._next_try = self._monotonic() + _TRY_SECONDS  # first, so that others do not wait for a slow disk
+            try:
+                with tempfile.TemporaryFile(dir=self._folder) as file:
+                    file.write(os.urandom(1 << 16))  # a new file: existing ones can be written even on a full disk
+                    file.flush()
+                    os.fsync(file.fileno())
+                self._problem = None
+            except OSError as error:
+                self._problem = f"cannot be written: {error.strerror}"
+        return self._problem
