@@ -110,8 +110,7 @@ def healthz() -> dict[str, str]:
 def readyz() -> tuple[dict[str, str | int], int]:
     """200 when the control file can be read, the disk written, and the scheduler runs, else 503 with the problems.
 
-    Little free space and a wrong clock are only reported, and unusable files of organizations are only counted: requests
-    are served.
+    Little free space, a wrong clock and unusable files of organizations are only reported: requests are served.
     """
     problems = {}
     tenancy = services().tenancy
