@@ -60,7 +60,7 @@ def store(path: Path, jobs: int, runs: int, now_ms: int) -> None:
         places = [
             (number, f"host-{number % 10}", f"service-{number % 5}", f"project-{number % 4}") for number in range(1, 21)
         ]
-        db.executemany("INSERT INTO attributions VALUES (?, ?, ?, ?)", places)
+        db.executemany("INSERT INTO attributions (id, host, service, project) VALUES (?, ?, ?, ?)", places)
         db.executemany(
             _JOB,
             (

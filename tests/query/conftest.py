@@ -27,7 +27,8 @@ RUNS = [
 
 def _fill(db: sqlite3.Connection) -> None:
     db.executemany(
-        "INSERT INTO attributions VALUES (?, ?, ?, ?)", [(1, "db1", "store", "shop"), (2, "web1", None, None)]
+        "INSERT INTO attributions (id, host, service, project) VALUES (?, ?, ?, ?)",
+        [(1, "db1", "store", "shop"), (2, "web1", None, None)],
     )
     now = parse_iso("2026-06-21T09:50:00Z")
     db.executemany(
