@@ -25,14 +25,16 @@ pytestmark = pytest.mark.curl
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")))
 PRINTED_ADDRESS = "127.0.0.1:8080"
-INSTALL_AND_SERVE = "python3 -m venv .venv && .venv/bin/pip install -c requirements.lock -e . && .venv/bin/obs serve"
+INSTALL_AND_SERVE = (
+    "python3 -m venv .venv && .venv/bin/pip install --require-hashes -r requirements.lock"
+    " && .venv/bin/pip install --no-deps -e . && .venv/bin/obs serve"
+)
 DEMO = ".venv/bin/obs demo"
 NOT_RUN = {
     INSTALL_AND_SERVE: "takes a minute: test_the_readme_works_in_a_new_checkout runs it",
     DEMO: "takes a quarter of a minute: test_the_readme_works_in_a_new_checkout runs it",
-    "python3 -m venv .venv && .venv/bin/pip install -c requirements.lock -e '.[test]' && .venv/bin/pytest": (
-        "runs this test: .ci/run runs it"
-    ),
+    "python3 -m venv .venv && .venv/bin/pip install --require-hashes -r requirements-test.lock"
+    " && .venv/bin/pip install --no-deps -e . && .venv/bin/pytest": "runs this test: .ci/run runs it",
     "sqlite3 instance/control.db"
     " \"SELECT slug, datetime(deleted_at / 1000, 'unixepoch') FROM deleted_organizations\"": "needs sqlite3",
     **dict.fromkeys(
