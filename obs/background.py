@@ -105,6 +105,7 @@ class Background:
         """
         self.sweeper = Sweeper(tenancy, queue, settings)
         self.tasks = {task.name: task for task in _tasks(tenancy, self.sweeper, int(settings["RUN_RETENTION_DAYS"]))}
+        (instance / ".background.lock").touch(mode=0o600)  # on a full disk, a file that exists can still be locked
         self._lock = FileLock(instance / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down

@@ -17,6 +17,7 @@ from obs.tenancy import instance
 from obs.tenancy.ingest import IngestAddress
 
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
+_HOLDER_BYTES = 1_000  # the lock file always has this size, so that it can be written over on a full disk
 _LOCK_SECONDS = 5  # a worker ends within this time after its supervisor was killed
 
 
@@ -46,9 +47,9 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
             listener = _listen(str(settings["HOST"]), int(settings["PORT"]))
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         os.environ.update(OBS_HOST=str(settings["HOST"]), OBS_PORT=str(settings["PORT"]))  # for the installed version
-        os.ftruncate(lock, 0)
-        started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        os.pwrite(lock, f"process {os.getpid()} at {instance.base_url(settings)}, started at {started}".encode(), 0)
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        holder = f"process {os.getpid()} at {instance.base_url(settings)}, started at {now}"
+        os.pwrite(lock, holder.encode().ljust(_HOLDER_BYTES), 0)
         running = supervisor.Supervisor(listener, lock, work)
     return running.run()
 
@@ -88,7 +89,7 @@ def _lock(folder: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() >= give_up_at:
-                first = os.pread(descriptor, 1_000, 0).decode() or "another process"
+                first = os.pread(descriptor, _HOLDER_BYTES, 0).decode().strip() or "another process"
                 raise OSError(f"The instance {folder} is already served by {first}.") from error
             time.sleep(0.1)
         except OSError as error:

@@ -52,11 +52,11 @@ def work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, be
         tenancy = services(app).tenancy
         first = service.create_first_organization(tenancy)
         for_each_organization(tenancy, tenancy.databases.update, tenancy.keyring.organizations())
+        services(app).background.start()
     except (ServiceError, config.ConfigError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return CANNOT_START
     background, queries, settings = services(app).background, services(app).queries, app.config
-    background.start()
     threading.Thread(target=queries.start, name="start-queries", daemon=True).start()
     served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
     welcome = partial(_welcome, instance.base_url(settings), folder, first)

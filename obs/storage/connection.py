@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from obs.errors import ServiceError
+from obs.storage.space import DiskSpace
 
 _WRITER_PRAGMAS = (
     "journal_mode = WAL",
@@ -76,12 +77,14 @@ def _prepared(connection: sqlite3.Connection, pragmas: Iterable[str]) -> sqlite3
     return connection
 
 
-def explain_failure(error: sqlite3.Error) -> ServiceError | None:
-    """The 503 for a file that is busy, full or unusable; None for an error that is a bug in this service."""
+def explain_failure(error: sqlite3.Error, folder: Path | None = None) -> ServiceError | None:
+    """The 503 for a file (in `folder`) that is busy, full or unusable; None for a bug in this service."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return busy()
+    if primary == sqlite3.SQLITE_CANTOPEN and folder and "No space" in str(DiskSpace(folder, 1).write_problem()):
+        primary = sqlite3.SQLITE_FULL  # there was no room for the files that SQLite keeps beside this one
     if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
         return ServiceError("storage_full", headers={"Retry-After": "30"})
     if primary in _UNUSABLE:
@@ -105,12 +108,12 @@ def unavailable(message: str) -> ServiceError:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explained(folder: Path | None = None) -> Iterator[None]:
     """Replace SQLite's errors by the ServiceErrors of `explain_failure`; other errors pass unchanged."""
     try:
         yield
     except sqlite3.Error as error:
-        explanation = explain_failure(error)
+        explanation = explain_failure(error, folder)
         if explanation is None:
             raise
         raise explanation from error

@@ -31,7 +31,7 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
     its name are on disk. Raises NewerFileError, or ServiceError (503) for a file that is locked, damaged or cannot be
     opened.
     """
-    with explained():
+    with explained(path.parent):
         if path.exists() and _is_current(path, migrations, busy_seconds):
             return
         with locked(path.parent):
