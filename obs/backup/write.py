@@ -40,6 +40,8 @@ def unnamed(instance: Path, folder: Path) -> Iterator[Path]:
     One process at a time can do that for an instance. What an earlier call has left is deleted.
     """
     files.organizations(instance)  # or it is not an instance
+    if not folder.is_dir():  # it is not created: what is missing may be the disk that it is on
+        raise click.ClickException(f"There is no folder {folder}. Create it, or mount the disk that it is on.")
     temporary = folder / f".obs-{hashlib.sha256(str(instance.resolve()).encode()).hexdigest()[:8]}.partial"
     with files.alone(instance / ".backup.lock", f"Another backup of {instance} is running."):
         shutil.rmtree(temporary, ignore_errors=True)

@@ -149,3 +149,13 @@ def test_organizations_that_come_and_go_during_a_backup(
         listed: list[Org] = list(store.organizations(db))
     assert {path.name for path in (backup / "tenants").iterdir()} == {org.file_name for org in listed}
     assert [org.slug for org in listed] == ["acme", "initech"]
+
+
+def test_a_missing_folder_is_named_and_not_created(obs: Obs, instance: Path, backups: Path) -> None:
+    for arguments in ([str(backups / "nas")], [str(backups / "nas" / "acme.db"), "--org", "acme"]):
+        done = obs("backup", *arguments)
+        assert done.exit_code == 1
+        assert (
+            done.output == f"Error: There is no folder {backups / 'nas'}. Create it, or mount the disk that it is on.\n"
+        )
+    assert not list(backups.iterdir())
