@@ -98,7 +98,7 @@ def test_a_step_of_the_clock(shifted: Shifted, hours: int) -> None:
     assert run["ended_at"] >= run["started_at"]
     assert run["duration_ms"] >= 0
 
-    key = service.command("key", "create", "crash", "--label", "x", "--expires", "+30d")
+    key = service.command("key", "create", "crash", "--label", "x", "--expires", "+30d", "--scope", "query:read")
     shifted.wait(lambda: service.get("/api/v1/jobs", key)[0] == 200)
     cookie = service.sign_in("crash")
     assert service.ask("GET", "/", headers={"Cookie": cookie})[0] == 200
