@@ -194,7 +194,8 @@ class Disk:
                 if file is None or self._by_inode.get(record.inode) is not file:
                     assert record.length == 0, f"{path} was made in a way that the journal does not know"
                     self._by_inode[record.inode] = made = File()
-                    self._name({path: made})
+                    if not path.endswith(" (deleted)"):  # a file without a name (O_TMPFILE), as Linux shows it
+                        self._name({path: made})
             case Op.WROTE:
                 self._by_inode[record.inode].change(record.offset, record.data)
             case Op.TRUNCATED:
