@@ -12,7 +12,10 @@ _AFTER = """
     SELECT id FROM events WHERE (+received_at <= :start_ms OR +received_at > :end_ms) AND +received_at < :now_ms - 60000
     ORDER BY id DESC LIMIT 1
 """
-_WRONG = "(id > :after AND received_at > :start_ms AND received_at <= :end_ms OR received_at > :latest_ms)"
+# Those that arrived since the clock was read are not wrong.
+_WRONG = (
+    f"(id > :after AND received_at > :start_ms AND received_at <= :end_ms OR received_at > :latest_ms + {FUTURE_MS})"
+)
 # A time that the client sent was wrong too if it is close to what the service's clock showed.
 _TIME_IS_WRONG = f"(abs(time - received_at) * 2 < abs(:step_ms) OR time > :latest_ms + {FUTURE_MS})"
 _RUN = ", ".join(
