@@ -111,3 +111,14 @@ def test_messages_during_a_run_keep_an_interval_but_not_a_cron_expression(
     client.post("/api/v1/heartbeat/backup/log", data="halfway")
     assert change(admin, sweep, pin={"interval_seconds": 600})["expected_at"] == "2026-06-21T10:18:00.000Z"
     assert change(admin, sweep, pin={"cron": "*/5 * * * *"})["expected_at"] == "2026-06-21T10:05:00.000Z"
+
+
+def test_a_host_whose_clock_is_a_little_ahead_is_watched_too(
+    client: KeyClient, admin: KeyClient, clock: Clock, sweep: Sweep
+) -> None:
+    ahead = {"name": "backup", "message": "hello", "time": "2026-06-21T10:00:20Z"}
+    assert client.post("/api/v1/heartbeat/log", json=ahead).status_code == 200
+    assert change(admin, sweep, pin={"interval_seconds": 600})["expected_at"] == "2026-06-21T10:10:20.000Z"
+    clock.advance(minutes=12)
+    sweep()
+    assert admin.get(JOB).json["status"] == "overdue"

@@ -104,7 +104,7 @@ def expectation(
     """What is expected of a job. `silences` are those of its organization; without `zones` nothing new is learned."""
     pause = () if job.paused_at is None or job.paused_until is None else ((job.paused_at, job.paused_until),)
     past = history(db, job.job_id, now_ms)
-    last_at = None if job.last_heartbeat_at > now_ms else job.last_heartbeat_at
+    last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
         pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
         expected = replace(expect(*past, None, pin, None, last_at), fit=job.fit)
