@@ -64,7 +64,6 @@ class Sweeper:
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
         self._clock_offset = self._offset()
-        self._up_since_ms = 0
 
     def excuse_downtime(self) -> None:
         """Give all jobs their full grace period from now on: the service was down.
@@ -86,7 +85,7 @@ class Sweeper:
 
         def sweep_one(org: Org) -> None:
             if time.monotonic() < learn_until:  # or it stays due
-                times = (self._zones, self._up_since_ms, relearn_until, learn_until)
+                times = (self._zones, self._queue.up_since_ms, relearn_until, learn_until)
                 self._queue.swept(org, sweep(self._tenancy.databases, org, seen, *times))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
@@ -95,7 +94,7 @@ class Sweeper:
 
     def _excuse(self, seen: Reading) -> None:
         """Correct what was recorded by a wrong clock, give all jobs their full grace period, and sweep them all."""
-        self._up_since_ms = self._queue.up_since_ms = seen.now_ms
+        self._queue.up_since_ms = seen.now_ms
 
         def excuse(db: sqlite3.Connection) -> None:
             _correct(db, seen)
@@ -164,8 +163,7 @@ def _learn(
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
-            windows = maintenance.windows(db) if changed else []
-            silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows)]
+            silences = maintenance.silences(db, up_since_ms) if changed else []
             learned: list[tuple[Changed, Expectation]] = []
             for job in changed:
                 if learned and time.monotonic() > (relearn_until if job.is_relearned else end):

@@ -159,5 +159,5 @@ def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_
 def _expect_at_once(db: sqlite3.Connection, job_id: int, up_since_ms: int, now_ms: int) -> None:
     """Compute what is expected of a changed job, so that the response shows it. Learning is left to the next sweep."""
     (job,) = expectations.changed_jobs(db, 1, job_id)
-    silences = [(0, up_since_ms), *((window.start_time, window.end_time) for window in maintenance.windows(db))]
+    silences = maintenance.silences(db, up_since_ms)
     expectations.keep(db, job, expectations.expectation(db, job, None, silences, now_ms), is_final=False)

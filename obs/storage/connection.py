@@ -1,12 +1,13 @@
 """Opening SQLite files, and the responses to SQLite's errors."""
 
+import errno
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from obs.errors import ServiceError
-from obs.storage.space import DiskSpace
+from obs.storage.space import try_to_write
 
 _WRITER_PRAGMAS = (
     "journal_mode = WAL",
@@ -83,7 +84,7 @@ def explain_failure(error: sqlite3.Error, folder: Path | None = None) -> Service
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return busy()
-    if primary == sqlite3.SQLITE_CANTOPEN and folder and "No space" in str(DiskSpace(folder, 1).write_problem()):
+    if primary == sqlite3.SQLITE_CANTOPEN and folder and getattr(try_to_write(folder), "errno", None) == errno.ENOSPC:
         primary = sqlite3.SQLITE_FULL  # there was no room for the files that SQLite keeps beside this one
     if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
         return ServiceError("storage_full", headers={"Retry-After": "30"})

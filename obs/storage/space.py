@@ -60,12 +60,18 @@ class DiskSpace:
         """Why nothing can be written durably; None if it can. A write is tried at most every _TRY_SECONDS."""
         if self._monotonic() >= self._next_try:
             self._next_try = self._monotonic() + _TRY_SECONDS  # first, so that others do not wait for a slow disk
-            try:
-                with tempfile.TemporaryFile(dir=self._folder) as file:
-                    file.write(os.urandom(1 << 16))  # a new file: existing ones can be written even on a full disk
-                    file.flush()
-                    os.fsync(file.fileno())
-                self._problem = None
-            except OSError as error:
-                self._problem = f"cannot be written: {error.strerror}"
+            error = try_to_write(self._folder)
+            self._problem = None if error is None else f"cannot be written: {error.strerror}"
         return self._problem
+
+
+def try_to_write(folder: Path) -> OSError | None:
+    """Write a file in `folder` durably; the error if that fails. The file has no name and is gone afterwards."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(os.urandom(1 << 16))  # a new file: existing ones can be written even on a full disk
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error
+    return None
