@@ -16,16 +16,14 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
+from marshmallow import ValidationError
 
 from obs.times import MINUTE_MS, SECOND_MS
 
 MAX_CRON_LENGTH = 200
 MAX_ZONE_LENGTH = 64
-MAX_INTERVAL_SECONDS = 366 * 86_400
-MAX_GRACE_SECONDS = 366 * 86_400
 
 _DEFAULT_GRACE_SECONDS = 60
-_DAY_SECONDS = 86_400
 # The fields of a cron expression: the name in the errors of cronsim, its name for people, its values.
 _CRON_FIELDS = (
     ("minute", "minute", "0-59"),
@@ -61,31 +59,6 @@ class Never:
 Pin = Cron | Interval | Never
 
 
-class PinError(ValueError):
-    """A pin is not valid. The message is for people; `field` is the invalid field in JSON, None for the whole pin."""
-
-    def __init__(self, field: str | None, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-
-
-def check(pin: Pin) -> None:
-    """Raise PinError if a pin is not valid or out of bounds."""
-    match pin:
-        case Cron(expression, zone, grace_ms):
-            _check_expression(expression)
-            _check_zone(zone)
-            _check_grace(grace_ms)
-        case Interval(interval_ms, grace_ms):
-            if not SECOND_MS <= interval_ms <= MAX_INTERVAL_SECONDS * SECOND_MS:
-                raise PinError(
-                    "interval_seconds", f"The interval must be 1 second to {MAX_INTERVAL_SECONDS // _DAY_SECONDS} days."
-                )
-            _check_grace(grace_ms)
-        case Never():
-            pass
-
-
 def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
     """When the heartbeat after the one at `last_ms` is due, and from when on it is overdue; None for never.
 
@@ -106,10 +79,16 @@ def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
 
 
 def from_dict(fields: Mapping[str, Any]) -> Pin:
-    """The pin that a person sent, checked. Raises PinError."""
-    pin = _pin(fields)
-    check(pin)
-    return pin
+    """The pin with these fields of JSON. Raises marshmallow's ValidationError unless they are those of one kind."""
+    grace_ms = fields.get("grace_seconds", _DEFAULT_GRACE_SECONDS) * SECOND_MS
+    match sorted(fields.keys() - {"grace_seconds"}):
+        case ["cron"] | ["cron", "timezone"]:
+            return Cron(fields["cron"], fields.get("timezone", "UTC"), grace_ms)
+        case ["interval_seconds"]:
+            return Interval(fields["interval_seconds"] * SECOND_MS, grace_ms)
+        case ["never"] if fields == {"never": True}:
+            return Never()
+    raise ValidationError("Send cron (with timezone), interval_seconds, or never: true.", "pin")
 
 
 def to_dict(pin: Pin) -> dict[str, Any]:
@@ -124,11 +103,8 @@ def to_dict(pin: Pin) -> dict[str, Any]:
 
 
 def from_json(text: str | None) -> Pin | None:
-    """The pin from its stored form; None for None.
-
-    It was checked before it was stored and is not checked again, so a pin from before a bound was lowered stays valid.
-    """
-    return None if text is None else _pin(json.loads(text))
+    """The pin from its stored form; None for None. A pin from before a bound was lowered stays valid."""
+    return None if text is None else from_dict(json.loads(text))
 
 
 def to_json(pin: Pin | None) -> str | None:
@@ -136,61 +112,28 @@ def to_json(pin: Pin | None) -> str | None:
     return None if pin is None else json.dumps(to_dict(pin))
 
 
-def _pin(fields: Mapping[str, Any]) -> Pin:
-    match sorted(fields.keys() - {"grace_seconds"}):
-        case ["cron"] | ["cron", "timezone"]:
-            return Cron(_text(fields, "cron"), _text(fields, "timezone", "UTC"), _milliseconds(fields, "grace_seconds"))
-        case ["interval_seconds"]:
-            return Interval(_milliseconds(fields, "interval_seconds"), _milliseconds(fields, "grace_seconds"))
-        case ["never"] if fields["never"] is True and "grace_seconds" not in fields:
-            return Never()
-        case _:
-            raise PinError(None, "Send cron (with timezone), interval_seconds, or never: true.")
-
-
-def _check_expression(expression: str) -> None:
+def check_expression(expression: str) -> None:
+    """Raise marshmallow's ValidationError unless this is a cron expression."""
     if len(expression) > MAX_CRON_LENGTH:
-        raise PinError("cron", f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
+        raise ValidationError(f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
     try:
         CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         parts = expression.split()
         for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):
             if str(error) == f"Bad {field}":
-                raise PinError("cron", f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
-        raise PinError(
-            "cron",
+                raise ValidationError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
+        raise ValidationError(
             f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and '
-            "day of the week.",
+            "day of the week."
         ) from error
 
 
-def _check_zone(zone: str) -> None:
+def check_zone(zone: str) -> None:
+    """Raise marshmallow's ValidationError unless this is the name of a time zone."""
     if len(zone) > MAX_ZONE_LENGTH:
-        raise PinError("timezone", f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
+        raise ValidationError(f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise PinError("timezone", f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.') from error
-
-
-def _check_grace(grace_ms: int) -> None:
-    if not 0 <= grace_ms <= MAX_GRACE_SECONDS * SECOND_MS:
-        raise PinError(
-            "grace_seconds", f"The grace period must be 0 seconds to {MAX_GRACE_SECONDS // _DAY_SECONDS} days."
-        )
-
-
-def _text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
-    value = fields.get(name, default)
-    if not isinstance(value, str):
-        raise PinError(name, f"{name} must be text.")
-    return value
-
-
-def _milliseconds(fields: Mapping[str, Any], name: str) -> int:
-    """A field in whole seconds as milliseconds; the grace period has a default."""
-    value = fields.get(name, _DEFAULT_GRACE_SECONDS)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise PinError(name, f"{name} must be a whole number of seconds.")
-    return value * SECOND_MS
+        raise ValidationError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.') from error

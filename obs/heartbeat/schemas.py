@@ -1,29 +1,34 @@
-"""Jobs, runs and maintenance windows as JSON.
+"""Jobs, runs and maintenance windows as JSON, with the rules and limits for what is sent.
 
-The limits here are for the OpenAPI document only: `obs.heartbeat.rules` enforces them.
+The API and the pages load their requests with these schemas, and the OpenAPI document shows the limits.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import marshmallow as ma
 
 from obs.api import Schema, Text, Time, WholeNumber
+from obs.errors import invalid_field
 from obs.heartbeat import pins
-from obs.heartbeat.names import JOB_NAME
-from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_GRACE_SECONDS, MAX_INTERVAL_SECONDS, MAX_ZONE_LENGTH, Pin
-from obs.heartbeat.rules import LONGEST_TITLE, MOST_FAILURES
+from obs.heartbeat.names import JOB_NAME, valid_name
+from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATUSES
 from obs.heartbeat.states import STATES
+from obs.times import DAY_MS
 
+_YEAR_SECONDS = 366 * 86_400
+_LONGEST_MAINTENANCE_DAYS = 31
 _HEADERS = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
 
 
-def _text(longest: int, load_default: Any = ma.missing, **metadata: str) -> ma.fields.Str:
-    return ma.fields.Str(load_default=load_default, metadata={"minLength": 1, "maxLength": longest, **metadata})
+def _text(check: Callable[[str], None], longest: int, description: str, example: str) -> ma.fields.Str:
+    limits = {"minLength": 1, "maxLength": longest}  # for the OpenAPI document: `check` has its own words for them
+    return ma.fields.Str(validate=check, metadata={**limits, "description": description, "example": example})
 
 
-def _number(least: int, most: int, description: str, example: int) -> WholeNumber:
-    return WholeNumber(metadata={"minimum": least, "maximum": most, "description": description, "example": example})
+def _number(least: int, most: int, error: str, **metadata: Any) -> WholeNumber:
+    return WholeNumber(validate=ma.validate.Range(least, most, error=error), metadata=metadata)
 
 
 def _latest(field: str) -> dict[str, Any]:
@@ -45,12 +50,24 @@ class LearnedSchema(Schema):
 class PinSchema(Schema):
     """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
-    cron = _text(MAX_CRON_LENGTH, description="A cron expression.", example="0 2 * * 1-5")
+    cron = _text(pins.check_expression, MAX_CRON_LENGTH, "A cron expression.", "0 2 * * 1-5")
     timezone = _text(
-        MAX_ZONE_LENGTH, description="The time zone of the cron expression; default UTC.", example="Europe/Berlin"
+        pins.check_zone, MAX_ZONE_LENGTH, "The time zone of the cron expression; default UTC.", "Europe/Berlin"
     )
-    interval_seconds = _number(1, MAX_INTERVAL_SECONDS, "The longest time between two heartbeats.", 3600)
-    grace_seconds = _number(0, MAX_GRACE_SECONDS, "The grace period: how late a heartbeat may be; default 60.", 300)
+    interval_seconds = _number(
+        1,
+        _YEAR_SECONDS,
+        "The interval must be 1 second to 366 days.",
+        description="The longest time between two heartbeats.",
+        example=3600,
+    )
+    grace_seconds = _number(
+        0,
+        _YEAR_SECONDS,
+        "The grace period must be 0 seconds to 366 days.",
+        description="The grace period: how late a heartbeat may be; default 60.",
+        example=300,
+    )
     never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "true: the job is never overdue."})
 
     @ma.pre_dump
@@ -69,16 +86,40 @@ class JobChangesSchema(Schema):
     )
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
-    failure_tolerance = _number(1, MOST_FAILURES, "Failures in a row that open an incident.", 3)
+    failure_tolerance = _number(
+        1, 1000, "Must be from {min} to {max}.", description="Failures in a row that open an incident.", example=3
+    )
+
+    @ma.post_load
+    def _checked(self, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if not fields:
+            raise invalid_field("json", "_schema", "Send at least one field to change.")
+        if "name" in fields:
+            fields["name"] = valid_name(fields["name"], "json", "name")
+        if fields.get("pin") is not None:
+            fields["pin"] = pins.from_dict(fields["pin"])
+        if fields.get("paused") is False and "paused_until" in fields:
+            raise ma.ValidationError("Cannot be combined with paused: false.", "paused_until")
+        return fields
 
 
 class MaintenanceWindowSchema(Schema):
     """A maintenance window: during it, no job becomes overdue and no incident is opened."""
 
     id = ma.fields.Int(dump_only=True)
-    title = _text(LONGEST_TITLE, load_default="Maintenance", example="New disks")
+    title = Text(1, 500, load_default="Maintenance", metadata={"example": "New disks"})
     start_time = Time(required=True)
-    end_time = Time(required=True, metadata={"description": "At most 31 days after start_time."})
+    end_time = Time(
+        required=True, metadata={"description": f"At most {_LONGEST_MAINTENANCE_DAYS} days after start_time."}
+    )
+
+    @ma.validates_schema
+    def _check_times(self, fields: dict[str, Any], **_: Any) -> None:
+        if fields["end_time"] <= fields["start_time"]:
+            raise ma.ValidationError("Must be after start_time.", "end_time")
+        if fields["end_time"] - fields["start_time"] > _LONGEST_MAINTENANCE_DAYS * DAY_MS:
+            days = _LONGEST_MAINTENANCE_DAYS
+            raise ma.ValidationError(f"A maintenance window can be at most {days} days long.", "end_time")
 
 
 class MaintenanceWindowListSchema(Schema):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat import rules
+from obs.heartbeat import pins
 from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.store import attributions, expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
@@ -34,21 +34,26 @@ class HeartbeatService:
         """With the two, the annotations of incidents follow their job: see `obs.annotations.store`."""
         self.queue, self._rename_bands, self._end_bands = queue, rename_bands, end_bands
 
-    def change_job(self, caller: Caller, name: str, fields: Mapping[str, Any]) -> Job:
+    def change_job(self, caller: Caller, name: str, changes: Mapping[str, Any]) -> Job:
         """Change the job `name`; only the fields that are sent change. Returns the job with the changes.
 
-        `fields` are those of JobChangesSchema. Raises ServiceError: 404, 409 for a name that is taken, 422.
+        JobChangesSchema has loaded `changes`. Raises ServiceError: 404, 409 for a name that is taken, 422.
         """
-        changes = rules.job_changes(fields, caller.now_ms)
+        if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
+            raise invalid_field("json", "paused_until", "Must be in the future.")
 
         def unit(db: sqlite3.Connection) -> Job:
             job = _job(db, name, caller.now_ms)
-            _apply(db, job.id, changes, caller.now_ms)
-            if changes.keys() & {"pin", "paused", "paused_until"}:
+            new_name = changes.get("name", job.name)
+            if jobs.job_id(db, new_name) not in (None, job.id):
+                raise ServiceError("conflict", f"There is already a job named {new_name!r}.")
+            is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
+            jobs.change(db, job.id, _columns(changes, caller.now_ms), is_rescheduled)
+            if is_rescheduled:
                 _expect_at_once(db, job.id, self.queue.up_since_ms, caller.now_ms)
             if "name" in changes:
-                self._rename_bands(db, job.name, caller.now_ms, changes["name"])
-            return _job(db, changes.get("name", name), caller.now_ms)
+                self._rename_bands(db, job.name, caller.now_ms, new_name)
+            return _job(db, new_name, caller.now_ms)
 
         job = caller.write(unit)
         self.queue.note(caller.org)
@@ -92,8 +97,7 @@ class HeartbeatService:
         return {"deleted": max(0, found - remaining), "remaining": remaining}
 
     def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
-        """Schedule maintenance; times are milliseconds since the epoch. Raises ServiceError (422)."""
-        rules.check_maintenance(start_time, end_time, title)
+        """Schedule maintenance with the fields of MaintenanceWindowSchema."""
         window = caller.write(lambda db: maintenance.add(db, start_time, end_time, title))
         self.queue.note(caller.org)
         return window
@@ -140,20 +144,16 @@ def _job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
     return job
 
 
-def _apply(db: sqlite3.Connection, job_id: int, changes: Mapping[str, Any], now_ms: int) -> None:
-    if "name" in changes:
-        try:
-            jobs.rename(db, job_id, changes["name"])
-        except jobs.NameTakenError as error:
-            raise ServiceError("conflict", f"There is already a job named {changes['name']!r}.") from error
+def _columns(changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The columns of a job that `changes` set. When a pause ends, what was due in it gets its full grace period."""
+    columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
     if "pin" in changes:
-        jobs.set_pin(db, job_id, changes["pin"])
+        columns |= {"pin": pins.to_json(changes["pin"]), "overdue_since": None}
     if changes.get("paused") is False:
-        jobs.resume(db, job_id, now_ms)
-    elif changes.get("paused") or "paused_until" in changes:
-        jobs.pause(db, job_id, now_ms, changes.get("paused_until"))
-    if "failure_tolerance" in changes:
-        jobs.set_failure_tolerance(db, job_id, changes["failure_tolerance"])
+        columns |= {"paused_until": now_ms}
+    elif "paused" in changes or "paused_until" in changes:
+        columns |= {"paused_at": now_ms, "paused_until": changes.get("paused_until"), "overdue_since": None}
+    return columns
 
 
 def _expect_at_once(db: sqlite3.Connection, job_id: int, up_since_ms: int, now_ms: int) -> None:

@@ -146,6 +146,14 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     assert _read(admin) == before
 
 
+def test_a_job_that_is_not_paused_can_be_resumed(by_path: Sender, admin: KeyClient, sweep: Sweep) -> None:
+    by_path("ping")
+    sweep()
+    before = _read(admin)
+    assert admin.patch(JOB, json={"paused": False}).status_code == 200
+    assert _read(admin) == before
+
+
 def test_changing_takes_an_admin_key(by_path: Sender, client: KeyClient) -> None:
     by_path("ping")
     assert client.patch(JOB, json={"paused": True}).status_code == 403

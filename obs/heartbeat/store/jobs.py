@@ -1,11 +1,11 @@
 """Jobs, their runs and timelines: reading, the changes that users make, and deleting.
 
-Times and durations are milliseconds; times since the epoch. A change of the schedule has the job learned again.
+Times and durations are milliseconds; times since the epoch.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -176,47 +176,11 @@ def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]
     return [_event(row) for row in rows]
 
 
-class NameTakenError(Exception):
-    """There is another job with that name."""
-
-
-def rename(db: sqlite3.Connection, job_id: int, name: str) -> None:
-    """Rename the job; its history stays. Raises NameTakenError."""
-    taken = db.execute("SELECT 1 FROM jobs WHERE name = ? AND id <> ?", (name, job_id)).fetchone()
-    if taken is not None:
-        raise NameTakenError(name)
-    db.execute("UPDATE jobs SET name = ? WHERE id = ?", (name, job_id))
-
-
-def set_pin(db: sqlite3.Connection, job_id: int, pin: Pin | None) -> None:
-    """Pin a schedule; None returns the job to the learned schedule."""
-    db.execute(
-        "UPDATE jobs SET pin = ?, learned_event_id = NULL, revision = revision + 1, overdue_since = NULL WHERE id = ?",
-        (pins.to_json(pin), job_id),
-    )
-
-
-def pause(db: sqlite3.Connection, job_id: int, now_ms: int, until_ms: int | None) -> None:
-    """Pause the job until `until_ms`, or until it is resumed where that is None."""
-    db.execute(
-        "UPDATE jobs SET paused_at = ?, paused_until = ?, learned_event_id = NULL, revision = revision + 1,"
-        " overdue_since = NULL WHERE id = ?",
-        (now_ms, until_ms, job_id),
-    )
-
-
-def resume(db: sqlite3.Connection, job_id: int, now_ms: int) -> None:
-    """Resume the job: its pause ends now. What was due during the pause gets its full grace period again."""
-    db.execute(
-        "UPDATE jobs SET paused_until = ?, learned_event_id = NULL, revision = revision + 1"
-        " WHERE id = ? AND paused_at IS NOT NULL",
-        (now_ms, job_id),
-    )
-
-
-def set_failure_tolerance(db: sqlite3.Connection, job_id: int, failures: int) -> None:
-    """Set how many failures in a row open an incident."""
-    db.execute("UPDATE jobs SET failure_tolerance = ? WHERE id = ?", (failures, job_id))
+def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_rescheduled: bool) -> None:
+    """Set `columns` of a job, and have a job that `is_rescheduled` learned again."""
+    learn = ["learned_event_id = NULL", "revision = revision + 1"] if is_rescheduled else []
+    values = ", ".join([*(f"{name} = :{name}" for name in columns), *learn])
+    db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
 
 
 def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:
