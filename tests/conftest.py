@@ -145,8 +145,7 @@ def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
         new = tenancy.control.write(lambda db: store.add_organization(db, org, now_ms))
         if new is not None:
             shutil.copy(empty_files / "tenant.db", tenancy.databases.path(new))
-        with tenancy.control.read() as db:
-            found = service.find_organization(db, org)
+        found = service.find_organization(tenancy, org)
         added = tenancy.control.write(
             lambda db: store.add_key(db, found, "test", scopes or keys.SCOPES[:-1], None, now_ms)
         )

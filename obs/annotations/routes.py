@@ -37,7 +37,7 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     now_ms = caller().now_ms
     selection = _selection(query, now_ms)
     cursor = query["cursor"]
-    after = None if cursor is None else store.Position(*decode_cursor(cursor, int, int))
+    after = None if cursor is None else decode_cursor(cursor, int, int)
     with caller().read() as db:
         annotations, last = store.page(db, selection, now_ms, query["limit"], after)
     return {"annotations": annotations, "next_cursor": None if last is None else encode_cursor(*last)}
@@ -73,7 +73,8 @@ def list_prefixes() -> dict[str, Any]:
     A prefix is a name up to and including its first slash, or the whole name without one.
     """
     with caller().read() as db:
-        return {"prefixes": store.prefixes(db, caller().now_ms)}
+        counts = store.prefixes(db, caller().now_ms)
+    return {"prefixes": [{"prefix": prefix, "count": count} for prefix, count in counts]}
 
 
 @blp.route("/<int:annotation_id>", methods=["GET"])

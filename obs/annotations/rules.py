@@ -166,9 +166,3 @@ def check_change(annotation: Annotation, allowed: Container[str] | None) -> None
             f"If-Match does not name the current version of annotation {annotation.id}.",
             hint="Fetch the annotation again and send the ETag that comes with it.",
         )
-
-
-def prefix_of(name: str) -> str:
-    """The part of a name up to and including the first slash; the whole name where there is none."""
-    head, slash, _ = name.partition("/")
-    return head + slash

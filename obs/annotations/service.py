@@ -45,20 +45,23 @@ def update(
     incident; 412 for another version; 422.
     """
 
-    def revision(stored: Annotation) -> Annotation:
+    def unit(db: sqlite3.Connection) -> Annotation:
+        stored = _find(db, caller, annotation_id)
         rules.check_change(stored, versions)
-        return rules.revised(stored, changes, caller.now_ms)
+        revised = rules.revised(stored, changes, caller.now_ms)
+        store.replace(db, revised)
+        return revised
 
-    updated = caller.write(lambda db: store.revise(db, annotation_id, caller.now_ms, revision))
-    return _known(updated, annotation_id)
+    return caller.write(unit)
 
 
 def delete(caller: Caller, annotation_id: int, versions: Container[str] | None = None) -> Annotation:
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
-    check = partial(rules.check_change, allowed=versions)
 
     def unit(db: sqlite3.Connection) -> Annotation:
-        deleted = _known(store.delete(db, annotation_id, caller.now_ms, check), annotation_id)
+        deleted = _find(db, caller, annotation_id)
+        rules.check_change(deleted, versions)
+        store.delete(db, annotation_id)
         subject = f"annotation {annotation_id} ({deleted.name})"
         audit.add(db, caller.actor, caller.now_ms, Action.DELETE_ANNOTATION, subject)
         return deleted
@@ -69,7 +72,7 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
 def get(caller: Caller, annotation_id: int) -> Annotation:
     """The annotation with that id. Raises ServiceError (404)."""
     with caller.read() as db:
-        return _known(store.find(db, annotation_id, caller.now_ms), annotation_id)
+        return _find(db, caller, annotation_id)
 
 
 def purge(databases: Databases, org: Org, now_ms: int) -> int:
@@ -80,8 +83,8 @@ def purge(databases: Databases, org: Org, now_ms: int) -> int:
     return in_batches(databases, org, partial(store.delete_past_retention, now_ms=now_ms), share=BACKGROUND_SHARE)
 
 
-def _known(annotation: Annotation | None, annotation_id: int) -> Annotation:
-    """`annotation`, unless it is None. Raises ServiceError (404)."""
+def _find(db: sqlite3.Connection, caller: Caller, annotation_id: int) -> Annotation:
+    annotation = store.find(db, annotation_id, caller.now_ms)
     if annotation is None:
         raise ServiceError("annotation_not_found", f"There is no annotation with id {annotation_id}.")
     return annotation

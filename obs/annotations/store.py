@@ -7,11 +7,10 @@ import sqlite3
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import NamedTuple
 
-from obs.annotations.rules import Annotation, Draft, last_moment, oldest_kept, prefix_of
+from obs.annotations.rules import Annotation, Draft, last_moment, oldest_kept
 from obs.annotations.source import LAST_MOMENT_SQL
 from obs.times import MAX_MS
 
@@ -23,20 +22,8 @@ _UPDATE = f"UPDATE annotations SET {', '.join(f'{name} = :{name}' for name in _C
 _MAX_ID = 2**63 - 1
 """The largest id of a row in SQLite."""
 
-
-class Position(NamedTuple):
-    """The position of an annotation in the list: the newest start comes first, then the highest id."""
-
-    start_time: int
-    id: int
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixCount:
-    """How many annotations have names that begin with `prefix`."""
-
-    prefix: str
-    count: int
+Position = tuple[int, int]
+"""The start and the id of an annotation in the list: the newest start comes first, then the highest id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +58,7 @@ def page(
     conditions = ""
     parameters: dict[str, int | str | bytes] = {"limit": limit + 1}
     parameters["from"] = max(oldest_kept(now_ms), 0 if selection.start is None else selection.start)
-    end = Position(MAX_MS if selection.end is None else selection.end, _MAX_ID)
+    end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
     parameters["before_time"], parameters["before_id"] = end if after is None else min(end, after)
     if selection.name_prefix:
         conditions += " AND name >= :prefix AND name < :prefix_end"
@@ -93,20 +80,22 @@ def page(
         parameters,
     ).fetchall()
     annotations = [_annotation(row) for row in rows[:limit]]
-    if len(rows) <= limit:
-        return annotations, None
-    return annotations, Position(annotations[-1].start_time, annotations[-1].id)
+    return annotations, (annotations[-1].start_time, annotations[-1].id) if len(rows) > limit else None
 
 
-def prefixes(db: sqlite3.Connection, now_ms: int) -> list[PrefixCount]:
-    """The prefixes of names with the number of annotations with each, sorted by prefix."""
+def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
+    """The prefixes of names, sorted, with the number of annotations with each.
+
+    A prefix is a name up to and including its first slash, or the whole name without one.
+    """
     rows = db.execute(
         f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
     )
     counts: Counter[str] = Counter()
     for name, count in rows:
-        counts[prefix_of(name)] += count
-    return [PrefixCount(prefix, count) for prefix, count in sorted(counts.items())]
+        head, slash, _ = name.partition("/")
+        counts[head + slash] += count
+    return sorted(counts.items())
 
 
 def count_annotations(db: sqlite3.Connection) -> int:
@@ -126,38 +115,21 @@ def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, 
             first = _annotation(row)
             if last_moment(first) >= oldest_kept(now_ms):
                 return first, False
-            db.execute("DELETE FROM annotations WHERE id = ?", (first.id,))
+            delete(db, first.id)
     values = {**asdict(draft), "created_at": now_ms, "updated_at": now_ms, "by_service": False}
     cursor = db.execute(_INSERT, values)
     assert cursor.lastrowid is not None
     return Annotation(**values, id=cursor.lastrowid), True
 
 
-def revise(
-    db: sqlite3.Connection, annotation_id: int, now_ms: int, revision: Callable[[Annotation], Annotation]
-) -> Annotation | None:
-    """Replace the annotation with that id by `revision` of it and return it; None if there is none.
-
-    Raises what `revision` raises.
-    """
-    stored = find(db, annotation_id, now_ms)
-    if stored is None:
-        return None
-    annotation = revision(stored)
+def replace(db: sqlite3.Connection, annotation: Annotation) -> None:
+    """Replace the annotation with the same id."""
     db.execute(_UPDATE, asdict(annotation))
-    return annotation
 
 
-def delete(
-    db: sqlite3.Connection, annotation_id: int, now_ms: int, check: Callable[[Annotation], None]
-) -> Annotation | None:
-    """Delete the annotation with that id and return it; None if there is none. Raises what `check` raises for it."""
-    stored = find(db, annotation_id, now_ms)
-    if stored is None:
-        return None
-    check(stored)
+def delete(db: sqlite3.Connection, annotation_id: int) -> None:
+    """Delete an annotation."""
     db.execute("DELETE FROM annotations WHERE id = ?", (annotation_id,))
-    return stored
 
 
 def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-from sqlite_utils import Database, Migrations
+from sqlite_utils import Migrations
 
 import migrations.control
 import migrations.tenant
@@ -13,6 +13,7 @@ from obs.backup import files
 from obs.heartbeat.store import derived
 from obs.storage.connection import explained, open_writer
 from obs.storage.copy import damages
+from obs.storage.migrate import steps
 from obs.tenancy.cli import instance_option, reported_errors
 
 _TENANT = migrations.tenant.migrations
@@ -58,16 +59,15 @@ def _repair(path: Path) -> None:
         db.execute("COMMIT")
 
 
-def _problems(path: Path, steps: Migrations) -> list[str]:
+def _problems(path: Path, schema: Migrations) -> list[str]:
     found: list[str] = []
     for leaves_no_log in (True, False):  # the second look is for a file that a server opened during the first
         try:
             with files.opened(path, leaves_no_log=leaves_no_log) as db:
                 db.execute("BEGIN")
-                known = {step.name for step in steps.pending(Database(memory=True, execute_plugins=False))}
-                applied = {step.name for step in steps.applied(Database(db, execute_plugins=False))}
-                found = [f"the step {name} of the schema is missing or unknown" for name in sorted(known ^ applied)]
-                found = damages(db) or found or (derived.differences(db) if steps is _TENANT else [])
+                missing, unknown = steps(db, schema)
+                found = [f"the step {name} of the schema is missing or unknown" for name in sorted(missing | unknown)]
+                found = damages(db) or found or (derived.differences(db) if schema is _TENANT else [])
         except click.ClickException as error:
             found = [error.message]
         if not found:

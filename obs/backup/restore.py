@@ -8,7 +8,6 @@ import click
 
 from obs.backup import files
 from obs.storage.folders import make_folder, sync_folder
-from obs.storage.org import Org
 from obs.tenancy import service
 from obs.tenancy.cli import instance_option, opened, reported_errors
 
@@ -60,10 +59,11 @@ def _restore_organization(source: Path, instance: Path, org: str, new_name: str)
         files.require_unchanged(source)
         source = files.organization(source, org)
     previous = files.organizations(instance).get(new_name)
-    with opened(instance) as tenancy, files.alone(instance / ".backup.lock", f"A backup of {instance} is running."):
-        copied = Org(new_name, 0)
-        tenancy.databases.delete(copied)  # left by a call that was interrupted
+    with (
+        opened(instance) as tenancy,
+        files.alone(instance / ".backup.lock", f"A backup of {instance} is running."),
+        service.filled_organization(tenancy, new_name) as copied,
+    ):
         files.copy_verified(source, tenancy.databases.path(copied))
         tenancy.databases.update(copied)
-        service.create_organization(tenancy, new_name, tenancy.databases.path(copied), replaces=True)
     return previous

@@ -17,7 +17,6 @@ from obs.backup import files
 from obs.backup.write import unnamed
 from obs.storage.connection import open_writer
 from obs.storage.copy import damages
-from obs.storage.org import Org
 from obs.tenancy import service
 from obs.tenancy.cli import instance_option, opened, reported_errors
 
@@ -64,26 +63,26 @@ def import_export(source: Path, org: str, folder: Path) -> None:
     All of it is imported, or nothing.
     """
     with opened(folder) as tenancy:
-        existing, imported = files.organizations(folder).get(org), Org(org, 0)
-        service.check_slug(org)
-        if existing is not None:
+        if existing := files.organizations(folder).get(org):
             with files.opened(existing) as connection:
                 if any(next(rows, None) for rows in _tables(connection).values()):
                     raise click.ClickException(f"{org} has data already; choose another with --org.")
-        tenancy.databases.delete(imported)  # left by a call that was interrupted
-        tenancy.databases.create(imported)
-        path = tenancy.databases.path(imported)
-        with closing(open_writer(path, 5)) as connection:
-            connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
-            db = Database(connection, execute_plugins=False)
-            try:
-                for table in _tables(connection):
-                    db.table(table).insert_all(_rows(source / f"{table}.ndjson"))
-            except (ValueError, TypeError, OverflowError, sqlite3.Error) as error:
-                raise click.ClickException(f"{source / table}.ndjson: {error}") from error
-            if found := damages(connection):
-                raise click.ClickException(f"{source} is not complete: {found[0]}.")
-        service.create_organization(tenancy, org, path, replaces=True)
+        with service.filled_organization(tenancy, org) as imported:
+            tenancy.databases.create(imported)
+            _import(source, tenancy.databases.path(imported))
+
+
+def _import(source: Path, path: Path) -> None:
+    with closing(open_writer(path, 5)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
+        db = Database(connection, execute_plugins=False)
+        try:
+            for table in _tables(connection):
+                db.table(table).insert_all(_rows(source / f"{table}.ndjson"))
+        except (ValueError, TypeError, OverflowError, sqlite3.Error) as error:
+            raise click.ClickException(f"{source / table}.ndjson: {error}") from error
+        if found := damages(connection):
+            raise click.ClickException(f"{source} is not complete: {found[0]}.")
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]]]:

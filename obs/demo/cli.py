@@ -41,21 +41,16 @@ def demo(org: str, folder: Path) -> None:
     """
     settings = config.load(folder)
     with opened(folder, create=True) as tenancy:
-        service.check_slug(org)
-        now_ms = tenancy.clock()
-        # A file apart, so that a service that runs meanwhile gets all of it at once, and alone writes to its files.
-        filled, found = Org(org, 0), tenancy.keyring.organization(org)
-        tenancy.databases.delete(filled)  # the rest of an earlier call that was interrupted
-        if found is not None:
-            with explained(), closing(open_reader(tenancy.databases.path(found), 5)) as db:
-                copy(db, tenancy.databases.path(filled))
-        tenancy.databases.create(filled)
-        with tenancy.databases.read(filled) as db:
-            if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
-                raise click.ClickException(f"{org} has jobs already; choose another with --org.")
-        _fill(tenancy, filled, now_ms, time_zones(str(settings["TIME_ZONES"])))
-        tenancy.databases.forget(filled)
-        service.create_organization(tenancy, org, tenancy.databases.path(filled), replaces=True)
+        now_ms, found = tenancy.clock(), tenancy.keyring.organization(org)
+        with service.filled_organization(tenancy, org) as filled:
+            if found is not None:
+                with explained(), closing(open_reader(tenancy.databases.path(found), 5)) as db:
+                    copy(db, tenancy.databases.path(filled))
+            tenancy.databases.create(filled)
+            with tenancy.databases.read(filled) as db:
+                if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
+                    raise click.ClickException(f"{org} has jobs already; choose another with --org.")
+            _fill(tenancy, filled, now_ms, time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
         f"{org} has {len(JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"

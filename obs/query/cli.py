@@ -31,8 +31,7 @@ def query_group(sources: Sequence[Source]) -> click.Group:
     def explain_command(statement: str, org: str, folder: Path) -> None:
         """Show what STATEMENT means, the SQL it becomes, SQLite's plan for it, and how much it may read."""
         with opened(folder) as tenancy:
-            with tenancy.control.read() as db:
-                found = find_organization(db, org)
+            found = find_organization(tenancy, org)
             limits = service.limits_of(tenancy.quotas.limits(found))
             try:
                 plan = Language(sources).plan(statement, limits.max_length)

@@ -44,7 +44,7 @@ def open_writer(path: Path, busy_seconds: float, *, checkpoints: bool = False) -
     connections write and checkpoint at once. Without, only the last connection to a file checkpoints, when it closes.
     """
     pragmas = _WRITER_PRAGMAS if checkpoints else (*_WRITER_PRAGMAS, "wal_autocheckpoint = 0")
-    return _prepared(_connect(path, "rw", busy_seconds), pragmas)
+    return _open(path, "rw", busy_seconds, pragmas)
 
 
 def open_reader(path: Path, busy_seconds: float, *, immutable: bool = False) -> sqlite3.Connection:
@@ -52,12 +52,12 @@ def open_reader(path: Path, busy_seconds: float, *, immutable: bool = False) -> 
 
     With `immutable` it creates no other file; nobody may have the file open for writing.
     """
-    return _prepared(_connect(path, "ro&immutable=1" if immutable else "ro", busy_seconds), ("query_only = ON",))
+    return _open(path, "ro&immutable=1" if immutable else "ro", busy_seconds, ("query_only = ON",))
 
 
-def _connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
+def _open(path: Path, mode: str, busy_seconds: float, pragmas: Iterable[str]) -> sqlite3.Connection:
     """Without ``c`` in its mode, SQLite does not create a file, for example one that another process has deleted."""
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=busy_seconds,
@@ -65,9 +65,6 @@ def _connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
-
-
-def _prepared(connection: sqlite3.Connection, pragmas: Iterable[str]) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     try:
         for pragma in pragmas:
@@ -98,14 +95,9 @@ def busy(message: str | None = None, retry_after_seconds: int = 1) -> ServiceErr
     return ServiceError("storage_busy", message, headers={"Retry-After": str(retry_after_seconds)})
 
 
-def unavailable(message: str) -> ServiceError:
-    """The 503 for a file that stays unusable until the operator repairs it."""
-    return ServiceError(
-        "storage_unavailable",
-        message,
-        hint=_REPAIR,
-        headers={"Retry-After": "60"},
-    )
+def unavailable(message: str, hint: str = _REPAIR) -> ServiceError:
+    """The 503 for a file that stays unusable until the operator does something about it."""
+    return ServiceError("storage_unavailable", message, hint=hint, headers={"Retry-After": "60"})
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,6 @@ from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, busy, explained, open_writer
-from obs.storage.copy import copy
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile
 from obs.storage.folders import sync_folder
 from obs.storage.migrate import locked, migrate
@@ -57,11 +57,16 @@ class Databases:
         checkpoints: bool = True,
     ) -> None:
         self._folder = folder
-        self._migrations = migrations
+        self._migrate = partial(migrate, migrations=migrations, busy_seconds=busy_seconds)
+        self._open = partial(
+            DatabaseFile,
+            migrations=migrations,
+            busy_seconds=busy_seconds,
+            most_waiting=most_waiting,
+            checkpoints=checkpoints,
+        )
         self._busy_seconds = busy_seconds
-        self._most_waiting = most_waiting
         self._most_files = most_files
-        self._checkpoints = checkpoints
         self._mutex = threading.Lock()
         self._room = threading.Condition(self._mutex)
         self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
@@ -93,13 +98,11 @@ class Databases:
 
     def create(self, org: Org) -> None:
         """Create the file of `org`, or migrate it to the current schema. Raises ServiceError (503)."""
-        migrate(self.path(org), self._migrations, self._busy_seconds)
+        self._migrate(self.path(org))
 
     def update(self, org: Org) -> None:
         """Migrate the file of `org` to the current schema. Raises ServiceError (503), also when it is missing."""
-        if not self.path(org).exists():
-            raise MissingFileError()
-        self.create(org)
+        self._migrate(self.path(org), creates=False)
 
     def delete(self, org: Org) -> None:
         """Delete the file of `org` and its write-ahead log durably.
@@ -139,9 +142,14 @@ class Databases:
 
     def write(self, org: Org, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` in a transaction on the file of `org`, durable when this returns. See `GroupCommit.write`."""
+
+        def counted(db: sqlite3.Connection) -> tuple[T, int]:
+            before = db.total_changes
+            return unit(db), db.total_changes - before
+
         with self._use(org, "write") as file:
-            result, has_changed = file.write(lambda db: _noting(db, unit))
-            if has_changed:
+            result, changes = file.write(counted)
+            if changes:
                 self._last_writes[org] = next(self._numbers)
             return result
 
@@ -155,11 +163,6 @@ class Databases:
         with self._use(org, "read") as file, file.read() as connection:
             yield connection
 
-    def copy(self, org: Org, path: Path) -> None:
-        """Write a consistent copy of the file of `org` to `path`, while writes continue. Raises ServiceError (503)."""
-        with self.read(org) as source:
-            copy(source, path)
-
     def open_files(self) -> int:
         """The number of open files."""
         return len(self._files)
@@ -169,8 +172,8 @@ class Databases:
         self.problems.forget(org)
         with self._mutex:
             file = self._files.pop(org, None)
-            idle = file is not None and file not in self._users
-        if file is not None and idle:
+            is_idle = file not in self._users
+        if file is not None and is_idle:
             file.close()
 
     def close(self) -> None:
@@ -178,29 +181,25 @@ class Databases:
         with self._mutex:
             self._closing = True
             self._room.notify_all()
-            idle = [org for org, file in self._files.items() if file not in self._users]
-            files = [self._files.pop(org) for org in idle]
-        for file in files:
+            idle = [file for file in self._files.values() if file not in self._users]
+            self._files.clear()
+        for file in idle:
             file.close()
 
     @contextmanager
     def _use(self, org: Org, operation: str) -> Iterator[DatabaseFile]:
         unused = None
         with self._mutex:
-            if org not in self._files and not self._room.wait_for(lambda: self._has_room(org), self._busy_seconds):
+            if org not in self._files and not self._room.wait_for(
+                lambda: org in self._files or len(self._users) < self._most_files or self._closing, self._busy_seconds
+            ):
                 raise busy(f"The files of {self._most_files} organizations are in use, which is the maximum.")
             if self._closing:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
             file = self._files.get(org)
             if file is None:
                 unused = self._idle() if len(self._files) >= self._most_files else None
-                file = self._files[org] = DatabaseFile(
-                    self.path(org),
-                    self._migrations,
-                    busy_seconds=self._busy_seconds,
-                    most_waiting=self._most_waiting,
-                    checkpoints=self._checkpoints,
-                )
+                file = self._files[org] = self._open(self.path(org))
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1
@@ -217,34 +216,16 @@ class Databases:
                         del self._files[org]
             raise
         finally:
-            for left in self._leave(org, file):
-                left.close()
-
-    def _has_room(self, org: Org) -> bool:
-        """Whether the file is open or may be opened. The caller has the mutex."""
-        return len(self._users) < self._most_files or org in self._files or self._closing
+            with self._mutex:
+                self._users[file] -= 1
+                if not self._users[file]:
+                    del self._users[file]
+                    self._room.notify()
+                is_unused = file not in self._users and self._files.get(org) is not file
+            if is_unused:
+                file.close()
 
     def _idle(self) -> DatabaseFile | None:
         """Remove the least recently used idle file, which the caller closes. The caller has the mutex."""
         idle = next((org for org, file in self._files.items() if file not in self._users), None)
         return None if idle is None else self._files.pop(idle)
-
-    def _leave(self, org: Org, file: DatabaseFile) -> list[DatabaseFile]:
-        """One user of `file` is done; returns the files that the caller must close."""
-        unused = []
-        with self._mutex:
-            self._users[file] -= 1
-            if self._users[file] == 0:
-                del self._users[file]
-                if self._files.get(org) is not file:
-                    unused.append(file)
-                elif self._closing:
-                    unused.append(self._files.pop(org))
-                self._room.notify()
-        return unused
-
-
-def _noting(db: sqlite3.Connection, unit: Callable[[sqlite3.Connection], T]) -> tuple[T, bool]:
-    """The result of `unit`, and whether it changed a row."""
-    before = db.total_changes
-    return unit(db), db.total_changes != before

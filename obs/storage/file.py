@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlite_utils import Migrations
 
-from obs.storage.connection import MissingFileError, busy, explained, open_reader, open_writer
+from obs.storage.connection import busy, explained, open_reader, open_writer
 from obs.storage.migrate import migrate
 from obs.storage.writer import GroupCommit
 
@@ -81,8 +81,6 @@ class DatabaseFile:
             raise busy("The organization's file is being opened.")
         try:
             if self._writer is None:
-                if not self.path.exists():
-                    raise MissingFileError()
                 migrate(self.path, self._migrations, self._busy_seconds, creates=False)
                 with explained():
                     connection = open_writer(self.path, self._busy_seconds, checkpoints=self._checkpoints)

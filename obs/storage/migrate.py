@@ -1,47 +1,34 @@
 """Migrating a file to the current schema: safe if the process is killed, and if two processes start at once."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
 
-from obs.errors import ServiceError
-from obs.storage.connection import busy, explained, open_reader, open_writer, unavailable
+from obs.storage.connection import MissingFileError, busy, explained, open_reader, open_writer, unavailable
 from obs.storage.folders import sync_folder
-
-
-class NewerFileError(ServiceError):
-    """The file was migrated by a newer version of the service."""
-
-    def __init__(self, path: Path, unknown: set[str]) -> None:
-        super().__init__(
-            "storage_unavailable",
-            f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))}).",
-            hint="Start the newer version.",
-            headers={"Retry-After": "60"},
-        )
 
 
 def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates: bool = True) -> None:
     """Apply the missing steps of `migrations` to the file at `path`, which is created if it is missing and `creates`.
 
     Each step is one transaction, which includes the record that the step was applied. When this returns, the file and
-    its name are on disk. Raises NewerFileError, or ServiceError (503) for a file that is locked, damaged or cannot be
-    opened.
+    its name are on disk. Raises ServiceError (503) for a file that is missing, locked, damaged, cannot be opened, or
+    was migrated by a newer version of the service.
     """
+    if not creates and not path.exists():
+        raise MissingFileError()
     with explained(path.parent):
         if path.exists() and _is_current(path, migrations, busy_seconds):
             return
         with locked(path.parent):
             if creates:
                 path.touch(mode=0o600)
-            connection = open_writer(path, busy_seconds)
-            try:
+            with closing(open_writer(path, busy_seconds)) as connection:
                 migrations.apply(Database(connection, execute_plugins=False))
-            finally:
-                connection.close()
             sync_folder(path.parent)
 
 
@@ -61,13 +48,17 @@ def locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _is_current(path: Path, migrations: Migrations, busy_seconds: float) -> bool:
+def steps(connection: sqlite3.Connection, migrations: Migrations) -> tuple[set[str], set[str]]:
+    """The names of the steps that a file lacks, and of those that it has but this version does not know."""
     every_step = {step.name for step in migrations.pending(Database(memory=True, execute_plugins=False))}
-    connection = open_reader(path, busy_seconds)
-    try:
-        applied = {step.name for step in migrations.applied(Database(connection, execute_plugins=False))}
-    finally:
-        connection.close()
-    if unknown := applied - every_step:
-        raise NewerFileError(path, unknown)
-    return applied == every_step
+    applied = {step.name for step in migrations.applied(Database(connection, execute_plugins=False))}
+    return every_step - applied, applied - every_step
+
+
+def _is_current(path: Path, migrations: Migrations, busy_seconds: float) -> bool:
+    with closing(open_reader(path, busy_seconds)) as connection:
+        missing, unknown = steps(connection, migrations)
+    if unknown:
+        message = f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))})."
+        raise unavailable(message, "Start the newer version.")
+    return not missing

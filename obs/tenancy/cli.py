@@ -96,8 +96,7 @@ def list_orgs(folder: Path) -> None:
 def delete_org(name: str, yes: bool, folder: Path) -> None:
     """Delete the organization NAME with its keys and data."""
     with opened(folder) as tenancy:
-        with tenancy.control.read() as db:
-            found = service.find_organization(db, name)
+        found = service.find_organization(tenancy, name)
         if not yes:
             click.confirm(f"Delete organization {name} with its keys and data?", abort=True, err=True)
         service.delete_organization(tenancy, found)
@@ -115,9 +114,7 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
     if (value is None) is not reset:
         raise click.UsageError("Give either a VALUE or --default.")
     with opened(folder) as tenancy:
-        with tenancy.control.read() as db:
-            found = service.find_organization(db, org)
-        service.set_limit(tenancy, found, name, value)
+        service.set_limit(tenancy, service.find_organization(tenancy, org), name, value)
     click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
 
 
@@ -127,7 +124,7 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
 def show_limits(org: str, folder: Path) -> None:
     """Show the limits of the organization ORG."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
-        found = service.find_organization(db, org)
+        found = service.find_organization(tenancy, org)
         own = store.own_limits(db).get(found.id, {})
         for name, value in tenancy.quotas.limits(found).items():
             click.echo(f"{name}\t{value}\t{'own' if name in own else 'default'}")
@@ -160,8 +157,7 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | Non
             expires_at = None if expires is None else times.parse_time(expires, tenancy.clock())
         except ValueError as error:
             raise click.ClickException(f"--expires: {error}") from error
-        with tenancy.control.read() as db:
-            found = service.find_organization(db, org)
+        found = service.find_organization(tenancy, org)
         created = service.create_key(tenancy, found, label, scopes or keys.DEFAULT_SCOPES, expires_at)
     click.echo(f"Created key {created.id}. Copy it now: it will not be shown again.", err=True)
     click.echo(created.key)
@@ -174,7 +170,7 @@ def list_keys(org: str, folder: Path) -> None:
     """List the keys of ORG: id, label, scopes, state, last use."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
         now_ms = tenancy.clock()
-        for row in store.keys_of(db, service.find_organization(db, org)):
+        for row in store.keys_of(db, service.find_organization(tenancy, org)):
             state = (
                 "revoked" if row.revoked_at else "expired" if row.expires_at and row.expires_at <= now_ms else "valid"
             )

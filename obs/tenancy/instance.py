@@ -46,24 +46,15 @@ def open_instance(
     make_folder(folder, 0o700)
     tenants = folder / "tenants"
     make_folder(tenants, 0o700)
-    busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
-    control_path = folder / "control.db"
-    migrate(control_path, migrations.control.migrations, busy_seconds)
-    control = DatabaseFile(
-        control_path,
-        migrations.control.migrations,
-        busy_seconds=busy_seconds,
-        most_waiting=most_waiting,
-        checkpoints=checkpoints,
-    )
-    databases = Databases(
-        tenants,
-        migrations.tenant.migrations,
-        busy_seconds=busy_seconds,
-        most_waiting=most_waiting,
-        most_files=files_that_fit(allow_many_descriptors()),
-        checkpoints=checkpoints,
-    )
+    opening: dict[str, Any] = {
+        "busy_seconds": float(settings["BUSY_SECONDS"]),
+        "most_waiting": int(settings["MAX_WAITING_WRITES"]),
+        "checkpoints": checkpoints,
+    }
+    migrate(folder / "control.db", migrations.control.migrations, opening["busy_seconds"])
+    control = DatabaseFile(folder / "control.db", migrations.control.migrations, **opening)
+    most_files = files_that_fit(allow_many_descriptors())
+    databases = Databases(tenants, migrations.tenant.migrations, most_files=most_files, **opening)
     _name_files_by_id(control, databases, tenants)
     space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
     return Tenancy(

@@ -6,9 +6,11 @@ Times are milliseconds since the epoch.
 import logging
 import secrets
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
@@ -18,6 +20,7 @@ from obs.tenancy.audit import COMMAND_LINE, Action, Actor
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
+T = TypeVar("T")
 FIRST_ORG = "default"
 LONGEST_LABEL = 200
 """In characters."""
@@ -70,31 +73,42 @@ def create_first_organization(tenancy: Tenancy) -> FirstStart | None:
     return tenancy.control.write(unit)
 
 
-def find_organization(db: sqlite3.Connection, slug: str) -> Org:
+def find_organization(tenancy: Tenancy, slug: str) -> Org:
     """The organization that has this slug now. Raises ServiceError (404)."""
-    org = store.organization(db, slug)
-    if org is None:
-        raise no_organization(slug)
-    return org
+    with tenancy.control.read() as db:
+        return _known(store.organization(db, slug), slug)
 
 
-def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None, *, replaces: bool = False) -> Org:
-    """Create an organization with an empty file, or with the file at `filled`, which is moved.
+@contextmanager
+def filled_organization(tenancy: Tenancy, slug: str) -> Iterator[Org]:
+    """A name for a file that the caller creates and fills; afterwards the organization with this slug has that file.
 
-    With `replaces`, an organization of that slug gets the file: it keeps its keys and limits and gets a new id, and its
-    previous file stays where it is.
+    The organization is created if it does not exist. Else it keeps its keys and limits and gets a new id, and its
+    previous file stays where it is. So a running service gets all of the data at once, and alone writes to its files.
+    Raises ServiceError as `create_organization` does.
+    """
+    _check_slug(slug)
+    filled = Org(slug, 0)
+    tenancy.databases.delete(filled)  # left by a call that was interrupted
+    yield filled
+    tenancy.databases.forget(filled)
+    create_organization(tenancy, slug, tenancy.databases.path(filled))
+
+
+def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None) -> Org:
+    """Create an organization with an empty file; with the file at `filled`, see `filled_organization`.
 
     Raises ServiceError: 422 for an invalid slug, 409 for one that is taken, 507 when the disk is short of space.
     """
-    check_slug(slug)
+    _check_slug(slug)
     tenancy.quotas.space.refuse(tenancy.quotas.space.is_short)
     now_ms = tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> Org | None:
-        org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if replaces else None)
+        org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if filled else None)
         if org is not None:
             tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
-            if filled is not None:
+            if filled:
                 tenancy.databases.adopt(filled, org)
             tenancy.databases.create(org)
         return org
@@ -107,8 +121,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None,
     return org
 
 
-def check_slug(slug: str) -> None:
-    """Raise ServiceError (422) unless `slug` is valid for an organization."""
+def _check_slug(slug: str) -> None:
     if not keys.SLUG.fullmatch(slug):
         raise invalid_field(
             "json", "name", f"{slug!r} is not valid: use 1 to 63 of a-z, 0-9 and -, and do not begin with -."
@@ -121,21 +134,17 @@ def delete_organization(tenancy: Tenancy, org: Org) -> None:
     Raises ServiceError (404; 503 while another process keeps the file locked) and OSError, and deletes nothing then.
     """
 
-    def unit(db: sqlite3.Connection) -> bool:
-        if not store.delete_organization(db, org):
-            return False
+    def unit(db: sqlite3.Connection) -> None:
+        _known(store.delete_organization(db, org), org.slug)
         tenancy.databases.delete(org)
-        return True
 
-    if not tenancy.control.write(unit):
-        raise no_organization(org.slug)
+    tenancy.control.write(unit)
     tenancy.keyring.reload()
 
 
 def set_limit(tenancy: Tenancy, org: Org, name: str, value: int | None) -> None:
     """Set the limit `name` of `org`, or return it to the default with None. Raises ServiceError (404)."""
-    if not tenancy.control.write(lambda db: store.set_limit(db, org, name, value)):
-        raise no_organization(org.slug)
+    _known(tenancy.control.write(lambda db: store.set_limit(db, org, name, value)), org.slug)
     subject = f"{name} to {'the default' if value is None else value}"
     audit.note(tenancy.databases, org, COMMAND_LINE, tenancy.clock(), Action.SET_LIMIT, subject)
 
@@ -167,9 +176,9 @@ def create_key(
         )
     if expires_at is not None and expires_at <= now_ms:
         raise invalid_field("json", "expires_at", "Must be in the future.")
-    added = tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms))
-    if added is None:
-        raise no_organization(org.slug)
+    added = _known(
+        tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms)), org.slug
+    )
     tenancy.keyring.reload()
     subject = f"key {added[0]} ({label}): {' '.join(chosen)}"
     audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
@@ -197,7 +206,8 @@ def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     token, now_ms = secrets.token_urlsafe(24), tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> None:
-        store.add_sign_in_link(db, find_organization(db, slug), token, now_ms + SIGN_IN_LINK_MS, now_ms)
+        org = _known(store.organization(db, slug), slug)
+        store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
 
     tenancy.control.write(unit)
     return token
@@ -245,8 +255,9 @@ def end_session(tenancy: Tenancy, token: str) -> None:
     tenancy.control.write(lambda db: store.delete_session(db, token))
 
 
-def no_organization(slug: str) -> ServiceError:
-    """The 404 for an organization that does not exist."""
-    return ServiceError(
-        "organization_not_found", f"There is no organization {slug!r}.", hint="List them with: obs org list"
-    )
+def _known(found: T | None, slug: str) -> T:
+    """`found`, which is None or False if the organization does not exist. Raises ServiceError (404)."""
+    if not found:
+        hint = "List them with: obs org list"
+        raise ServiceError("organization_not_found", f"There is no organization {slug!r}.", hint=hint)
+    return found

@@ -134,9 +134,7 @@ def test_organizations_that_come_and_go_during_a_backup(
     def meanwhile(source: Path, *arguments: object) -> None:
         copy_verified(source, *arguments)  # type: ignore[arg-type]
         if source.name.startswith("acme"):
-            with tenancy.control.read() as db:
-                globex = service.find_organization(db, "globex")
-            service.delete_organization(tenancy, globex)
+            service.delete_organization(tenancy, service.find_organization(tenancy, "globex"))
             service.create_organization(tenancy, "initech")
 
     copy_verified = files.copy_verified

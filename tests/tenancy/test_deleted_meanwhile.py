@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from obs.errors import ServiceError
+from obs.storage.copy import copy
 from obs.storage.databases import Databases
 from obs.tenancy import service
 from obs.tenancy.auth import Tenancy
@@ -52,7 +53,8 @@ def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
     databases = Databases(tmp_path, numbers(), busy_seconds=5, most_waiting=9, most_files=9)
     databases.create(ACME)
     databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
-    databases.copy(ACME, tmp_path / "copy.db")
+    with databases.read(ACME) as db:
+        copy(db, tmp_path / "copy.db")
     databases.path(ACME).unlink()
     with pytest.raises(ServiceError, match="missing"):
         databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (2)"))

@@ -102,7 +102,7 @@ def _list(form: Form) -> tuple[str, int]:
         start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
     )
     cursor = request.args.get("cursor")
-    after = store.Position(*decode_cursor(cursor, int, int)) if cursor else None
+    after = decode_cursor(cursor, int, int) if cursor else None
     with caller.read() as db:
         found, last = store.page(db, selection, caller.now_ms, _PAGE_SIZE, after)
         prefixes = store.prefixes(db, caller.now_ms)

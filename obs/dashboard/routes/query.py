@@ -43,7 +43,7 @@ def page() -> ResponseReturnValue:
     """The editor, and the result of the statement in the query string."""
     caller, text, overlay = viewer(), _statement(), request.args.get("overlay", "")
     with caller.read() as db:
-        prefixes = [one.prefix for one in annotation_store.prefixes(db, caller.now_ms)]
+        prefixes = [prefix for prefix, _ in annotation_store.prefixes(db, caller.now_ms)]
     shown: dict[str, Any] = {"answer": None, "specs": [], "error": None}
     status, headers = 200, dict[str, str]()
     if text.strip():

@@ -16,6 +16,7 @@ from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_n
 from obs.errors import ServiceError
 from obs.limits import limits
 from obs.services import services
+from obs.storage.copy import copy
 from obs.tenancy import keys, service, store
 from obs.tenancy.schemas import KeyRequestSchema
 from obs.times import DAY_MS
@@ -71,11 +72,12 @@ def download() -> Response:
     caller.quotas.space.refuse(caller.quotas.space.is_low)
     with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
         path = Path(folder) / "copy.db"
-        caller.databases.copy(caller.org, path)
-        copy = path.open("rb")  # stays readable after the file is deleted
+        with caller.read() as db:
+            copy(db, path)
+        copied = path.open("rb")  # stays readable after the file is deleted
     day = datetime.fromtimestamp(caller.now_ms / 1000, UTC).strftime("%Y-%m-%d")
     response = send_file(
-        copy, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=f"{caller.org}-{day}.db"
+        copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=f"{caller.org}-{day}.db"
     )
     response.headers["Cache-Control"] = "no-store"
     return response
