@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
-from obs.dashboard import docs, markup, missed, schedules, vega, wording
+from obs.dashboard import docs, markup, missed, overview, schedules, vega, wording
 from obs.dashboard.routes import annotations, incidents, job, jobs, projects, query, settings, sign_in
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
@@ -92,6 +92,7 @@ def init_app(app: Flask) -> None:
         precise=partial(markup.moment, to_the_second=True),
         schedule=schedules.in_brief,
         missed=missed.until_now,
+        version=overview.version,
     )
     app.jinja_env.globals.update(vega_version=vega.VERSION, state_help=wording.STATE_HELP, services=services)
     _csrf.init_app(app)

@@ -5,14 +5,16 @@ path and cuts it into bars. This keeps a page with five hundred jobs of thirty b
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from obs.dashboard import wording
+from obs.dashboard import missed, schedules, wording
 from obs.heartbeat.runs import PROBLEMS
+from obs.heartbeat.store.jobs import Job
 
 SHOWN = 30
 _BASE, _FOOT = 9, 11
@@ -27,14 +29,23 @@ class Bar(NamedTuple):
     duration_ms: int | None
 
 
+def of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:
+    """The last `runs` of a job, oldest first, with gaps where its schedule says that runs were missed."""
+    due = schedules.due(job)
+    if due is None or not runs:
+        return draw(runs)
+    counts = missed.before_each(tuple(run.started_at for run in runs), due)
+    return draw(runs, (*counts, missed.until_now(job, now_ms)) if job.overdue else counts)
+
+
 @lru_cache(maxsize=2048)  # most jobs have not changed since the last refresh
-def draw(runs: tuple[Bar, ...], missed: tuple[int, ...] = ()) -> Markup:
+def draw(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
     """Draw runs, oldest first, as SVG.
 
-    `missed` has for each run how many runs were missed before it. If it is one longer than `runs`, its last number is
+    `gaps` has for each run how many runs were missed before it. If it is one longer than `runs`, its last number is
     how many have been missed since the last run.
     """
-    marks = _with_gaps(runs, missed)[-SHOWN:]
+    marks = _with_gaps(runs, gaps)[-SHOWN:]
     longest_ms = max((run.duration_ms or 0 for run in runs), default=0)
     first = SHOWN - len(marks)
     tops: dict[str, dict[int, int]] = {}
@@ -45,38 +56,22 @@ def draw(runs: tuple[Bar, ...], missed: tuple[int, ...] = ()) -> Markup:
         f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in PROBLEMS else _BASE)}"/>'
         for status, places in tops.items()
     )
+    counts = dict(Counter(run.status for run in runs).most_common())
+    words = f"Last {len(runs)} runs: {wording.results(counts, sum(gaps))}" if runs else "No runs yet"
     # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
-    return Markup(f'<svg role="img" aria-label="{describe(runs, sum(missed))}">{"".join(drawn)}</svg>')  # noqa: S704
-
-
-def describe(runs: Sequence[Bar], missed: int) -> str:
-    """The same in words: ``Last 30 runs: 28 succeeded, 2 failed, 1 missed``."""
-    if not runs:
-        return "No runs yet"
-    counts = Counter(run.status for run in runs)
-    return f"Last {len(runs)} runs: {wording.results(dict(counts.most_common()), missed)}"
+    return Markup(f'<svg role="img" aria-label="{words}">{"".join(drawn)}</svg>')  # noqa: S704
 
 
 def _steps(tops: dict[int, int], base: int) -> str:
     """A path along `base` that rises to each top at its place. Places ascend; neighbours of one height share a step."""
-    steps: list[str] = []
-    end, height = -1, base
+    steps, end, height = "", -1, base
     for place, top in tops.items():
         if place != end:
-            steps.append((f"V{base}" if steps else "") + f"M{place} {base}")
+            steps += (f"V{base}" if steps else "") + f"M{place} {base}"
             height = base
-        if top == height:
-            steps[-1] = _longer(steps[-1])
-        else:
-            steps.append(f"V{top}h1")
-            height = top
-        end = place + 1
-    return "".join(steps) + f"V{base}"
-
-
-def _longer(step: str) -> str:
-    before, _, width = step.rpartition("h")
-    return f"{before}h{int(width) + 1}"
+        steps += "h1" if top == height else f"V{top}h1"
+        end, height = place + 1, top
+    return f"{steps}V{base}"
 
 
 def _top(duration_ms: int | None, longest_ms: int) -> int:
@@ -85,10 +80,10 @@ def _top(duration_ms: int | None, longest_ms: int) -> int:
     return _BASE - max(2, round(share * _BASE))
 
 
-def _with_gaps(runs: Sequence[Bar], missed: Iterable[int]) -> list[Bar | None]:
+def _with_gaps(runs: Sequence[Bar], gaps: Sequence[int]) -> list[Bar | None]:
     """`runs` with None for each missed run."""
     marks: list[Bar | None] = []
-    before = list(missed) or [0] * len(runs)
-    for gaps, run in zip(before, runs, strict=False):
-        marks += [*[None] * min(_DRAWN_GAPS, gaps), run]
-    return marks + [None] * min(_DRAWN_GAPS, sum(before[len(runs) :]))
+    for count, run in zip_longest(gaps, runs):
+        marks += [None] * min(_DRAWN_GAPS, count or 0)
+        marks += [run] if run is not None else []
+    return marks

@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from markupsafe import Markup
-
-from obs.dashboard import bars, missed, schedules
-from obs.dashboard.bars import Bar
 from obs.heartbeat.runs import STATUSES
 from obs.heartbeat.states import STATES, JobState
 from obs.heartbeat.store.jobs import Job
@@ -18,29 +14,6 @@ from obs.heartbeat.store.jobs import Job
 TROUBLE = frozenset(state.value for state in JobState if state.needs_attention)
 PAGE_SIZE = 100
 ATTRIBUTION = ("project", "service", "host")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A job with its last runs, oldest first."""
-
-    job: Job
-    runs: tuple[Bar, ...]
-
-    @property
-    def version(self) -> str:
-        """The version of the job."""
-        return version(self.job)
-
-    def draw_bars(self, now_ms: int) -> Markup:
-        """Its last runs as bars, with gaps where a run was missed."""
-        due = schedules.due(self.job)
-        if due is None or not self.runs:
-            return bars.draw(self.runs)
-        counts = missed.before_each(tuple(run.started_at for run in self.runs), due)
-        if self.job.overdue:
-            counts += (missed.until_now(self.job, now_ms),)
-        return bars.draw(self.runs, counts)
 
 
 def version(job: Job) -> str:

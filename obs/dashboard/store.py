@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
@@ -13,13 +12,6 @@ from obs.dashboard.charts import Point
 from obs.heartbeat.runs import STATUSES
 
 _MOST_ANNOTATIONS = 200
-
-
-class Totals(NamedTuple):
-    """The runs that an organization stores; `oldest_run_at` is None without runs."""
-
-    runs: int
-    oldest_run_at: int | None
 
 
 Position = tuple[int, int, int]
@@ -87,9 +79,10 @@ def results_by_day(
     return counts
 
 
-def totals(db: sqlite3.Connection) -> Totals:
+def stored_runs(db: sqlite3.Connection) -> tuple[int, int | None]:
     """The number of runs, and the start of the oldest."""
-    return Totals(*db.execute("SELECT (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs)").fetchone())
+    count, oldest_at = db.execute("SELECT (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs)").fetchone()
+    return count, oldest_at
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:

@@ -83,8 +83,8 @@ def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
 def test_runs_of_one_length_are_one_step_and_gaps_are_drawn_before_the_run_that_came() -> None:
     runs = tuple(Bar(day * DAY_MS, "success", 1000) for day in range(4))
     drawn = str(bars.draw(runs, (0, 0, 1, 0, 2)))
-    assert 'class="bar-success" d="M23 9V0h2V9M26 9V0h2V9"' in drawn
-    assert 'class="bar-gap" d="M25 9V8h1V9M28 9V8h2V9"' in drawn
+    assert 'class="bar-success" d="M23 9V0h1h1V9M26 9V0h1h1V9"' in drawn
+    assert 'class="bar-gap" d="M25 9V8h1V9M28 9V8h1h1V9"' in drawn
     assert "Last 4 runs: 4 succeeded, 3 missed" in drawn
 
 

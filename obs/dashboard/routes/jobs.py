@@ -6,9 +6,10 @@ from typing import Any
 
 from flask import Blueprint, flash, get_template_attribute, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
+from markupsafe import Markup
 
 from obs.dashboard import bars, store
-from obs.dashboard.overview import SORTS, Choice, Row, version
+from obs.dashboard.overview import SORTS, Choice, version
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
 from obs.heartbeat.states import STATES
 from obs.heartbeat.store.jobs import Job
@@ -29,8 +30,7 @@ def page() -> ResponseReturnValue:
     if not overview.everything:
         ingest_url = services().tenancy.ingest.url(caller.org.slug)
         return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
-    rows = _rows(caller, overview.jobs)
-    return render_template("jobs/page.html", overview=overview, rows=rows)
+    return render_template("jobs/page.html", overview=overview, rows=_rows(caller, overview.jobs))
 
 
 @blp.get("/jobs/changes")
@@ -49,12 +49,12 @@ def changes() -> ResponseReturnValue:
     draw_row = get_template_attribute("jobs/table.html", "job_row")
     rows: dict[str, str] = {}
     differing = [job for job in overview.jobs if shown.get(str(job.id)) != now[str(job.id)]]
-    for row in _rows(caller, differing):
-        html = draw_row(row, caller.now_ms)
+    for job, drawn in _rows(caller, differing):
+        html = draw_row(job, drawn, caller.now_ms)
         bytes_left -= len(json.dumps(html))
         if bytes_left < 0 and rows:
             break
-        rows[str(row.job.id)] = html
+        rows[str(job.id)] = html
     changed: dict[str, Any] = {"rows": rows}
     order = [number for number in now if number in shown or number in rows]
     if order != list(shown):
@@ -86,10 +86,11 @@ def create_first_key() -> ResponseReturnValue:
     return redirect(url_for("dashboard.jobs.page"))
 
 
-def _rows(caller: Caller, jobs: Sequence[Job]) -> list[Row]:
+def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup]]:
+    """Jobs with their last runs as bars."""
     with caller.read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], bars.SHOWN)
-    return [Row(job, runs[job.id]) for job in jobs]
+    return [(job, bars.of_job(job, runs[job.id], caller.now_ms)) for job in jobs]
 
 
 def _choice() -> Choice:

@@ -1,7 +1,7 @@
 """Projects with their services and hosts."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flask import Blueprint, render_template
@@ -28,10 +28,12 @@ def page() -> ResponseReturnValue:
 
 @dataclass(slots=True)
 class Part:
-    """A service or a host, with the number of its jobs by state."""
+    """A project, a service or a host with the number of its jobs by state. A job may have None of each."""
 
     name: str | None
     states: Counter[str] = field(default_factory=Counter)
+    services: dict[str | None, "Part"] = field(default_factory=dict)
+    hosts: dict[str | None, "Part"] = field(default_factory=dict)
 
     @property
     def trouble(self) -> int:
@@ -39,19 +41,11 @@ class Part:
         return sum(self.states[state] for state in TROUBLE)
 
 
-@dataclass(slots=True)
-class Project(Part):
-    """A project. None is the name of jobs that have no project, service or host."""
-
-    services: dict[str | None, Part] = field(default_factory=dict)
-    hosts: dict[str | None, Part] = field(default_factory=dict)
-
-
-def roll_up(jobs: Iterable[Job]) -> Sequence[Project]:
+def roll_up(jobs: Iterable[Job]) -> list[Part]:
     """Jobs by project: the projects with the most trouble first, then by name; jobs without a project come last."""
-    projects: dict[str | None, Project] = {}
+    projects: dict[str | None, Part] = {}
     for job in jobs:
-        project = projects.setdefault(job.project, Project(job.project))
+        project = projects.setdefault(job.project, Part(job.project))
         service = project.services.setdefault(job.service, Part(job.service))
         host = project.hosts.setdefault(job.host, Part(job.host))
         for part in (project, service, host):

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.annotations.source import RETENTION_MS
-from obs.dashboard import forms, snippets
+from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
@@ -35,10 +35,10 @@ def page() -> ResponseReturnValue:
 @blp.post("/keys")
 def create_key() -> ResponseReturnValue:
     """Create a key; the page that follows shows it."""
-    caller, expires = viewer(), request.form.get("expires", "")
-    fields: dict[str, object] = {"label": request.form.get("label", "").strip(), "scopes": _chosen_scopes()}
+    caller, form = viewer(), request.form
+    fields: dict[str, object] = {"label": form.get("label", "").strip(), "scopes": form.getlist("scopes")}
     try:
-        if expires not in _EXPIRIES:
+        if (expires := form.get("expires", "")) not in _EXPIRIES:
             raise ServiceError("invalid_field", errors={"json": {"expires": ["Choose one of the options."]}})
         if expires:
             fields["expires_at"] = times.format_ms(times.parse_time(expires, caller.now_ms))
@@ -83,33 +83,28 @@ def download() -> Response:
     return response
 
 
-def _chosen_scopes() -> list[str]:
-    return request.form.getlist("scopes")
-
-
 def _page(form: Form) -> str:
     caller, tenancy = viewer(), services().tenancy
-    ingest_url, new_key = tenancy.ingest.url(caller.org.slug), take_new_key()
     sees_all = is_admin(caller)
     with caller.read() as db:
-        stored = page_store.totals(db)
+        runs, oldest_run_at = page_store.stored_runs(db)
     with tenancy.control.read() as db:
         known = tenancy.keyring.with_last_use(store.keys_of(db, caller.org))
     return render_template(
         "settings.html",
-        ingest_url=ingest_url,
-        snippets=snippets.build(ingest_url, new_key or "YOUR_KEY"),
+        ingest_url=tenancy.ingest.url(caller.org.slug),
         keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
         revoked=sum(key.revoked_at is not None for key in known) if sees_all else 0,
         scopes=keys.SCOPES,
-        chosen_scopes=_chosen_scopes() if form.problems else keys.DEFAULT_SCOPES,
+        chosen_scopes=request.form.getlist("scopes") if form.problems else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
         limits=limits(caller),
-        stored=stored,
+        runs=runs,
+        oldest_run_at=oldest_run_at,
         run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
         annotation_retention_days=RETENTION_MS // DAY_MS,
         free_bytes=caller.quotas.space.free_bytes,
         file_bytes=caller.databases.size(caller.org),
-        new_key=new_key,
+        new_key=take_new_key(),
         form=form,
     )
