@@ -10,18 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from obs.annotations.source import RETENTION_MS
-from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
 from obs.times import DAY_MS, format_ms
-
-LENGTHS = {
-    "name": (1, 200),
-    "title": (1, 500),
-    "description": (0, 4_000),
-    "url": (1, 2_000),
-    "idempotency_key": (1, 200),
-}
-"""The shortest and the longest text of each field, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +39,6 @@ class Annotation(Draft):
 
 def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
     """The annotation with these `fields`; without a start_time it starts now. Raises ServiceError (422)."""
-    _check_texts({"name": None, "title": None, **fields})
     start_time = fields.get("start_time")
     if start_time is None:
         if fields.get("end_time") is not None:
@@ -64,38 +53,13 @@ def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
 
 def revised(stored: Annotation, changes: Mapping[str, Any], now_ms: int) -> Annotation:
     """`stored` with the fields in `changes`. Raises ServiceError (422)."""
-    _check_texts(changes)
     annotation = replace(stored, **changes, updated_at=now_ms)
     _check_times(annotation, changes, now_ms)
     return annotation
 
 
-def _check_texts(fields: Mapping[str, Any]) -> None:
-    """Raise ServiceError (422), naming each invalid field, unless all texts in `fields` can be stored."""
-    problems = {
-        name: [problem]
-        for name in LENGTHS
-        if name in fields and (problem := _text_problem(name, fields[name])) is not None
-    }
-    if problems:
-        name, (problem, *_) = next(iter(problems.items()))
-        raise ServiceError("invalid_field", f"{name}: {problem}", errors={"json": problems})
-
-
-def _text_problem(name: str, text: str | None) -> str | None:
-    if text is None:
-        return "Required." if name in ("name", "title") else None
-    shortest, longest = LENGTHS[name]
-    if not shortest <= len(text) <= longest:
-        return f"Length must be between {shortest} and {longest}."
-    if not is_storable(text):
-        return "Not valid Unicode."
-    if name == "url" and not _is_web_url(text):
-        return "Not an http or https URL such as https://ci.example.com/builds/42."
-    return None
-
-
-def _is_web_url(text: str) -> bool:
+def is_web_url(text: str) -> bool:
+    """Whether `text` is an http or https URL that a browser understands in the same way."""
     # urlsplit drops some white space and control characters; a browser that follows the link may not.
     if any(character.isspace() or not character.isprintable() for character in text):
         return False

@@ -4,7 +4,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.annotations.rules import LENGTHS
+from obs.annotations.rules import is_web_url
 from obs.api import Schema, Text, Time
 
 DEFAULT_LIMIT = 100
@@ -44,13 +44,11 @@ _ABOUT = {
     "url": "Where to read more; http or https.",
     "idempotency_key": "Any text that a client sends again when it repeats a call, so that the call counts once.",
 }
+_LONGEST = {"name": 200, "title": 500, "description": 4_000, "url": 2_000, "idempotency_key": 200}
 
 
-def _text(name: str, **kwargs: Any) -> ma.fields.Str:
-    """A text with the limits of that field, for the OpenAPI document: `obs.annotations.rules` enforces them."""
-    shortest, longest = LENGTHS[name]
-    metadata = {"description": _ABOUT[name], "minLength": shortest, "maxLength": longest}
-    return ma.fields.Str(metadata=metadata, **kwargs)
+def _text(name: str, shortest: int = 1, **kwargs: Any) -> Text:
+    return Text(shortest, _LONGEST[name], metadata={"description": _ABOUT[name]}, **kwargs)
 
 
 def _time(name: str, more: str = "", **kwargs: Any) -> Time:
@@ -73,26 +71,33 @@ class AnnotationSchema(Schema):
     by_service = ma.fields.Bool(metadata={"description": "Whether it shows an incident and cannot be changed."})
 
 
-class AnnotationRequestSchema(Schema):
+class _WithUrl(Schema):
+    @ma.validates("url")
+    def _check_url(self, url: str | None, **_: Any) -> None:
+        if url is not None and not is_web_url(url):
+            raise ma.ValidationError("Not an http or https URL such as https://ci.example.com/builds/42.")
+
+
+class AnnotationRequestSchema(_WithUrl):
     """The fields of a new annotation; null is the same as not sent."""
 
     name = _text("name", required=True)
     title = _text("title", required=True)
     start_time = _time("start_time", " Default: the time of the request.", load_default=None, allow_none=True)
     end_time = _time("end_time", " Needs start_time as well.", load_default=None, allow_none=True)
-    description = _text("description", load_default=None, allow_none=True)
+    description = _text("description", 0, load_default=None, allow_none=True)
     url = _text("url", load_default=None, allow_none=True)
     idempotency_key = _text("idempotency_key", load_default=None, allow_none=True)
 
 
-class AnnotationChangesSchema(Schema):
+class AnnotationChangesSchema(_WithUrl):
     """The fields to change; the others stay as they are. null removes an optional one."""
 
     name = _text("name")
     title = _text("title")
     start_time = _time("start_time")
     end_time = _time("end_time", " null removes it.", allow_none=True)
-    description = _text("description", allow_none=True)
+    description = _text("description", 0, allow_none=True)
     url = _text("url", allow_none=True)
 
     @ma.validates_schema
@@ -107,7 +112,7 @@ def _range_end(description: str, example: str) -> ma.fields.Str:
 
 def _filter(field: str, description: str, example: str) -> Text:
     metadata = {"description": description, "example": example}
-    return Text(0, LENGTHS[field][1], load_default="", metadata=metadata)
+    return Text(0, _LONGEST[field], load_default="", metadata=metadata)
 
 
 class AnnotationQuerySchema(Schema):

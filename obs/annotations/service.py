@@ -20,7 +20,7 @@ from obs.tenancy.auth import Caller
 
 
 def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]:
-    """Create an annotation from the fields of AnnotationRequestSchema; returns it, and whether it is new.
+    """Create an annotation from `fields`, loaded by AnnotationRequestSchema; returns it, and whether it is new.
 
     Where its idempotency key was sent before, the first annotation is returned unchanged. Raises ServiceError (422),
     and 507 when the organization may not have another one.
@@ -39,7 +39,7 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]
 def update(
     caller: Caller, annotation_id: int, changes: Mapping[str, Any], versions: Container[str] | None = None
 ) -> Annotation:
-    """Change the fields in `changes`, which are those of AnnotationChangesSchema; returns the annotation.
+    """Make `changes`, loaded by AnnotationChangesSchema; returns the annotation.
 
     `versions` are those that the caller expects, None for any. Raises ServiceError: 404; 409 for the annotation of an
     incident; 412 for another version; 422.

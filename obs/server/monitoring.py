@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from flask import Flask, Response
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
 
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
@@ -20,27 +18,7 @@ from obs.tenancy.auth import Tenancy
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-class _Instance(Collector):
-    """The metrics that are computed when they are scraped."""
-
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        tenancy, space = self._tenancy, self._tenancy.quotas.space
-        for name, help_text, value in (
-            ("obs_organizations", "Number of organizations.", len(tenancy.keyring.organizations())),
-            ("obs_disk_free_bytes", "Free bytes of the disk with the organizations' files.", space.free_bytes),
-            ("obs_disk_reserve_bytes", "Bytes of the disk reserved for heartbeats.", space.reserve_bytes),
-            ("obs_quota_refusals", "Number of requests refused because of a quota.", tenancy.quotas.refusals),
-            ("obs_open_files", "Number of open files of organizations.", tenancy.databases.open_files()),
-            (
-                "obs_unusable_files",
-                "Number of organizations whose file is missing, damaged or of a newer version.",
-                _unusable(tenancy),
-            ),
-        ):
-            yield GaugeMetricFamily(name, help_text, value)
+_UNUSABLE = "Number of organizations whose file is missing, damaged or of a newer version."
 
 
 def _unusable(tenancy: Tenancy) -> int:
@@ -48,25 +26,29 @@ def _unusable(tenancy: Tenancy) -> int:
     return len(tenancy.databases.problems.unusable() & set(tenancy.keyring.organizations()))
 
 
-def _flask_endpoint(request: Any) -> str:
-    rule = getattr(request, "url_rule", None)
-    return "unknown" if rule is None else str(rule.endpoint)
-
-
 class Metrics:
     """The metrics of one application, and the middleware that measures its requests."""
 
     def __init__(self, tenancy: Tenancy) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Instance(tenancy))
-        self._seconds = Histogram(
+        quotas, space = tenancy.quotas, tenancy.quotas.space
+        for name, help_text, value in (
+            ("obs_organizations", "Number of organizations.", lambda: len(tenancy.keyring.organizations())),
+            ("obs_disk_free_bytes", "Free bytes of the disk with the organizations' files.", lambda: space.free_bytes),
+            ("obs_disk_reserve_bytes", "Bytes of the disk reserved for heartbeats.", lambda: space.reserve_bytes),
+            ("obs_quota_refusals", "Number of requests refused because of a quota.", lambda: quotas.refusals),
+            ("obs_open_files", "Number of open files of organizations.", tenancy.databases.open_files),
+            ("obs_unusable_files", _UNUSABLE, lambda: _unusable(tenancy)),
+        ):
+            Gauge(name, help_text, registry=self._registry).set_function(value)
+        seconds = Histogram(
             "obs_http_request_duration_seconds",
             "Duration of HTTP requests in seconds, by endpoint and status.",
             ("endpoint", "status"),
             registry=self._registry,
             buckets=_BUCKETS,
         )
-        self._observers: dict[tuple[str, str], Callable[[float], None]] = {}
+        self._observer = cache(lambda *labels: seconds.labels(*labels).observe)  # slow compared with a heartbeat
 
     def text(self) -> bytes:
         """The metrics in the Prometheus text format."""
@@ -85,21 +67,16 @@ class Metrics:
             def start(line: str, *rest: Any) -> Any:
                 nonlocal endpoint, status
                 status = line[:3]
-                endpoint = environ.get(ENDPOINT) or _flask_endpoint(environ.get("werkzeug.request"))
+                rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
+                endpoint = str(environ.get(ENDPOINT) or getattr(rule, "endpoint", "unknown"))
                 return start_response(line, *rest)
 
             try:
                 return inner(environ, start)
             finally:
-                observe = self._observers.get((endpoint, status)) or self._observer(endpoint, status)
-                observe(time.perf_counter() - started)
+                self._observer(endpoint, status)(time.perf_counter() - started)
 
         return measured
-
-    def _observer(self, endpoint: str, status: str) -> Callable[[float], None]:
-        """Records durations with these labels. It is cached because `labels` is slow compared with a heartbeat."""
-        observe = self._observers[endpoint, status] = self._seconds.labels(endpoint, status).observe
-        return observe
 
 
 def healthz() -> dict[str, str]:

@@ -108,17 +108,13 @@ def _most_connections() -> int:
 
 def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> Wsgi:
     """The WSGI application that calls `welcome` with the first request, and `beat` after requests, once per second."""
-    welcoming, welcomed, beat_at = threading.Lock(), False, 0.0
+    welcomes, beat_at = [welcome], 0.0
 
     def reporting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        nonlocal beat_at, welcomed
-        if not welcomed:
-            with welcoming:
-                if not welcomed:
-                    try:
-                        welcome()
-                    finally:  # standard output may be closed
-                        welcomed = True
+        nonlocal beat_at
+        if welcomes:
+            with suppress(IndexError):  # another thread was faster
+                welcomes.pop()()
         try:
             return app(environ, start_response)
         finally:
@@ -130,14 +126,15 @@ def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None
     return reporting
 
 
-def _welcome(address: str, folder: Path, first: service.FirstStart | None) -> None:
+def _welcome(address: str, folder: Path, first: tuple[str, str] | None) -> None:
     click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
     if first is not None:
+        key, token = first
         click.echo(
-            f"\nYour API key. It will not be shown again:\n\n    {first.key}\n\n"
+            f"\nYour API key. It will not be shown again:\n\n    {key}\n\n"
             f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
-            f"    {address}/sign-in/{first.sign_in_token}\n\n"
+            f"    {address}/sign-in/{token}\n\n"
             f"Send a first heartbeat:\n\n"
-            f"    curl -fsS -m 10 --retry 5 --retry-connrefused -X POST -H 'X-API-Key: {first.key}'"
+            f"    curl -fsS -m 10 --retry 5 --retry-connrefused -X POST -H 'X-API-Key: {key}'"
             f" {address}/api/v1/heartbeat/my-first-job/ping\n"
         )

@@ -42,24 +42,15 @@ class NewKey:
     expires_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FirstStart:
-    """What the first start created. The key and the token are not stored."""
-
-    org: Org
-    key: str
-    sign_in_token: str
-
-
-def create_first_organization(tenancy: Tenancy) -> FirstStart | None:
-    """On an instance without organizations, create one with an admin key and a sign-in link; else do nothing.
+def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
+    """On an instance without organizations, create one, and return its admin key and the token of a sign-in link.
 
     The check and the rows are one transaction, so two processes that start at once create one organization.
     """
     now_ms = tenancy.clock()
     token = secrets.token_urlsafe(24)
 
-    def unit(db: sqlite3.Connection) -> FirstStart | None:
+    def unit(db: sqlite3.Connection) -> tuple[str, str] | None:
         if store.organizations(db):
             return None
         org = store.add_organization(db, FIRST_ORG, now_ms)
@@ -68,7 +59,7 @@ def create_first_organization(tenancy: Tenancy) -> FirstStart | None:
         added = store.add_key(db, org, "first key", ("admin",), None, now_ms)
         assert added is not None
         store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
-        return FirstStart(org, added[1], token)
+        return added[1], token
 
     return tenancy.control.write(unit)
 

@@ -66,16 +66,14 @@ def organizations(db: sqlite3.Connection) -> dict[Org, int]:
 def organization(db: sqlite3.Connection, slug: str) -> Org | None:
     """The organization that has this slug now, or None."""
     row = db.execute("SELECT slug, id FROM organizations WHERE slug = ?", (slug,)).fetchone()
-    return None if row is None else Org(row["slug"], row["id"])
+    return row and Org(*row)
 
 
 def add_organization(db: sqlite3.Connection, slug: str, now_ms: int) -> Org | None:
     """Add an organization; None if the slug is taken."""
-    row = db.execute(
-        "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING slug, id",
-        (slug, now_ms),
-    ).fetchone()
-    return None if row is None else Org(row["slug"], row["id"])
+    add = "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING slug, id"
+    row = db.execute(add, (slug, now_ms)).fetchone()
+    return row and Org(*row)
 
 
 def renew_id(db: sqlite3.Connection, slug: str) -> Org:
@@ -109,7 +107,7 @@ def add_key(
         "SELECT id, ?, ?, ?, ?, ? FROM organizations WHERE id = ? RETURNING id",
         (label, keys.digest(secret), " ".join(scopes), now_ms, expires_at, org.id),
     ).fetchone()
-    return None if row is None else (row["id"], secret)
+    return row and (row["id"], secret)
 
 
 def keys_of(db: sqlite3.Connection, org: Org) -> list[Key]:
@@ -196,7 +194,7 @@ def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
         "WHERE l.sha256 = ? AND l.expires_at > ?",
         (keys.digest(token), now_ms),
     ).fetchone()
-    return None if row is None else Org(row["slug"], row["id"])
+    return row and Org(*row)
 
 
 def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
@@ -225,8 +223,7 @@ def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | N
         "FROM sessions s JOIN organizations o ON o.id = s.organization_id WHERE s.sha256 = ? AND s.expires_at > ?",
         (keys.digest(token), now_ms),
     ).fetchone()
-    org = None if row is None else Org(row["slug"], row["org_id"])
-    return None if org is None else Session(row["id"], org, row["key_id"], row["last_seen_at"])
+    return row and Session(row["id"], Org(row["slug"], row["org_id"]), row["key_id"], row["last_seen_at"])
 
 
 def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now_ms: int) -> None:
