@@ -114,7 +114,6 @@ def test_duckdb_gives_the_same_result(
 ) -> None:
     if many:
         monkeypatch.setattr(grid, "_ROWS_A_BUCKET", 0)
-        monkeypatch.setattr(grid, "_MANY_ROWS", 1)
     write(_fill)
     statement = f"{oql} {WINDOW}"
     answer = ask(statement)

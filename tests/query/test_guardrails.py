@@ -16,7 +16,7 @@ from obs.query.execution.session import Sessions
 from obs.query.execution.window import resolve
 from obs.query.language import Language
 from obs.query.language.plan import Plan
-from obs.query.sql import Scan
+from obs.query.sql import Scan, Timeline
 from obs.query.sql.select import SqlStatement, select
 from obs.services import services
 from obs.tenancy import auth
@@ -241,7 +241,10 @@ def _plan(app: Flask, statement: str) -> list[str]:
     plan = Language(SOURCES).plan(statement, 1_000)
     assert isinstance(plan, Plan)
     window = resolve(plan.window, tenancy.clock())
-    query = select(plan, Scan(window, tenancy.clock(), 1, 1, plan.interval_ms, (0,)))
+    query = select(
+        plan,
+        Scan(window, tenancy.clock(), 1, (plan.interval_ms and Timeline(window, plan.interval_ms, range(1))) or None),
+    )
     with tenancy.databases.read(ACME) as db:
         rows = db.execute(f"EXPLAIN QUERY PLAN {query.sql}", query.parameters).fetchall()
     return [re.sub(r" \(.*", "", row[3]) for row in rows if row[3].startswith(("SEARCH", "SCAN"))]

@@ -267,9 +267,8 @@ def test_an_answer(ask: Ask, statement: str, output_type: str, columns: list[str
 
 
 def test_the_strategy_for_many_rows_gives_the_same_results(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A statement for each bucket, groups one after the other: what else is done from some thousand rows on."""
+    """A statement for each bucket, which else is done from some thousand rows on."""
     monkeypatch.setattr(grid, "_ROWS_A_BUCKET", 0)
-    monkeypatch.setattr(grid, "_MANY_ROWS", 1)
     for statement, output_type, columns, rows in [*ANSWERS, *SIMPLE_ANSWERS]:
         assert ask(statement) == {"output_type": output_type, "columns": columns, "rows": rows}, statement
 
@@ -371,3 +370,28 @@ def test_explain_describes_the_query(ask: Ask) -> None:
     assert '"mail"' in said["parameters"]
     assert "runs_job" in " ".join(text for what, text in answer["rows"] if what == "plan")
     assert said["estimated bytes"] == "unknown" or int(said["estimated bytes"]) >= 0
+
+
+DEPLOYS = "SELECT count(*) FROM runs AROUND 'deploy/' WITHIN 1h {} LAST 7d"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "titles"),
+    [
+        ("ORDER BY time DESC", ["v2", "v1"]),
+        ("ORDER BY count_before DESC", ["v2", "v1"]),
+        ("ORDER BY title", ["v1", "v2"]),
+        ("ORDER BY count_change_pct LIMIT 1", ["v2"]),
+        ("HAVING count_after < count_before", ["v2"]),
+        ("HAVING count_after - count_before >= 0 OR title = 'v2'", ["v1", "v2"]),
+    ],
+)
+def test_deploys_are_ordered_and_chosen_by_their_effect(ask: Ask, clauses: str, titles: list[str]) -> None:
+    assert [row[2] for row in ask(DEPLOYS.format(clauses))["rows"]] == titles
+
+
+@pytest.mark.parametrize("order", ["count", "count(*)", "sum(duration_ms)"])
+def test_around_is_ordered_by_columns_of_the_result_only(ask: Ask, order: str) -> None:
+    answer = ask(DEPLOYS.format(f"ORDER BY {order}"), 400)
+    assert answer["error"] == "oql_unknown_column"
+    assert "count_before" in answer["errors"]["query"][0]["expected"]

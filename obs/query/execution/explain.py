@@ -36,9 +36,9 @@ def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> 
     scan = scans[0]
     yield "source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"
     yield "window", str(scan.window)
-    if scan.interval_ms is not None:
-        first = times.format_ms(scan.bucket_starts[0])
-        yield "buckets", f"{len(scan.bucket_starts)} of {write_duration(scan.interval_ms)}, the first at {first}"
+    if scan.timeline is not None:
+        first = times.format_ms(scan.starts[0])
+        yield "buckets", f"{len(scan.starts)} of {write_duration(scan.timeline.interval_ms)}, the first at {first}"
     if len(scans) > 1:
         yield "compared with", str(scans[1].window)
     cover = find_cover(plan, scan, session)

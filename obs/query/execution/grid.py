@@ -7,9 +7,9 @@ from typing import Any
 
 from obs.query.execution.session import Session
 from obs.query.language.plan import Plan
-from obs.query.sql import Range, Scan
+from obs.query.sql import MAX_GROUPS, Range, Scan
 from obs.query.sql.rollup import Cover, Span, select_rollups, usable_grains
-from obs.query.sql.select import SqlStatement, count_rows, count_rows_in, driver_of, query_plan, select, select_bucket
+from obs.query.sql.select import SqlStatement, count_rows, count_rows_in, query_plan, select, select_bucket
 from obs.sources import Grain
 
 Group = tuple[Any, ...]
@@ -19,14 +19,10 @@ Key = tuple[int, Group]
 
 _ROWS_A_BUCKET = 20
 """From this many rows per bucket, one statement per bucket is faster than one statement that sorts."""
-_MANY_ROWS = 50_000
-"""From this many rows, reading group by group is faster than sorting rows into groups."""
 _MANY_UNCOVERED_ROWS = 100_000
 """From this many rows that no rollup covers, it is faster to read no rollup at all."""
 _MAX_SPANS = 200
 """How many parts of a window may be read separately; each is two parameters of the statement."""
-_MAX_GROUPS = 1_000_000
-"""How many groups are read at most to count or compare them; the limits on time and bytes are reached first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +43,19 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan.
 
     The access path is the first of these that fits: rollups; one statement per bucket, where there are many rows and
-    an index on the time; group by group, where there are many rows and one group with a driver; one statement.
+    an index on the time; one statement.
     """
     if (cover := find_cover(plan, scan, session)) is not None:
         return _grid(plan, session.fetch(select_rollups(plan, scan, cover)))
     if _is_faster_by_bucket(plan, scan, session):
         return _read_buckets(plan, scan, session)
-    if driver_of(plan) and _has_rows(plan, scan, session, _MANY_ROWS):
-        scan = replace(scan, by_driver=True)
     return _grid(plan, session.fetch(select(plan, scan)))
 
 
 def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
     """How many groups there are in the window."""
     groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
-    return len(session.fetch(select(groups, replace(scan, interval_ms=None, timeline=None, max_rows=_MAX_GROUPS))))
-
-
-def read_earlier(plan: Plan, scan: Scan, session: Session) -> Grid:
-    """Read all groups of the window that COMPARE WITH names."""
-    whole = replace(plan, having=None, order=(), limit=None, top=None)
-    return read_grid(whole, replace(scan, max_rows=_MAX_GROUPS), session)
+    return len(session.fetch(select(groups, replace(scan, timeline=None, max_rows=MAX_GROUPS))))
 
 
 def _grid(plan: Plan, found: Sequence[Sequence[Any]]) -> Grid:
@@ -91,18 +79,18 @@ def _has_rows(plan: Plan, scan: Scan, session: Session, count: int) -> bool:
 
 def _is_faster_by_bucket(plan: Plan, scan: Scan, session: Session) -> bool:
     """Whether one range of the index per bucket costs less than sorting all rows into buckets."""
-    if scan.interval_ms is None or plan.top is not None:
+    if scan.timeline is None or plan.top is not None:
         return False
     steps = session.fetch(query_plan(select_bucket(plan, scan)))
     column = plan.source.time_sql.rpartition(".")[2]
     if not any(f"{column}>?" in step[3] for step in steps):
         return False
-    return _has_rows(plan, scan, session, _ROWS_A_BUCKET * len(scan.bucket_starts))
+    return _has_rows(plan, scan, session, _ROWS_A_BUCKET * len(scan.starts))
 
 
 def _read_buckets(plan: Plan, scan: Scan, session: Session) -> Grid:
     statement = select_bucket(plan, scan)
-    window, starts = scan.window, scan.bucket_starts
+    window, starts = scan.window, scan.starts
     found: list[Sequence[Any]] = []
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else window.end

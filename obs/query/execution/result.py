@@ -10,9 +10,9 @@ from obs import times
 from obs.query.execution.grid import Grid, Group, Key
 from obs.query.execution.session import Session
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import Aggregate, Checked, Output, Plan, Read, has_aggregate, walk
+from obs.query.language.plan import Aggregate, Checked, Derived, Output, Plan, Read, has_aggregate, walk
 from obs.query.sql import Scan
-from obs.query.sql.select import select_empty
+from obs.query.sql.select import select_empty, select_keys
 from obs.sources import Type
 
 Cell = str | int | float | bool | None
@@ -24,9 +24,9 @@ Rows = dict[Key, list[Any]]
 # JSON values
 
 
-def writers(outputs: Sequence[Output]) -> list[Callable[[Any], Cell]]:
-    """For each output, the function that turns a stored value into a JSON value."""
-    return [_writer(output.expression) for output in outputs]
+def writers_of(columns: Sequence[Checked]) -> list[Callable[[Any], Cell]]:
+    """For each column, the function that turns a stored value into a JSON value."""
+    return list(map(_writer, columns))
 
 
 def _writer(expression: Checked) -> Callable[[Any], Cell]:
@@ -40,21 +40,10 @@ def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) ->
     return [write(value) for write, value in zip(functions, row, strict=True)]
 
 
-def write_rows(outputs: Sequence[Output], rows: Rows) -> list[tuple[int, Row]]:
-    """The rows of a grouped result as JSON values in the order of the outputs, each with the number of its bucket."""
-    functions = writers(outputs)
-    written = []
-    for (bucket, group), values in rows.items():
-        rest = iter(values)
-        stored = [next(rest) if output.group is None else group[output.group] for output in outputs]
-        written.append((bucket, write_row(stored, functions)))
-    return written
-
-
 def _plain(value: Any) -> Cell:
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    cell: Cell = value
+    cell: Cell = value + 0.0 if isinstance(value, float) else value  # -0.0 becomes 0.0
     return cell
 
 
@@ -69,45 +58,42 @@ def _boolean(value: Any) -> Cell:
     return None if value is None else bool(value)
 
 
-# Order
+# HAVING, TOP, ORDER BY and LIMIT, where they need the finished rows
+
+Finished = tuple[int, list[Any]]
+"""A row of the result, as it is stored, with the number of its bucket."""
 
 
-def order_series(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
-    """The rows of a time series, each with the number of its bucket: those that LIMIT keeps, by ascending bucket.
+def finish(
+    plan: Plan, scan: Scan, columns: Sequence[Checked], rows: list[Finished], groups: Sequence[int], session: Session
+) -> list[Finished]:
+    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, then of the groups; by bucket with EVERY.
 
-    `places` says where in a row each output of the plan is. ORDER BY decides which rows LIMIT keeps, and the order of
-    rows within a bucket.
+    `columns` are the expressions of the columns, and `groups` the places of those that are groups.
     """
-    return sorted(_ordered(rows, plan, places), key=itemgetter(0))
+    texts = writers_of(columns)
+    rows.sort(key=lambda row: (row[0], [_rank(texts[place](row[1][place])) for place in groups]))
+    if plan.order or plan.is_derived:
+        having = plan.having if plan.is_derived else None
+        top = plan.top if plan.interval_ms is None and plan.is_derived else None
+        statement = select_keys(replace(plan, having=having, top=top), scan, columns)
+        ranked = []
+        for row in rows:
+            values = {f"c{number}": value for number, value in enumerate(row[1])}
+            ((kept, rank, *keys),) = session.fetch(statement, values)
+            if kept:
+                ranked.append((_rank(rank), keys, row))
+        if top is not None:
+            ranked = sorted(ranked, key=itemgetter(0), reverse=True)[:top]
+        for place, order in reversed(list(enumerate(plan.order))):
+            ranked.sort(key=lambda each: _rank(each[1][place]), reverse=order.descending)
+        rows = [row for _, _, row in ranked]
+    return sorted(rows[: plan.limit], key=itemgetter(0)) if plan.interval_ms is not None else rows[: plan.limit]
 
 
-def order_groups(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
-    """The rows of groups, of which SQLite did not see all: in the order of ORDER BY, then of the groups; with LIMIT.
-
-    An ORDER BY expression that is not a column of the result is ignored: added rows have no value for it.
-    """
-    groups = [place for place, output in zip(places, plan.outputs, strict=True) if output.group is not None]
-    rows = sorted(rows, key=lambda row: [_rank(row[1][place]) for place in groups])
-    return _ordered(rows, plan, places)
-
-
-def _ordered(rows: list[tuple[int, Row]], plan: Plan, places: Sequence[int]) -> list[tuple[int, Row]]:
-    """The rows in the order of ORDER BY, and of these those that LIMIT keeps."""
-    for order in reversed(plan.order):
-        if order.output is not None:
-            place = places[order.output] if order.output >= 0 else None  # None: the bucket
-            rows.sort(key=lambda row: _rank(row[0] if place is None else row[1][place]), reverse=order.descending)
-    return rows[: plan.limit]
-
-
-def _rank(cell: Cell) -> tuple[bool, Any]:
+def _rank(cell: Any) -> tuple[bool, Any]:
     """A sort key: nulls first."""
     return cell is not None, cell
-
-
-def group_order(group: Group) -> list[tuple[bool, Any]]:
-    """A sort key for groups: their stored values, nulls first."""
-    return [_rank(value) for value in group]
 
 
 # Buckets and groups without rows
@@ -154,9 +140,8 @@ def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: E
             missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
             rows.update((key, list(values)) for key in missing)
             added.update(missing)
-    order = (lambda key: (key[0], group_order(key[1]))) if plan.groups else None
-    rows = {key: rows[key] for key in sorted(rows, key=order)}
     if plan.fill is not None and plan.fill.with_ == "previous":
+        rows = {key: rows[key] for key in sorted(rows, key=itemgetter(0))}
         _carry_forward(rows, added, [has_aggregate(output.expression) for output in plan.values])
     return rows
 
@@ -188,22 +173,32 @@ def add_vanished(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> Row
     return rows
 
 
-def compare(plan: Plan, rows: Rows, earlier: Grid, empty: EmptyRows) -> Rows:
+def compared(plan: Plan, rows: Rows, earlier: Grid, empty: EmptyRows) -> Rows:
     """The rows with the value of the earlier window after each aggregate."""
     is_compared = [has_aggregate(output.expression) for output in plan.values]
-    compared = {}
+    both = {}
     for key, values in rows.items():
         previous = earlier.rows.get(key) or empty.values(key[1])[0]
         pairs = zip(values, previous, is_compared, strict=True)
-        compared[key] = [cell for now, then, both in pairs for cell in ((now, then) if both else (now,))]
-    return compared
+        both[key] = [cell for now, then, has_then in pairs for cell in ((now, then) if has_then else (now,))]
+    return both
 
 
 def compared_outputs(outputs: Sequence[Output]) -> tuple[Output, ...]:
     """The outputs of COMPARE WITH: each aggregate is followed by ``<name>_previous``."""
-    compared: list[Output] = []
+    both: list[Output] = []
     for output in outputs:
-        compared.append(output)
+        both.append(output)
         if output.group is None and has_aggregate(output.expression):
-            compared.append(replace(output, name=f"{output.name}_previous"))
-    return tuple(compared)
+            name = f"{output.name}_previous"
+            expression = Derived(output.expression.span, name, output.expression.type)
+            both.append(Output(name, expression, hidden=output.hidden))
+    return tuple(both)
+
+
+def change_pct(before: Any, after: Any) -> float | None:
+    """The change in percent of the value before; None where that is null or 0, or the result is not finite."""
+    if before is None or after is None or before == 0:
+        return None
+    change: float = (after - before) / abs(before) * 100
+    return change if math.isfinite(change) else None

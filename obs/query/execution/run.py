@@ -1,7 +1,6 @@
 """From a statement to its response: parse it, resolve its window, read the rows, and write the result as JSON."""
 
 import json
-import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -13,18 +12,19 @@ from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import result, window
 from obs.query.execution.explain import COLUMNS, explain, narrower_window
-from obs.query.execution.grid import Grid, Group, count_groups, read_earlier, read_grid
+from obs.query.execution.grid import Grid, Group, count_groups, read_grid
 from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
-from obs.query.execution.result import EmptyRows, Row
+from obs.query.execution.result import EmptyRows, Finished, Row
 from obs.query.execution.session import Session, Sessions
 from obs.query.language import Language
 from obs.query.language.check import BUCKET
 from obs.query.language.errors import OqlError
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import Listing, Plan
+from obs.query.language.nodes import Span
+from obs.query.language.plan import Derived, Listing, Output, Plan
 from obs.query.sql import Range, Scan
 from obs.query.sql.select import select
-from obs.sources import Source
+from obs.sources import Source, Type
 
 
 class QueryRequest(NamedTuple):
@@ -107,7 +107,7 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits, sessions: Sessions)
     scans = window.scans(plan, now_ms, limits)
 
     def open_session(limits: Limits) -> AbstractContextManager[Session]:
-        timelines = [scan.bucket_starts for scan in scans]
+        timelines = [scan.timeline for scan in scans if scan.timeline is not None]
         tables, full_text = plan.tables(), plan.full_text()
         return sessions.open(path, tables, limits, zone=plan.timezone, timelines=timelines, full_text=full_text)
 
@@ -133,7 +133,7 @@ def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session
         columns, rows, count = _read_grouped(plan, scans, limits, session)
     else:
         columns = [output.name for output in plan.outputs]
-        writers = result.writers(plan.outputs)
+        writers = result.writers_of([output.expression for output in plan.outputs])
         rows = [result.write_row(row, writers) for row in _fetch(plan, scan, limits, session)]
         count = len(rows)
     usage = session.usage
@@ -153,51 +153,75 @@ def _read_grouped(
 ) -> tuple[list[str], list[Row], int]:
     """The names of the columns, the rows, and the number of rows scanned."""
     scan = scans[0]
-    is_series = scan.interval_ms is not None
-    grid = read_grid(plan, scan, session)
-    earlier = read_earlier(plan, scans[1], session) if plan.compare is not None else None
-    empty = EmptyRows(plan, scan, session)
-    rows = grid.rows
-    if is_series and plan.fills:
-        groups = _groups_to_fill(plan, scan, grid, earlier, limits, session)
-        rows = result.fill(plan, grid, len(scan.bucket_starts), groups, empty)
-    else:
-        if earlier is not None:
-            rows = result.add_vanished(plan, grid, earlier, empty)
-        if max(grid.returned, len(rows)) > limits.max_rows:
-            raise too_many_rows(limits, grouped=not is_series)
-    are_added = len(rows) > len(grid.rows)
-    outputs, count = plan.outputs, grid.scanned
+    read = plan.to_read()
+    grid = read_grid(read, scan, session)
+    earlier = read_grid(replace(read, top=None), scans[1], session) if plan.compare is not None else None
+    empty = EmptyRows(read, scan, session)
+    rows, outputs, count = grid.rows, plan.outputs, grid.scanned
+    if scan.timeline is not None and plan.fills:
+        groups = _groups_to_fill(read, scan, grid, earlier, limits, session)
+        rows = result.fill(read, grid, len(scan.starts), groups, empty)
+    elif earlier is not None:
+        rows = result.add_vanished(plan, grid, earlier, empty)
     if earlier is not None:
-        rows = result.compare(plan, rows, earlier, empty)
+        rows = result.compared(plan, rows, earlier, empty)
         outputs = result.compared_outputs(outputs)
         count += earlier.scanned
-    names = [output.name for output in outputs]
-    places = [outputs.index(output) for output in plan.outputs]
-    written = result.write_rows(outputs, rows)
-    if not is_series:
-        written = result.order_groups(written, plan, places) if are_added else written
-        return names, [row for _, row in written], count
-    if are_added and not plan.fills:
-        written = result.order_groups(written, replace(plan, order=(), limit=None), places)
-    written = result.order_series(written, plan, places)
-    starts = times.format_many_ms(scan.bucket_starts[number] for number, _ in written)
-    return [BUCKET, *names], [[start, *row] for start, (_, row) in zip(starts, written, strict=True)], count
+    finished: list[Finished] = []
+    for (bucket, group), values in rows.items():
+        rest = iter(values)
+        finished.append((bucket, [next(rest) if o.group is None else group[o.group] for o in outputs]))
+    if plan.is_ordered_last:
+        finished = _finish(plan, scan, outputs, finished, session)
+    if len(finished) > limits.max_rows:
+        raise too_many_rows(limits, grouped=scan.timeline is None)
+    shown = [place for place, output in enumerate(outputs) if not output.hidden]
+    writers = result.writers_of([outputs[place].expression for place in shown])
+    written = [result.write_row([row[place] for place in shown], writers) for _, row in finished]
+    names = [outputs[place].name for place in shown]
+    if scan.timeline is None:
+        return names, written, count
+    starts = times.format_many_ms(scan.starts[number] for number, _ in finished)
+    return [BUCKET, *names], [[start, *row] for start, row in zip(starts, written, strict=True)], count
+
+
+def _finish(
+    plan: Plan, scan: Scan, outputs: Sequence[Output], rows: list[Finished], session: Session
+) -> list[Finished]:
+    """The rows that HAVING, TOP and LIMIT keep, in their order, with columns that only HAVING and ORDER BY see."""
+    columns = [output.expression for output in outputs]
+    width = len(columns)
+    changes = []
+    for place, output in enumerate(outputs):
+        if plan.compare is not None and isinstance(output.expression, Derived) and output.expression.type in NUMERIC:
+            name = f"{output.name.removesuffix('_previous')}_change_pct"
+            columns.append(Derived(output.expression.span, name, Type.NUMBER))
+            changes.append(place)
+    if scan.timeline is not None:
+        columns.append(Derived(Span(0, 0), BUCKET, Type.TIME))
+    for bucket, row in rows:
+        row += [result.change_pct(row[place], row[place - 1]) for place in changes]
+        if scan.timeline is not None:
+            row.append(scan.starts[bucket])
+    groups = [place for place, output in enumerate(outputs) if output.group is not None]
+    finished = result.finish(plan, scan, columns, rows, groups, session)
+    return [(bucket, row[:width]) for bucket, row in finished]
 
 
 def _groups_to_fill(
     plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, limits: Limits, session: Session
 ) -> list[Group]:
-    """The groups that have a row in every bucket, in their order. Raises ServiceError (422) for too many rows."""
+    """The groups that have a row in every bucket. Raises ServiceError (422) for too many rows."""
+    assert scan.timeline is not None
     seen = {group for _, group in grid.seen}
     if earlier is not None and plan.top is None:
         seen |= {group for _, group in earlier.seen}
-    buckets = len(scan.bucket_starts)
+    buckets = len(scan.starts)
     # Where the scan stopped at its limit, there may be groups that it has not seen.
     count = count_groups(plan, scan, session) if grid.returned > limits.max_rows else max(1, len(seen))
     if count * buckets > limits.max_rows:
-        raise too_many_buckets(scan.window, scan.rate_ms, buckets, count, limits)
-    return sorted(seen, key=result.group_order) if plan.groups else [()]
+        raise too_many_buckets(scan.window, scan.timeline.interval_ms, buckets, count, limits)
+    return list(seen) if plan.groups else [()]
 
 
 def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[str], list[Row], int]:
@@ -208,30 +232,25 @@ def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tu
     assert plan.around is not None
     annotations, within_ms = plan.around.annotations, plan.around.within_ms
     found = _fetch(annotations, scan, limits, session)
-    annotation_writers, value_writers = result.writers(annotations.outputs), result.writers(plan.outputs)
+    names = [(output.name, output.expression.type) for output in annotations.outputs]
+    for output in plan.outputs:
+        names += [(f"{output.name}_{side}", output.expression.type) for side in ("before", "after")]
+        names.append((f"{output.name}_change_pct", Type.NUMBER))
+    columns = [Derived(Span(0, 0), *name) for name in names]
     is_number = [output.expression.type in NUMERIC for output in plan.outputs]
     scanned = len(found)
-    rows = []
+    rows: list[Finished] = []
     for annotation in found:
         moment = annotation[0]
         sides = []
         for side in (Range(moment - within_ms, moment), Range(moment, moment + within_ms)):
-            statement = select(plan, replace(scan, window=side, rate_ms=within_ms, max_rows=None))
-            ((_, *values, _, count),) = session.fetch(statement)
-            sides.append(result.write_row(values, value_writers))
+            ((_, *values, _, count),) = session.fetch(select(plan.to_read(), replace(scan, window=side, max_rows=None)))
+            sides.append(values)
             scanned += count
-        row = result.write_row(annotation, annotation_writers)
+        row = list(annotation)
         for before, after, numeric in zip(*sides, is_number, strict=True):
-            row += [before, after, _change_pct(before, after) if numeric else None]
-        rows.append(row)
-    names = [output.name for output in annotations.outputs]
-    names += [f"{output.name}_{part}" for output in plan.outputs for part in ("before", "after", "change_pct")]
-    return names, rows, scanned
-
-
-def _change_pct(before: Any, after: Any) -> float | None:
-    """The change in percent of the value before; None where that is null or 0, or the result is not finite."""
-    if before is None or after is None or before == 0:
-        return None
-    change: float = (after - before) / abs(before) * 100
-    return change if math.isfinite(change) else None
+            row += [before, after, result.change_pct(before, after) if numeric else None]
+        rows.append((0, row))
+    rows = result.finish(plan, scan, columns, rows, [0], session)
+    writers = result.writers_of(columns)
+    return [name for name, _ in names], [result.write_row(row, writers) for _, row in rows], scanned

@@ -14,6 +14,7 @@ from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_many_bytes, too_slow
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
+from obs.query.sql import Timeline
 from obs.query.sql import functions as sqlfunctions
 from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader
@@ -96,7 +97,7 @@ class Sessions:
         limits: Limits,
         *,
         zone: ZoneInfo | None = None,
-        timelines: Sequence[Sequence[int]] = (),
+        timelines: Sequence[Timeline] = (),
         full_text: Sequence[str] = (),
     ) -> Iterator[Session]:
         """A session on the file at `path`. It may read `tables`, and sees the file as of its first statement.

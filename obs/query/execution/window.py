@@ -1,10 +1,10 @@
 """The time window of a plan and its buckets, resolved at the time of the request. Pure: `now_ms` is an argument."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from obs.query.execution.limits import Limits, too_many_buckets
@@ -12,7 +12,7 @@ from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
 from obs.query.language.nodes import Moment, Window
 from obs.query.language.plan import Plan
-from obs.query.sql import Range, Scan
+from obs.query.sql import MAX_GROUPS, Range, Scan, Timeline
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
 
 AUTO_MS = (
@@ -32,23 +32,19 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     """
     try:
         window = resolve(plan.window, now_ms)
-        max_rows = limits.max_rows + 1  # one more, to notice that there are too many
-        if plan.interval_ms is None:
-            scan = Scan(window, now_ms, window.length_ms, max_rows)
-        else:
+        scan = Scan(window, now_ms, limits.max_rows + 1)  # one more, to notice that there are too many
+        if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, plan.timezone)
-            starts = _starts_within(limits, plan, window, interval)
-            timeline = None if _is_even(starts, interval, window) else 0
-            scan = Scan(window, now_ms, interval, max_rows, interval, starts, timeline)
+            scan = replace(scan, timeline=_timeline_within(limits, plan, window, interval))
         if plan.compare is None:
             return [scan]
         back, zone = plan.compare.milliseconds, plan.timezone
         window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
-        compared = replace(scan, window=window)
-        if scan.interval_ms is not None:
-            starts = _all_earlier(scan.bucket_starts, back, zone)
-            timeline = None if _is_even(starts, scan.interval_ms, window) else 1
-            compared = replace(compared, bucket_starts=starts, timeline=timeline)
+        if scan.timeline is None:  # HAVING, TOP and LIMIT apply to the rows of both windows together
+            scan = replace(scan, max_rows=MAX_GROUPS)
+        compared = replace(scan, window=window, max_rows=MAX_GROUPS, number=1)
+        if scan.timeline is not None:
+            compared = replace(compared, timeline=_shifted(scan.timeline, window, back, zone))
         return [scan, compared]
     except OverflowError as error:
         message = "with TIMEZONE, buckets would start before the year 1 or after the year 9999."
@@ -87,48 +83,94 @@ def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
     for interval in AUTO_MS[:-1]:
         if window.max_buckets(interval) > MAX_AUTO_BUCKETS + 2:
             continue
-        if len(bucket_starts(window, interval, zone)) <= MAX_AUTO_BUCKETS:
+        if len(buckets(window, interval, zone).starts) <= MAX_AUTO_BUCKETS:
             return interval
     return AUTO_MS[-1]
 
 
-def _starts_within(limits: Limits, plan: Plan, window: Range, interval: int) -> Sequence[int]:
-    """The starts of the buckets, ascending. Raises ServiceError (422) where there are too many."""
+def _timeline_within(limits: Limits, plan: Plan, window: Range, interval: int) -> Timeline:
+    """The buckets of a window. Raises ServiceError (422) where there are too many."""
     if plan.timezone is not None and window.length_ms // interval > limits.max_rows:
         raise too_many_buckets(window, interval, window.length_ms // interval, 1, limits)
-    starts = bucket_starts(window, interval, plan.timezone)
-    if plan.fills and len(starts) > limits.max_rows:
-        raise too_many_buckets(window, interval, len(starts), 1, limits)
-    return starts
+    timeline = buckets(window, interval, plan.timezone)
+    if plan.fills and len(timeline.starts) > limits.max_rows:
+        raise too_many_buckets(window, interval, len(timeline.starts), 1, limits)
+    return timeline
 
 
-def bucket_starts(window: Range, interval_ms: int, zone: ZoneInfo | None) -> Sequence[int]:
-    """The starts of the buckets that overlap the window, ascending; the first may be before the window.
+def buckets(window: Range, interval_ms: int, zone: ZoneInfo | None, shift_ms: int = 0) -> Timeline:
+    """The buckets that overlap the window; the first may start before it.
 
-    Buckets begin at multiples of the interval since 1970, by the clocks of `zone`. Where the clocks change, a bucket
-    is longer or shorter: a day has 23 or 25 hours. An hour that the clocks show twice is two buckets.
+    Buckets begin at multiples of the interval since 1970, by the clocks of `zone`, if these were `shift_ms` ahead.
+    Where the clocks change, a bucket is longer or shorter: a day has 23 or 25 hours. Of buckets that are shorter than a
+    day, one that the clocks show twice is two buckets.
     """
     if zone is None:
-        return range(window.start - window.start % interval_ms, window.end, interval_ms)
-    first = _local(window.start, zone)
-    first -= first % interval_ms
+        first = window.start - (window.start + shift_ms) % interval_ms
+        return Timeline(window, interval_ms, range(first, window.end, interval_ms))
     starts: list[int] = []
-    local = first - interval_ms
-    while not starts or starts[-1] < window.end:
-        starts += [
-            start for start in _instants(local, zone, twice=interval_ms < DAY_MS) if not starts or start > starts[-1]
-        ]
-        local += interval_ms
-    starts = sorted(set(starts))
-    begin = bisect_right(starts, window.start) - 1
-    return [start for start in starts[max(begin, 0) :] if start < window.end]
+    labels: list[int] = []
+    for start, end, offset in _offsets(Range(window.start - 2 * interval_ms - DAY_MS, window.end), zone):
+        label, past = divmod(start + offset + shift_ms, interval_ms)
+        if not starts or (label > labels[-1] if interval_ms >= DAY_MS else past == 0 or label != labels[-1]):
+            starts.append(start)
+            labels.append(label)
+        # A day starts at the first midnight, even if the clocks then show the evening before it again.
+        label = max(label, labels[-1]) + 1 if interval_ms >= DAY_MS else label + 1
+        following = range(label * interval_ms - offset - shift_ms, end, interval_ms)
+        starts += following
+        labels += range(label, label + len(following))
+    first = bisect_right(starts, window.start) - 1
+    return Timeline(window, interval_ms, starts[first:], labels[first:])
 
 
-def _is_even(starts: Sequence[int], interval: int, window: Range) -> bool:
-    """Whether all buckets have the same length, the last one included."""
-    if isinstance(starts, range):
-        return True
-    return window.end - starts[-1] <= interval and all(after - before == interval for before, after in pairwise(starts))
+def _offsets(window: Range, zone: ZoneInfo) -> Iterator[tuple[int, int, int]]:
+    """The parts of the window between clock changes: start, end, and the offset of local time from UTC."""
+    start, offset = window.start, offset_ms(window.start, zone)
+    for week in range(window.start, window.end, WEEK_MS):  # no zone has changed its clocks twice within a week
+        before, change = week, week + WEEK_MS
+        if offset_ms(change, zone) == offset:
+            continue
+        while change - before > 1:
+            middle = (before + change) // 2
+            if offset_ms(middle, zone) == offset:
+                before = middle
+            else:
+                change = middle
+        if change < window.end:
+            yield start, change, offset
+            start, offset = change, offset_ms(change, zone)
+    yield start, window.end, offset
+
+
+def _shifted(timeline: Timeline, window: Range, back_ms: int, zone: ZoneInfo | None) -> Timeline:
+    """The buckets of the earlier `window`, with the numbers of the buckets of `timeline` that they are compared with.
+
+    Buckets that the clocks show at the same time of day belong together, and the second showing with the second. One
+    without a counterpart belongs to the bucket before it, so that each row of the earlier window is counted once.
+    """
+    if zone is None or back_ms % DAY_MS:
+        starts = timeline.starts
+        if isinstance(starts, range):  # it may have more moments than fit in memory
+            starts = range(starts.start - back_ms, starts.stop - back_ms, starts.step)
+        else:
+            starts = [start - back_ms for start in starts]
+        return Timeline(window, timeline.interval_ms, starts)
+    found = buckets(window, timeline.interval_ms, zone, back_ms)
+    places = {key: place for place, key in enumerate(_showings(timeline.labels))}
+    numbers: list[int] = []
+    for label, showing in _showings(found.labels):
+        before = numbers[-1] if numbers else 0
+        numbers.append(places.get((label, showing), places.get((label, 0), before)))
+    return found if numbers == list(range(len(numbers))) else replace(found, numbers=numbers)
+
+
+def _showings(labels: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each label with how often it has occurred before."""
+    seen: Counter[int] = Counter()
+    for label in labels:
+        yield label, seen[label]
+        seen[label] += 1
 
 
 def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
@@ -137,15 +179,8 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
         return moment_ms - back_ms
     local = _local(moment_ms, zone) - back_ms
     exact = moment_ms - back_ms
-    instants = _instants(local, zone, twice=True)
+    instants = _instants(local, zone)
     return exact if exact in instants else instants[0]
-
-
-def _all_earlier(moments: Sequence[int], back_ms: int, zone: ZoneInfo | None) -> Sequence[int]:
-    """`earlier` of each. A range without a zone stays a range: it may have more moments than fit in memory."""
-    if zone is None and isinstance(moments, range):
-        return range(moments.start - back_ms, moments.stop - back_ms, moments.step)
-    return [earlier(moment, back_ms, zone) for moment in moments]
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -157,15 +192,14 @@ def _local(moment_ms: int, zone: ZoneInfo) -> int:
     return moment_ms + offset_ms(moment_ms, zone)
 
 
-def _instants(local_ms: int, zone: ZoneInfo, *, twice: bool) -> list[int]:
+def _instants(local_ms: int, zone: ZoneInfo) -> list[int]:
     """The moments at which the clocks of `zone` show `local_ms`, ascending.
 
-    For a time that the clocks skip, the moment at which they skip it. For one that they show twice, both moments, or
-    only the first with `twice` False.
+    For a time that the clocks skip, the moment at which they skip it.
     """
     shown = _LOCAL_EPOCH + timedelta(milliseconds=local_ms)
     moments = []
-    for fold in (0, 1) if twice else (0,):
+    for fold in (0, 1):
         moment = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
         if _local(moment, zone) == local_ms or fold == 0:
             moments.append(moment)

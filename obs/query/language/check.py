@@ -1,21 +1,21 @@
 """Checking statements: sources and names exist, names of result columns differ, and clauses fit together."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import CONDITIONS, Budget, Scope
-from obs.query.language.functions import FUNCTIONS
+from obs.query.language.functions import FUNCTIONS, NUMERIC
 from obs.query.language.nodes import Span
 from obs.query.language.plan import (
     Aggregate,
     Apply,
     Around,
     Checked,
-    Constant,
+    Derived,
     Listing,
     Order,
     Output,
@@ -62,20 +62,22 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     for node, group in zip(statement.by, groups, strict=True):
         if has_aggregate(group):
             raise OqlError("oql_syntax", node.span, f"This is an aggregate. {no_aggregates}")
-    scope = Scope(source, "", named, names_first=True, budget=budget)
+    derived = _derived(statement, items)
+    names = {**named, **derived}
+    scope = Scope(source, "", {name: names[name] for name in names if name != BUCKET}, names_first=True, budget=budget)
     having = None if statement.having is None else scope.condition(statement.having)
     grouped = bool(
         statement.by or statement.every or having is not None or any(has_aggregate(item) for _, item, _ in items)
     )
     outputs = _outputs(statement, text, items, groups)
-    order = _order(statement, scope, outputs, grouped=grouped)
+    order = _order(statement, replace(scope, names={o.name: o.expression for o in outputs} | derived), grouped=grouped)
     if grouped:
         whole = frozenset(groups)
         written = [output.expression for output in outputs] + ([having] if having is not None else [])
         for expression in written + [sorting.expression for sorting in order]:
             _check_grouped(expression, whole)
     _check_clauses(statement, outputs, grouped=grouped)
-    return Plan(
+    plan = Plan(
         source=source,
         outputs=outputs,
         output_type=_output_type(statement, outputs),
@@ -94,6 +96,36 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         around=_around(statement, sources),
         explain=statement.explain,
     )
+    late = [each.expression for each in order] if plan.is_ordered_last else []
+    late += [having] if plan.is_derived and having is not None else []
+    known = frozenset() if plan.around else frozenset(output.expression for output in outputs)
+    hidden = dict.fromkeys(part for each in late for part in _unknown(each, known))
+    if hidden and plan.around:
+        message = "With AROUND, HAVING and ORDER BY take columns of the result."
+        raise OqlError("oql_unknown_column", next(iter(hidden)).span, message, expected=list(derived))
+    return replace(plan, outputs=(*outputs, *(Output("", each, hidden=True) for each in hidden)))
+
+
+def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
+    """The aggregates in an expression of HAVING or ORDER BY that are not columns of the result."""
+    if isinstance(expression, Aggregate) and expression not in known:
+        yield expression
+    elif isinstance(expression, Apply) and expression not in known:
+        for argument in expression.arguments:
+            yield from _unknown(argument, known)
+
+
+def _derived(statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]]) -> dict[str, Checked]:
+    """The columns of the result that are known once the rows are put together, and their names."""
+    derived: dict[str, Type | None] = {BUCKET: Type.TIME} if statement.every else {}
+    if statement.around is not None:
+        derived |= {"time": Type.TIME, "name": Type.TEXT, "title": Type.TEXT}
+    suffixes = ("previous",) if statement.compare else ("before", "after") if statement.around else ()
+    for name, expression, _ in items:
+        if suffixes and has_aggregate(expression):
+            derived |= {f"{name}_{suffix}": expression.type for suffix in suffixes}
+            derived |= {f"{name}_change_pct": Type.NUMBER} if expression.type in NUMERIC else {}
+    return {name: Derived(Span(0, 0), name, type_) for name, type_ in derived.items()}
 
 
 def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, nodes.Window | None]:
@@ -190,24 +222,14 @@ def _outputs(
     return tuple(outputs)
 
 
-def _order(statement: nodes.Select, scope: Scope, outputs: Sequence[Output], *, grouped: bool) -> tuple[Order, ...]:
+def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> tuple[Order, ...]:
     order = []
-    names = {output.name: output.expression for output in outputs}
-    by_name = Scope(scope.source, "", names, names_first=True, budget=scope.budget)
-    places = {output.expression: place for place, output in reversed(list(enumerate(outputs)))}
     for sorting in statement.order:
-        node = sorting.expression
-        if statement.every and isinstance(node, nodes.Name) and node.name == BUCKET:
-            order.append(Order(Constant(node.span, None, None), sorting.descending, -1))
-            continue
-        checked = by_name.check(node)
+        checked = scope.check(sorting.expression)
         if not grouped and has_aggregate(checked):
-            raise OqlError("oql_not_grouped", node.span, "An aggregate in ORDER BY requires one in SELECT, or BY.")
-        place = places.get(checked)
-        if statement.every and place is None:
-            message, expected = "With EVERY, ORDER BY takes columns of the result.", [BUCKET, *names]
-            raise OqlError("oql_unknown_column", node.span, message, expected=expected, hint="Add it to SELECT.")
-        order.append(Order(checked, sorting.descending, place))
+            span = sorting.expression.span
+            raise OqlError("oql_not_grouped", span, "An aggregate in ORDER BY requires one in SELECT, or BY.")
+        order.append(Order(checked, sorting.descending))
     return tuple(order)
 
 
@@ -237,7 +259,7 @@ def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | 
         source=nodes.Name(around.span, "annotations"),
         where=nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix)),
         window=statement.window,
-        limit=statement.limit,
+        limit=None if statement.order or statement.having else statement.limit,
     )
     return Around(_check_select(annotations, "", sources), around.within.milliseconds)
 
@@ -248,7 +270,8 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
     if statement.around is not None or statement.compare is not None:
         return "table"
     if sum(has_aggregate(output.expression) for output in outputs) == 1:
-        if not statement.by and len(outputs) == 1:
+        shows_its_row = statement.having is None and (statement.limit is None or statement.limit.value != 0)
+        if not statement.by and len(outputs) == 1 and shows_its_row:
             return "single_value"
         if len(statement.by) == 1 and len(outputs) == 2:
             return "bar"
@@ -273,8 +296,8 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, groupe
             raise OqlError("oql_bad_duration", statement.compare.span, "COMPARE WITH requires at least 1ms.")
     if statement.around is not None:
         around = statement.around
-        if first is None or statement.by or statement.every or statement.compare or statement.top or statement.having:
-            message = "AROUND requires an aggregate and allows only WHERE, a time window, ORDER BY and LIMIT beside it."
+        if first is None or statement.by or statement.every or statement.compare or statement.top:
+            message = "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH."
             raise OqlError("oql_syntax", around.span, message)
         if around.within.milliseconds == 0:
             raise OqlError("oql_bad_duration", around.within.span, "WITHIN requires at least 1ms.")

@@ -4,7 +4,7 @@ Expressions are equal if they mean the same, wherever they are in the statement.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 from obs.query.language.nodes import Duration, Fill, Span, Window
@@ -60,25 +60,37 @@ class Aggregate:
     per_ms: int | None = None
 
 
-Checked = Read | Constant | Apply | Aggregate
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A column of the result that is known once the rows are put together, such as ``count_previous`` or ``t``."""
+
+    span: Span = field(compare=False)
+    name: str
+    type: Type | None
+
+
+Checked = Read | Constant | Apply | Aggregate | Derived
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the result. `group` is its index among the groups; None if it is not a group."""
+    """A column of the result. `group` is its index among the groups; None if it is not a group.
+
+    A `hidden` one is only for HAVING or ORDER BY.
+    """
 
     name: str
     expression: Checked
     group: int | None = None
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One part of ORDER BY. `output` is the index of the result column that it equals, if any; -1 for the bucket."""
+    """One part of ORDER BY."""
 
     expression: Checked
     descending: bool
-    output: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,28 @@ class Plan:
     def values(self) -> list[Output]:
         """The outputs that are not groups."""
         return [output for output in self.outputs if output.group is None]
+
+    @property
+    def first_aggregate(self) -> Checked:
+        """The aggregate by which TOP ranks groups."""
+        return next(output.expression for output in self.outputs if has_aggregate(output.expression))
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether HAVING, TOP and LIMIT need columns that are known once the rows are put together."""
+        return self.compare is not None or self.around is not None
+
+    @property
+    def is_ordered_last(self) -> bool:
+        """Whether ORDER BY and LIMIT apply once the rows are put together, and not in SQL."""
+        return self.is_derived or self.interval_ms is not None or (self.top is not None and bool(self.order))
+
+    def to_read(self) -> "Plan":
+        """The plan without what applies once the rows are put together."""
+        if self.is_derived:
+            top = self.top if self.interval_ms is not None else None
+            return replace(self, having=None, order=(), limit=None, top=top)
+        return replace(self, order=(), limit=None) if self.is_ordered_last else self
 
     @property
     def fills(self) -> bool:

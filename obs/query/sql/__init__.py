@@ -1,9 +1,14 @@
 """From a checked plan to SQL. A plan is read by one or more scans; this module has the input of a scan."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from obs import times
+
+MAX_GROUPS = 1_000_000
+"""How many groups are read at most to count or compare them; the limits on time and bytes are reached first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +32,57 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Timeline:
+    """The buckets of EVERY within a window.
+
+    `starts` are their start times, ascending, `interval_ms` apart where no clock changes. `labels` are what the clocks
+    of a time zone show there, in intervals since 1970; empty without a zone. `numbers` are the numbers of the buckets;
+    empty if they are 0, 1, 2...
+    """
+
+    window: Range
+    interval_ms: int
+    starts: Sequence[int]
+    labels: Sequence[int] = ()
+    numbers: Sequence[int] = ()
+
+    def bucket(self, time: int) -> int:
+        """The number of the bucket that a time is in."""
+        place = bisect_right(self.starts, time) - 1
+        return self.numbers[place] if self.numbers else place
+
+    def length_ms(self, number: int) -> int:
+        """How much of the window a bucket covers."""
+        places = [number] if not self.numbers else [place for place, each in enumerate(self.numbers) if each == number]
+        return sum(
+            min([*self.starts[place + 1 : place + 2], self.window.end]) - max(self.starts[place], self.window.start)
+            for place in places
+        )
+
+    def is_even(self) -> bool:
+        """Whether all buckets have the same length, the last one included, and the numbers 0, 1, 2..."""
+        if isinstance(self.starts, range):
+            return True
+        same = all(after - before == self.interval_ms for before, after in pairwise(self.starts))
+        return same and self.window.end - self.starts[-1] <= self.interval_ms and not self.numbers
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """The input of a scan, beside the plan.
 
-    `window` is the time range to read, `now_ms` the time of the request. `rate_ms` is the length of time that one row
-    of the result covers; rate() divides by it. `max_rows` bounds the rows that SQLite returns; None is no bound.
-
-    With EVERY, buckets are `interval_ms` long and begin at `bucket_starts`. Where a clock change makes them differ in
-    length, `timeline` is the number under which the SQL function ``obs_bucket`` knows `bucket_starts`.
-
-    With `by_driver`, the rows are read group by group, in the order of the driving column (`sources.Column.driver`).
+    `window` is the time range to read, `now_ms` the time of the request. `max_rows` bounds the rows that SQLite
+    returns; None is no bound. With EVERY, `timeline` has the buckets. `number` is the number under which the SQL
+    functions ``obs_bucket`` and ``obs_length`` know it.
     """
 
     window: Range
     now_ms: int
-    rate_ms: int
     max_rows: int | None
-    interval_ms: int | None = None
-    bucket_starts: Sequence[int] = ()
-    timeline: int | None = None
-    by_driver: bool = False
+    timeline: Timeline | None = None
+    number: int = 0
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """The starts of the buckets."""
+        return self.timeline.starts if self.timeline else ()

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.functions.scalars import case_sql
-from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read
+from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Derived, Plan, Read
 from obs.query.sql import Scan
-from obs.sources import Column, Type
+from obs.sources import Column
 
 Value = str | int | float | None
 
@@ -17,13 +17,12 @@ Value = str | int | float | None
 class Writer:
     """Writes the expressions of a plan, and collects the parameters and joins that they need.
 
-    `group_sql` is a template for groups whose values are known already, such as ``:group{}`` for parameters; it gets
-    the number of the group.
+    `known` has the SQL of expressions whose values are known already, such as parameters for groups.
     """
 
     plan: Plan
     scan: Scan
-    group_sql: str = ""
+    known: Mapping[Checked, str] = field(default_factory=dict)
     parameters: dict[str, Value] = field(default_factory=dict)
     joins: set[str] = field(default_factory=set)
 
@@ -47,7 +46,7 @@ class Writer:
         """An expression as it is stored, for uses where a number and the text that it stands for are equivalent."""
         if not isinstance(expression, Read):
             return self.expression(expression)
-        if (known := self.known_group(expression)) is not None:
+        if (known := self.known_sql(expression)) is not None:
             return known
         if expression.column.join:
             self.joins.add(expression.column.join)
@@ -55,7 +54,7 @@ class Writer:
 
     def expression(self, expression: Checked) -> str:
         """An expression, in parentheses where it needs them."""
-        if not isinstance(expression, Read) and (known := self.known_group(expression)) is not None:
+        if not isinstance(expression, Read) and (known := self.known_sql(expression)) is not None:
             return known
         match expression:
             case Read(column=column):
@@ -73,14 +72,14 @@ class Writer:
                 return case_sql(*map(self.expression, expression.arguments))
             case Apply(name=name) if name in FUNCTIONS:
                 return self._call(expression)
+            case Derived():
+                raise AssertionError("a derived column is known")
             case Apply():
                 return f"({_OPERATORS[expression.name](self, expression)})"
 
-    def known_group(self, expression: Checked) -> str | None:
-        """The SQL of a group whose value is known already."""
-        if not self.group_sql or expression not in self.plan.groups:
-            return None
-        return self.group_sql.format(self.plan.groups.index(expression))
+    def known_sql(self, expression: Checked) -> str | None:
+        """The SQL of an expression whose value is known already."""
+        return self.known.get(expression) if self.known else None
 
     def aggregate(self, aggregate: Aggregate) -> str:
         """An aggregate."""
@@ -92,8 +91,22 @@ class Writer:
         if aggregate.percent is not None:
             fields["fraction"] = self.bind(aggregate.percent / 100)
         if aggregate.per_ms is not None:
-            fields["rate"] = self.bind(aggregate.per_ms / self.scan.rate_ms)
+            fields["rate"] = f"{self.bind(float(aggregate.per_ms))} / {self.covered_ms()}"
         return function.write(*arguments, **fields) + filter_
+
+    def bucket(self) -> str:
+        """The number of the bucket that a row is in; only with EVERY."""
+        time, timeline = self.plan.source.time_sql, self.scan.timeline
+        assert timeline is not None
+        if not timeline.is_even():
+            return f"obs_bucket({self.scan.number}, {time})"
+        return f"({time} - {self.bind(timeline.starts[0])}) / {self.bind(timeline.interval_ms)}"
+
+    def covered_ms(self) -> str:
+        """How much of the window a row of the result covers."""
+        if self.scan.timeline is None:
+            return self.bind(self.scan.window.length_ms)
+        return f"nullif(obs_length({self.scan.number}, {self.bucket()}), 0)"
 
     def enumerated(self, expression: Apply) -> str | None:
         """``=``, ``!=`` or IN between a column of `values` and literals, as a comparison of the stored numbers."""
@@ -169,7 +182,7 @@ def _chain(sql: Writer, expression: Apply) -> str:
     same = "+-" if expression.name in "+-" else "*/"
     parts: list[str] = []
     left: Checked = expression
-    while isinstance(left, Apply) and left.name in same and (left is expression or sql.known_group(left) is None):
+    while isinstance(left, Apply) and left.name in same and (left is expression or sql.known_sql(left) is None):
         parts += [sql.expression(left.arguments[1]), left.name]
         left = left.arguments[0]
     parts = [*parts, sql.expression(left)][::-1]
@@ -197,13 +210,6 @@ def _is_null(sql: Writer, expression: Apply) -> str:
     return f"{sql.raw(expression.arguments[0])} {expression.name.upper()}"
 
 
-def _remainder(sql: Writer, expression: Apply) -> str:
-    left, right = map(sql.expression, expression.arguments)
-    if Type.NUMBER in (argument.type for argument in expression.arguments):
-        return f"obs_remainder({left}, {right})"
-    return f"{left} % {right}"
-
-
 def _template(template: str) -> Callable[[Writer, Apply], str]:
     return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
 
@@ -215,7 +221,7 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("between", "not between"), _between),
     **dict.fromkeys(("is null", "is not null"), _is_null),
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
-    "%": _remainder,
+    "%": _template("obs_remainder({0}, {1})"),
     "not": _template("NOT {0}"),
     "negative": _template("- {0}"),
     **{each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in _MATCHING},

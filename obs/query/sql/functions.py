@@ -3,7 +3,6 @@
 import math
 import re
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from zoneinfo import ZoneInfo
 from obs.query.language.functions import FUNCTIONS, SqlFunction
 from obs.query.language.functions.percentiles import Number, merged_neighbours, merged_percentile, representative
 from obs.query.language.functions.scalars import OPERATORS
+from obs.query.sql import Timeline
 from obs.storage.packed import unpack
 from obs.times import offset_ms
 
@@ -59,7 +59,7 @@ _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and eac
 
 PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
-    + ["obs_bucket", "obs_local"]
+    + ["obs_bucket", "obs_length", "obs_local"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
@@ -69,13 +69,13 @@ PERMITTED = frozenset(
 def register(
     connection: sqlite3.Connection,
     zone: ZoneInfo | None,
-    timelines: Sequence[Sequence[int]],
+    timelines: Sequence[Timeline],
     is_over: Callable[[], bool],
 ) -> None:
     """Register the functions on a connection for one query.
 
-    `zone` is that of TIMEZONE. `timelines` are the start times of buckets, in ascending order. `is_over` returns True
-    once the query is to stop.
+    `zone` is that of TIMEZONE. `timelines` are the buckets of each scan. `is_over` returns True once the query is to
+    stop.
     """
 
     def local(time: Number | None) -> int | None:
@@ -87,10 +87,12 @@ def register(
         except OverflowError:  # before the year 1 or after 9999
             return None
 
-    def bucket(timeline: int, time: int) -> int:
-        return bisect_right(timelines[timeline], time) - 1
-
-    for function in (*_SCALARS, SqlFunction("obs_local", 1, local), SqlFunction("obs_bucket", 2, bucket)):
+    of_query = (
+        SqlFunction("obs_local", 1, local),
+        SqlFunction("obs_bucket", 2, lambda number, time: timelines[number].bucket(time)),
+        SqlFunction("obs_length", 2, lambda number, bucket: timelines[number].length_ms(bucket)),
+    )
+    for function in (*_SCALARS, *of_query):
         connection.create_function(function.name, function.arguments, function.python, deterministic=True)
     for function in _AGGREGATES:
         aggregate: Any = partial(function.python, is_over)

@@ -93,11 +93,10 @@ def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
 
 def _buckets_start_with_units(scan: Scan, unit_ms: int) -> bool:
     """Whether every bucket starts where a unit does. (In time zones with half hours, not every bucket does.)"""
-    if scan.interval_ms is None:
-        return True
-    if isinstance(scan.bucket_starts, range):
-        return scan.bucket_starts.start % unit_ms == 0 and scan.interval_ms % unit_ms == 0
-    return all(start % unit_ms == 0 for start in scan.bucket_starts)
+    starts = scan.starts
+    if isinstance(starts, range):
+        return starts.start % unit_ms == 0 and starts.step % unit_ms == 0
+    return all(start % unit_ms == 0 for start in starts)
 
 
 # The SELECT
@@ -129,19 +128,19 @@ class RollupSelect(RowSelect):
     measures: list[_Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.group_sql = f"{self.plan.source.table}.g{{}}"
+        groups = enumerate(self.plan.groups)
+        self.known = {
+            group: f"({group.column.lookup})"
+            if isinstance(group, Read) and group.column.key
+            else f"{self.plan.source.table}.g{number}"
+            for number, group in groups
+        }
 
     @property
     def rollup(self) -> Rollup:
         """The rollup of the source."""
         assert self.plan.source.rollup is not None
         return self.plan.source.rollup
-
-    def known_group(self, expression: Checked) -> str | None:
-        """The column of the partial results for a group; the value for a key is looked up."""
-        if isinstance(expression, Read) and key_of(expression) and expression in self.plan.groups:
-            return f"({expression.column.lookup})"
-        return super().known_group(expression)
 
     def aggregate(self, aggregate: Aggregate) -> str:
         """An aggregate, computed from partial results."""
@@ -169,7 +168,7 @@ class RollupSelect(RowSelect):
 
     def ranking(self) -> RowSelect:
         """A writer for the SELECT that ranks groups over the whole window."""
-        scan = replace(self.scan, interval_ms=None, timeline=None)
+        scan = replace(self.scan, timeline=None)
         return RollupSelect(self.plan, scan, parameters=self.parameters, cover=self.cover)
 
     def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
@@ -213,8 +212,8 @@ class RollupSelect(RowSelect):
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
-        columns = [f"{writer.bucket() if self.scan.interval_ms is not None else '0'} AS bucket"]
-        keys = [] if self.scan.interval_ms is None else ["1"]
+        columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
+        keys = [] if self.scan.timeline is None else ["1"]
         for number, group in enumerate(plan.groups):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")

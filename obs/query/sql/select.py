@@ -44,10 +44,24 @@ def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
 
     After them come whether HAVING keeps the row, and 0. The parameters ``:group0``, ``:group1``... are the groups.
     """
-    sql = RowSelect(plan, scan, group_sql=":group{}")
+    sql = RowSelect(
+        plan, replace(scan, timeline=None), known={group: f":group{number}" for number, group in enumerate(plan.groups)}
+    )
     values = [sql.expression(output.expression) for output in plan.values]
     # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
     return sql.select([*values, sql.kept(), "count(*)"], "", where=["0"])
+
+
+def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatement:
+    """The SELECT for one row of the result, whose `columns` are the parameters ``:c0``, ``:c1``...
+
+    Its columns are: whether HAVING keeps the row, the value that TOP ranks by, and those that ORDER BY sorts by.
+    """
+    sql = Writer(plan, scan, known={column: f":c{number}" for number, column in enumerate(columns)})
+    kept = "1" if plan.having is None else f"coalesce({sql.expression(plan.having)}, 0)"
+    top = "0" if plan.top is None else sql.expression(plan.first_aggregate)
+    keys = [sql.expression(order.expression) for order in plan.order]
+    return SqlStatement(f"SELECT {', '.join([kept, top, *keys])}", sql.parameters)
 
 
 def count_rows(plan: Plan, scan: Scan) -> SqlStatement:
@@ -90,11 +104,9 @@ class RowSelect(Writer):
         if not plan.grouped:
             columns = [self.shown(output.expression) for output in plan.outputs]
             return self.select(columns, self.order_by() + self.limit(plan.limit))
-        has_buckets = self.scan.interval_ms is not None
+        has_buckets = self.scan.timeline is not None
         columns, kept = self.grouped_columns(self.bucket() if has_buckets else "0")
         keys = [*(["1"] if has_buckets else []), *self.group_keys()]
-        if self.scan.by_driver and (driver := driver_of(plan)):
-            keys = [driver.driver_key]
         tail = f" GROUP BY {', '.join(keys)}" if keys else ""
         if has_buckets:
             if plan.top is not None:
@@ -125,9 +137,8 @@ class RowSelect(Writer):
         """The SELECT of `columns`, ending with `tail`. `where` replaces the conditions of the plan and its window."""
         source = self.plan.source
         conditions = self._conditions() if where is None else where
-        driver = driver_of(self.plan) if self.scan.by_driver else None
-        joins = [text for name, text in source.joins if name in self.joins and not (driver and name == driver.join)]
-        tables = [driver.driver if driver else source.table, *joins, *([self.top_join] if self.top_join else [])]
+        joins = [text for name, text in source.joins if name in self.joins]
+        tables = [source.table, *joins, *([self.top_join] if self.top_join else [])]
         return self.finished(
             f"SELECT {', '.join(columns)} FROM {' '.join(tables)} WHERE {' AND '.join(conditions)}{tail}"
         )
@@ -147,14 +158,6 @@ class RowSelect(Writer):
         """A writer for the SELECT that ranks groups over the whole window. It shares the parameters of this one."""
         return RowSelect(self.plan, self.scan, parameters=self.parameters)
 
-    def bucket(self) -> str:
-        """The number of the bucket that a row is in."""
-        time = self.plan.source.time_sql
-        if self.scan.timeline is not None:
-            return f"obs_bucket({self.bind(self.scan.timeline)}, {time})"
-        assert self.scan.interval_ms is not None
-        return f"({time} - {self.bind(self.scan.bucket_starts[0])}) / {self.bind(self.scan.interval_ms)}"
-
     def order_by(self, *, by_group: bool = False) -> str:
         """ORDER BY as in the statement, then what makes the order of rows definite."""
         # A constant orders nothing, and SQLite would take TRUE for the number of a column.
@@ -165,7 +168,7 @@ class RowSelect(Writer):
         ]
         if self.plan.grouped:
             if not parts and self.plan.top is not None:
-                parts.append(f"{self.expression(self.plan.values[0].expression)} DESC")
+                parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
             if by_group:
                 groups = [group for group in self.plan.groups if not isinstance(group, Constant)]
                 parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
@@ -183,7 +186,7 @@ class RowSelect(Writer):
         ranking = self.ranking()
         groups = [f"{ranking.expression(group)} AS g{number}" for number, group in enumerate(self.plan.groups)]
         keys = ", ".join(str(number + 1) for number in range(len(groups)))
-        order = f" ORDER BY {ranking.expression(self.plan.values[0].expression)} DESC, {keys}"
+        order = f" ORDER BY {ranking.expression(self.plan.first_aggregate)} DESC, {keys}"
         chosen = ranking.select(groups, f" GROUP BY {keys}{order}{ranking.limit(top)}")
         same = [f"chosen.g{number} IS {self.expression(group)}" for number, group in enumerate(self.plan.groups)]
         self.top_join = f"JOIN ({chosen.sql}) AS chosen ON {' AND '.join(same)}"

@@ -30,7 +30,7 @@ def _round(value: Number | None, digits: int = 0) -> Number | None:
     scaled = abs(value) * scale
     if not math.isfinite(scaled) or scaled >= _ALWAYS_INTEGER:
         return value
-    return math.copysign(math.floor(scaled + 0.5) / scale, value)
+    return math.copysign(math.floor(scaled + 0.5) / scale, value) + 0.0  # never -0.0
 
 
 def _to_integer(rounding: Callable[[Number], int]) -> Callable[[Number | None], Number | None]:
@@ -184,8 +184,11 @@ def regular_expression(pattern: str) -> Any:
 
 
 def _remainder(left: Number | None, right: Number | None) -> Number | None:
+    """``%``: the rest of a division that rounds towards 0, with the sign of `left`; null for a division by 0."""
     if left is None or not right or not math.isfinite(left):
         return None
+    if isinstance(left, int) and isinstance(right, int):
+        return abs(left) % abs(right) * (-1 if left < 0 else 1)
     return math.fmod(left, right)
 
 
