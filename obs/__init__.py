@@ -22,14 +22,12 @@ from obs.heartbeat.service import HeartbeatService
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
 from obs.ingest import openapi as heartbeat_operations
 from obs.ingest.endpoint import HeartbeatEndpoint, protocols
-from obs.query import cli as query_cli
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
 from obs.server import clients, compression, middleware, monitoring
 from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
-from obs.tenancy import cli as tenancy_cli
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
 from obs.tenancy.source import AUDIT
@@ -92,6 +90,4 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     monitoring.init_app(app)
     compression.init_app(app)
     dashboard.init_app(app)
-    for command in (*tenancy_cli.COMMANDS, query_cli.query_group(SOURCES)):
-        app.cli.add_command(command)
     return app

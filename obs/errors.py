@@ -31,7 +31,7 @@ class ErrorCode(NamedTuple):
     meaning: str
 
 
-ERROR_CODES: Mapping[str, ErrorCode] = {
+ERROR_CODES: dict[str, ErrorCode] = {
     "bad_request": ErrorCode(400, "The request is malformed."),
     "invalid_json": ErrorCode(400, "The body is not valid JSON, or not a JSON object."),
     "oql_syntax": ErrorCode(400, "The statement does not follow the OQL grammar."),
@@ -80,15 +80,8 @@ ERROR_CODES: Mapping[str, ErrorCode] = {
     "storage_low": ErrorCode(507, "The disk has little free space, which is reserved for heartbeats."),
 }
 
-_CODE_OF_STATUS = {
-    400: "bad_request",
-    404: "not_found",
-    405: "method_not_allowed",
-    413: "body_too_large",
-    415: "unsupported_media_type",
-    422: "invalid_field",
-    429: "rate_limited",
-}
+_CODE_OF_STATUS = {about.status: code for code, about in reversed(ERROR_CODES.items()) if about.status < 500}
+"""For the exceptions of Flask: the first code in the table with each status."""
 
 
 class ServiceError(Exception):

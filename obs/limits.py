@@ -19,8 +19,6 @@ class LimitSchema(Schema):
 
 
 class LimitsSchema(Schema):
-    """All limits by name."""
-
     limits = ma.fields.Dict(keys=ma.fields.Str(metadata={"example": "max_jobs"}), values=ma.fields.Nested(LimitSchema))
 
 

@@ -56,8 +56,6 @@ def _time(name: str, more: str = "", **kwargs: Any) -> Time:
 
 
 class AnnotationSchema(Schema):
-    """An annotation."""
-
     id = ma.fields.Int(metadata={"description": "Assigned by the service and never reused."})
     name = ma.fields.Str(metadata={"description": _ABOUT["name"]})
     title = ma.fields.Str(metadata={"description": _ABOUT["title"]})
@@ -116,8 +114,6 @@ def _filter(field: str, description: str, example: str) -> Text:
 
 
 class AnnotationQuerySchema(Schema):
-    """Which annotations to list."""
-
     start = _range_end("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
     end = _range_end("End of the range: ISO 8601, relative to now, or now.", "now")
     name_prefix = _filter("name", "Text that the name starts with; case-sensitive.", "deploy/")
@@ -140,13 +136,9 @@ class AnnotationListSchema(Schema):
 
 
 class AnnotationPrefixSchema(Schema):
-    """A prefix and the number of annotations with it."""
-
     prefix = ma.fields.Str(metadata={"description": "The name up to its first slash, or the whole name without one."})
     count = ma.fields.Int()
 
 
 class AnnotationPrefixListSchema(Schema):
-    """The prefixes in use."""
-
     prefixes = ma.fields.List(ma.fields.Nested(AnnotationPrefixSchema))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flask.cli import ScriptInfo
 
 from obs import config, times
 from obs.errors import ServiceError
@@ -25,12 +24,8 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _folder(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
-    """The folder from the command, else from ``obs``, else from the application in ``flask --app app ...``."""
-    folder = value or context.find_object(Path)
-    if folder is not None:
-        return folder
-    script = context.find_object(ScriptInfo)
-    return config.default_instance() if script is None else Path(script.load_app().instance_path)
+    """The folder that is given after the command, else after ``obs``, else the default."""
+    return value or context.find_object(Path) or config.default_instance()
 
 
 @contextmanager

@@ -26,14 +26,10 @@ class NewKeySchema(KeySchema):
 
 
 class KeyListSchema(Schema):
-    """All keys of the organization."""
-
     keys = ma.fields.List(ma.fields.Nested(KeySchema))
 
 
 class KeyRequestSchema(Schema):
-    """The request for a new key."""
-
     label = ma.fields.Str(
         required=True, metadata={"minLength": 1, "maxLength": LONGEST_LABEL, "example": "backup server"}
     )

@@ -27,8 +27,6 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """An entry of the audit log."""
-
     time: int
     actor: str
     action: str

@@ -6,6 +6,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskCliRunner
 
+from obs.cli import main
 from obs.services import services
 
 
@@ -14,7 +15,7 @@ def run(app: Flask, runner: FlaskCliRunner) -> Any:
     """Runs a command on the instance of the application, checks its exit code, and returns its output."""
 
     def run_command(*arguments: str, exit_code: int = 0) -> str:
-        result = runner.invoke(args=[*arguments, "--instance", app.instance_path])
+        result = runner.invoke(main, [*arguments, "--instance", app.instance_path])
         assert result.exit_code == exit_code, result.output
         return str(result.output)
 

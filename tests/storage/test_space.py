@@ -13,6 +13,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskCliRunner
 
+from obs.cli import main
 from obs.services import services
 from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
@@ -87,7 +88,7 @@ def test_what_can_wait_stops_first(
     assert client.post("/api/v1/heartbeat/b/log", data="stored").status_code == 200
     assert client.post("/api/v1/annotations", json={"name": "n", "title": "t"}).status_code == 201
     assert client.post("/api/v1/dsl", json={"query": "SELECT job FROM runs LAST 1d"}).status_code == 200
-    assert runner.invoke(args=["org", "create", "third", "--instance", app.instance_path]).exit_code == 0
+    assert runner.invoke(main, ["org", "create", "third", "--instance", app.instance_path]).exit_code == 0
 
     leave(app, disk, 5_000)
     run(app, "index of messages", "rollups")
@@ -110,7 +111,7 @@ def test_heartbeats_of_existing_jobs_are_recorded_to_the_last(
     ):
         assert (refused.status_code, refused.json["error"]) == (507, "storage_low")
         assert refused.json["hint"]
-    created = runner.invoke(args=["org", "create", "third", "--instance", app.instance_path])
+    created = runner.invoke(main, ["org", "create", "third", "--instance", app.instance_path])
     assert (created.exit_code, "255 MiB are free" in created.output) == (1, True)
     assert client.post("/api/v1/heartbeat/a/end?status=failed", data="output").json["run_status"] == "failed"
     leave(app, disk, 600)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from flask import Flask
-from flask.testing import FlaskCliRunner
 
 from obs import cli
 from obs.tenancy import store
@@ -171,20 +170,6 @@ def test_the_option_decides_which_instance(tmp_path: Path, monkeypatch: pytest.M
         "after/tenants/a.1.db",
         "after/tenants/a2.2.db",
     }
-
-
-def test_flask_commands_work_on_the_instance_of_the_application(
-    app: Flask, runner: FlaskCliRunner, tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Commands such as ``flask org create``."""
-    monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "elsewhere"))
-    created = runner.invoke(args=["org", "create", "acme"])
-    assert created.exit_code == 0, created.output
-    assert tenancy.keyring.organizations() == [ACME]
-    key = runner.invoke(args=["key", "create", "acme", "--label", "x"]).stdout.strip()
-    tenancy.keyring.reload()
-    assert app.test_client().post(PING, headers={"X-API-Key": key}).status_code == 200
-    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize("command", [("org", "list"), ("key", "list", "acme"), ("sign-in", "acme")])

@@ -8,6 +8,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskCliRunner
 
+from obs.cli import main
 from obs.services import services
 from tests.conftest import ApiResponse, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
@@ -20,7 +21,7 @@ def set_limit(app: Flask, runner: FlaskCliRunner) -> SetLimit:
     """Sets a limit of acme as an operator does, and waits until the service has noticed."""
 
     def set_it(name: str, value: int) -> None:
-        done = runner.invoke(args=["org", "set-limit", "acme", name, str(value), "--instance", app.instance_path])
+        done = runner.invoke(main, ["org", "set-limit", "acme", name, str(value), "--instance", app.instance_path])
         assert done.exit_code == 0, done.output
         notice(app)
 
