@@ -39,14 +39,6 @@ _PAGES = (
     settings.blp,
     vega.blp,
 )
-_NAVIGATION = (
-    ("dashboard.jobs.page", "Cron Jobs"),
-    ("dashboard.projects.page", "Projects"),
-    ("dashboard.query.page", "Query"),
-    ("dashboard.annotations.page", "Annotations"),
-    ("dashboard.incidents.page", "Incidents"),
-    ("dashboard.settings.page", "Settings"),
-)
 _MISSING = {
     "not_found": "Page not found.",
     "job_not_found": "Job not found.",
@@ -99,7 +91,7 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
     app.register_blueprint(docs.blp)
-    app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer()), "pages": _NAVIGATION})
+    app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer())})
     app.after_request(_add_policy)
 
 

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from obs.heartbeat.runs import STATUSES
-from obs.heartbeat.states import STATES, JobState
+from obs.heartbeat.states import STATES, TROUBLE
 from obs.heartbeat.store.jobs import Job
 
-TROUBLE = frozenset(state.value for state in JobState if state.needs_attention)
 PAGE_SIZE = 100
 ATTRIBUTION = ("project", "service", "host")
 

@@ -4,16 +4,13 @@ Times and durations are milliseconds.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from itertools import takewhile
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim
 
 from obs.dashboard import wording
-from obs.heartbeat.pins import Cron, Interval, Never
+from obs.heartbeat.pins import Cron, Interval, Never, cron_times
 from obs.heartbeat.store.jobs import Job
-from obs.times import MINUTE_MS, SECOND_MS
+from obs.times import MINUTE_MS
 
 
 class Due(NamedTuple):
@@ -25,11 +22,7 @@ class Due(NamedTuple):
 
     def slots(self, start_ms: int, end_ms: int) -> Iterator[int]:
         """The moments of the cron expression after the start and up to the end."""
-        for slot in CronSim(self.cron, datetime.fromtimestamp(start_ms / SECOND_MS, ZoneInfo(self.zone))):
-            slot_ms = round(slot.timestamp()) * SECOND_MS
-            if slot_ms > end_ms:
-                break
-            yield slot_ms
+        return takewhile(lambda slot_ms: slot_ms <= end_ms, cron_times(self.cron, self.zone, start_ms))
 
 
 def due(job: Job) -> Due | None:

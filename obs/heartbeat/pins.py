@@ -9,7 +9,7 @@ In JSON, in the API as well as stored, a pin is ``{"cron", "timezone", "grace_se
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -66,16 +66,18 @@ def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
     """
     match pin:
         case Cron(expression, zone, grace_ms):
-            after = datetime.fromtimestamp(last_ms / SECOND_MS, ZoneInfo(zone))
-            following = next(CronSim(expression, after), None)
-            if following is None:
-                return None
-            due_ms = round(following.timestamp()) * SECOND_MS
-            return due_ms, due_ms + grace_ms
+            due_ms = next(cron_times(expression, zone, last_ms), None)
+            return None if due_ms is None else (due_ms, due_ms + grace_ms)
         case Interval(interval_ms, grace_ms):
             return last_ms + interval_ms, last_ms + interval_ms + grace_ms
         case Never():
             return None
+
+
+def cron_times(expression: str, zone: str, after_ms: int) -> Iterator[int]:
+    """The times of a cron expression after a moment."""
+    for time in CronSim(expression, datetime.fromtimestamp(after_ms / SECOND_MS, ZoneInfo(zone))):
+        yield round(time.timestamp()) * SECOND_MS
 
 
 def from_dict(fields: Mapping[str, Any]) -> Pin:

@@ -5,7 +5,7 @@ from typing import Any
 from obs.api import Blueprint, decode_cursor, encode_cursor
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
-from obs.heartbeat.service import no_job
+from obs.heartbeat.service import known_job, no_job
 from obs.heartbeat.store import jobs as store
 from obs.heartbeat.store import maintenance
 from obs.heartbeat.store.jobs import Job
@@ -55,10 +55,7 @@ def delete_jobs(jobs: dict[str, Any]) -> dict[str, int]:
 def get_job(job_name: str) -> Job:
     """Get a job with its state at the time of the request"""
     with caller().read() as db:
-        job = store.job(db, job_name, caller().now_ms)
-    if job is None:
-        raise no_job(job_name)
-    return job
+        return known_job(db, job_name, caller().now_ms)
 
 
 @jobs_blp.route("/<job_name:job_name>", methods=["PATCH"])

@@ -43,7 +43,7 @@ class HeartbeatService:
             raise invalid_field("json", "paused_until", "Must be in the future.")
 
         def unit(db: sqlite3.Connection) -> Job:
-            job = _job(db, name, caller.now_ms)
+            job = known_job(db, name, caller.now_ms)
             new_name = changes.get("name", job.name)
             if jobs.job_id(db, new_name) not in (None, job.id):
                 raise ServiceError("conflict", f"There is already a job named {new_name!r}.")
@@ -53,7 +53,7 @@ class HeartbeatService:
                 _expect_at_once(db, job.id, self.queue.up_since_ms, caller.now_ms)
             if "name" in changes:
                 self._rename_bands(db, job.name, caller.now_ms, new_name)
-            return _job(db, new_name, caller.now_ms)
+            return known_job(db, new_name, caller.now_ms)
 
         job = caller.write(unit)
         self.queue.note(caller.org)
@@ -63,7 +63,7 @@ class HeartbeatService:
         """Delete the job `name` with its runs and events. Raises ServiceError (404)."""
 
         def unit(db: sqlite3.Connection) -> int:
-            job = _job(db, name, caller.now_ms)
+            job = known_job(db, name, caller.now_ms)
             self._end_bands(db, job.name, caller.now_ms)
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
             return job.id
@@ -137,7 +137,8 @@ def no_job(name: str) -> ServiceError:
     return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")
 
 
-def _job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
+def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
+    """The job with that name. Raises ServiceError (404)."""
     job = jobs.job(db, name, now_ms)
     if job is None:
         raise no_job(name)

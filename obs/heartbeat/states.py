@@ -22,13 +22,8 @@ class JobState(StrEnum):
     NEW = "new"
     PAUSED = "paused"
 
-    @property
-    def needs_attention(self) -> bool:
-        """Whether a job in this state needs a person to look at it."""
-        return self in _NEED_ATTENTION
-
-
-_NEED_ATTENTION = frozenset({JobState.FAILED, JobState.LOST, JobState.OVERDUE, JobState.OVERRUNNING})
 
 STATES = tuple(state.value for state in JobState)
 """The words, the most urgent first."""
+TROUBLE = STATES[: STATES.index(JobState.LATE)]
+"""The words for the states in which a job needs a person to look at it."""

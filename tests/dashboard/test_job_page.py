@@ -10,7 +10,7 @@ from tests.dashboard.conftest import Visitor
 
 END = "/api/v1/heartbeat/backup/end"
 A_PAGE = 25
-_EARLIER = re.compile(r'href="(/job\?[^"]*\bbefore=[^"]*)"')
+_EARLIER = re.compile(r'href="(/job\?[^"]*\bcursor=[^"]*)"')
 _RUN = re.compile(r'href="/job/run/(\d+)"')
 
 

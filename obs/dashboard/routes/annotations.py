@@ -32,7 +32,6 @@ def page() -> ResponseReturnValue:
 
 @blp.post("")
 def add() -> ResponseReturnValue:
-    """Add an annotation."""
     try:
         fields = forms.load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
         annotation, _ = service.create(viewer(), fields)
@@ -81,7 +80,6 @@ def end_now(number: int) -> ResponseReturnValue:
 
 @blp.post(f"/{_NUMBER}/delete")
 def delete(number: int) -> ResponseReturnValue:
-    """Delete an annotation."""
     deleted = service.delete(viewer(), number)
     flash(f"Deleted {deleted.title}.")
     return redirect(url_for("dashboard.annotations.page"))

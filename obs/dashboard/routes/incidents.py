@@ -27,7 +27,6 @@ def page() -> ResponseReturnValue:
 
 @blp.post("/maintenance")
 def add_window() -> ResponseReturnValue:
-    """Schedule maintenance."""
     try:
         window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
         services().heartbeats.add_window(viewer(), **window)
@@ -39,7 +38,6 @@ def add_window() -> ResponseReturnValue:
 
 @blp.post(f"/maintenance/{_NUMBER}/delete")
 def delete_window(number: int) -> ResponseReturnValue:
-    """Delete a maintenance window."""
     services().heartbeats.delete_window(viewer(), number)
     flash("Maintenance window deleted.")
     return redirect(url_for("dashboard.incidents.page"))

@@ -1,18 +1,18 @@
 """A job: its schedule, its history, and the forms that change it. A run, with its timeline."""
 
-from zoneinfo import ZoneInfo
-
 from flask import Blueprint, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts import store as alert_store
-from obs.dashboard import calendar, charts, forms, live, schedules, store, zones
+from obs.api import decode_cursor, encode_cursor
+from obs.dashboard import calendar, charts, forms, live, schedules, store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
 from obs.heartbeat.runs import PROBLEMS
 from obs.heartbeat.schemas import JobChangesSchema
+from obs.heartbeat.service import known_job
 from obs.heartbeat.store import jobs as job_store
 from obs.services import services
 from obs.times import DAY_MS
@@ -64,7 +64,6 @@ def pause() -> ResponseReturnValue:
 
 @blp.post("/resume")
 def resume() -> ResponseReturnValue:
-    """Resume a job."""
     _change({"paused": False})
     flash("Job resumed.")
     return _redirect()
@@ -117,30 +116,30 @@ def run_page(number: int) -> ResponseReturnValue:
 
 def _page(**refused: Form) -> str:
     """The page of a job. `refused` are the forms (pin, pause, rename) that are shown as they were submitted."""
-    caller, span = viewer(), request.args.get("range", "")
+    caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor")
     span = span if span in _RANGES else "30d"
+    before = decode_cursor(cursor, int, int) if cursor else None
     now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
-    zone = zones.viewer_zone() or ZoneInfo("UTC")
+    zone = forms.form_zone()
     today = calendar.day_of(now_ms, zone)
     with caller.read() as db:
-        job = job_store.job(db, _name(), now_ms)
-        if job is None:
-            raise ServiceError("job_not_found")
+        job = known_job(db, _name(), now_ms)
         incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
         version = live.version(job, incidents, today)
-        runs = job_store.runs_of(db, job.id, before=_before(), limit=_RUNS_SHOWN + 1)
+        runs = job_store.runs_of(db, job.id, before=before, limit=_RUNS_SHOWN + 1)
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = calendar.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
+    shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
     missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
         "job/page.html",
         job=job,
-        runs=runs[:_RUNS_SHOWN],
-        more=runs[_RUNS_SHOWN - 1] if len(runs) > _RUNS_SHOWN else None,
+        runs=shown,
+        earlier=encode_cursor(shown[-1].started_at, shown[-1].id) if len(runs) > len(shown) else None,
         loose_events=loose_events,
         incidents_shown=incidents,
         span=span,
@@ -149,22 +148,12 @@ def _page(**refused: Form) -> str:
         legend=charts.LEGEND,
         calendar=calendar.draw(results, missed, calendar.day_of(job.first_heartbeat_at, zone), today),
         problems=PROBLEMS,
-        zone=zone.key,
-        zone_is_known=zones.viewer_zone() is not None,
         pauses=_PAUSES,
         pin=refused.get("pin") or Form(schedules.form_values(job)),
         pause=refused.get("pause") or Form({}),
         rename=refused.get("rename") or Form({"new_name": job.name}),
         version=None if refused else version,
     )
-
-
-def _before() -> tuple[int, int] | None:
-    """Start and id of the run before which the list of runs begins, from the query string."""
-    started_at, number = request.args.get("before", type=int), request.args.get("run", type=int)
-    if started_at is None or number is None or not (0 <= started_at < 2**62 and 0 <= number < 2**62):
-        return None
-    return started_at, number
 
 
 def _entered_pin(kind: str) -> dict[str, object] | None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.overview import TROUBLE
 from obs.dashboard.sessions import viewer
-from obs.heartbeat.states import STATES
+from obs.heartbeat.states import STATES, TROUBLE
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 

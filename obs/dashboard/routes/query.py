@@ -23,19 +23,6 @@ from obs.tenancy.source import AUDIT
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - spreadsheets know the full-width signs too
-_EXAMPLES = (
-    ("Runs per hour", "SELECT count(*) FROM runs EVERY 1h LAST 2d"),
-    ("Failures by job", "SELECT count(*) FROM runs WHERE status = 'failed' BY job TOP 10 LAST 7d"),
-    ("How long jobs take", "SELECT job, p50(duration_ms), p95(duration_ms), max(duration_ms) FROM runs BY job LAST 7d"),
-    ("This week vs. last week", "SELECT count(*) FROM runs EVERY 1d COMPARE WITH 7d AGO LAST 7d"),
-    ("Before and after deploys", "SELECT avg(duration_ms) FROM runs AROUND 'deploy/' WITHIN 2h LAST 30d"),
-    ("Downtime by job", "SELECT sum(duration_ms) FROM incidents BY job TOP 10 LAST 30d"),
-    ("Logs mentioning errors", "SELECT time, job, message FROM logs WHERE message ILIKE '%error%' LIMIT 50 LAST 1d"),
-    (
-        "Share of failed runs",
-        "SELECT count(*) FILTER (WHERE status = 'failed') * 100.0 / count(*) AS percent FROM runs LAST 30d",
-    ),
-)
 
 
 @blp.get("")
@@ -59,7 +46,6 @@ def page() -> ResponseReturnValue:
         text=text,
         overlay=overlay,
         prefixes=prefixes,
-        examples=_EXAMPLES,
         sources=(*SOURCES, INCIDENTS, ANNOTATIONS, *([AUDIT] if is_admin(caller) else [])),
         rows_shown=_ROWS_SHOWN,
         bars_shown=charts.MOST_BARS,

@@ -52,7 +52,6 @@ def create_key() -> ResponseReturnValue:
 
 @blp.post("/keys/<int(max=9223372036854775807):key_id>/revoke")
 def revoke_key(key_id: int) -> ResponseReturnValue:
-    """Revoke a key."""
     service.revoke_key(services().tenancy, viewer().org, key_id, actor=viewer().actor)
     flash("Key revoked.")
     return redirect(url_for("dashboard.settings.page") + "#keys")
