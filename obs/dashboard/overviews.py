@@ -23,21 +23,14 @@ _versions = count(time.time_ns())  # different from those before a restart
 
 
 class Overviews:
-    """The jobs of the organizations that were looked at last. Thread-safe."""
+    """The jobs of the organizations that were looked at last."""
 
     def __init__(self) -> None:
-        self._of = lru_cache(maxsize=_MOST_ORGANIZATIONS)(lambda _: _Jobs())
-
-    def show(self, caller: Caller, choice: Choice, known_version: str = "") -> Overview | None:
-        """The page of the overview that `choice` asks for; None if its version is `known_version`.
-
-        Raises ServiceError (503).
-        """
-        return self._of(caller.org).show(caller, choice, known_version)
+        self.of = lru_cache(maxsize=_MOST_ORGANIZATIONS)(lambda org: JobsOfOrg())
 
 
-class _Jobs:
-    """All jobs of an organization, and the choices that were made last, with their jobs in order."""
+class JobsOfOrg:
+    """All jobs of an organization, and the choices that were made last, with their jobs in order. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +40,11 @@ class _Jobs:
         self._now_ms = self._next_ms = 0
         self._version = 0
 
-    def show(self, caller: Caller, choice: Choice, known_version: str) -> Overview | None:
+    def show(self, caller: Caller, choice: Choice, known_version: str = "") -> Overview | None:
+        """The page of the overview that `choice` asks for; None if its version is `known_version`.
+
+        Raises ServiceError (503).
+        """
         with self._lock:
             self._refresh(caller)
             if known_version == str(self._version):

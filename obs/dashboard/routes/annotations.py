@@ -25,9 +25,37 @@ _NUMBER = "<int(max=9223372036854775807):number>"
 
 
 @blp.get("")
-def page() -> ResponseReturnValue:
-    """The list, newest start first."""
-    return _list(Form({}))
+def page(form: Form | None = None) -> tuple[str, int]:
+    """The list, newest start first, with the form of a new annotation; 422 when a time of the filters is none."""
+    caller = viewer()
+    filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
+    range_, problems = dict[str, int](), dict[str, str]()
+    for name in ("start", "end"):
+        try:
+            if filters[name]:
+                range_[name] = zones.parse(filters[name], forms.form_zone(), caller.now_ms)
+        except ValueError as error:
+            problems[name] = str(error)
+    selection = store.Selection(
+        start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
+    )
+    cursor = request.args.get("cursor")
+    after = decode_cursor(cursor, int, int) if cursor else None
+    with caller.read() as db:
+        found, last = store.page(db, selection, caller.now_ms, _PAGE_SIZE, after)
+        prefixes = store.prefixes(db, caller.now_ms)
+    html = render_template(
+        "annotations/page.html",
+        annotations=found,
+        spec=charts.strip(found) if found else None,
+        prefixes=prefixes,
+        filters=Form(filters, problems),
+        is_filtered=any(filters.values()),
+        longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
+        older=None if last is None else {**filters, "cursor": encode_cursor(*last)},
+        form=form or Form({}),
+    )
+    return html, 422 if problems else 200
 
 
 @blp.post("")
@@ -36,7 +64,7 @@ def add() -> ResponseReturnValue:
         fields = forms.load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
         annotation, _ = service.create(viewer(), fields)
     except ServiceError as error:
-        return _list(forms.refused(error))[0], error.status
+        return page(forms.refused(error))[0], error.status
     flash(f"Added {annotation.title}.")
     return redirect(url_for("dashboard.annotations.page"))
 
@@ -83,39 +111,6 @@ def delete(number: int) -> ResponseReturnValue:
     deleted = service.delete(viewer(), number)
     flash(f"Deleted {deleted.title}.")
     return redirect(url_for("dashboard.annotations.page"))
-
-
-def _list(form: Form) -> tuple[str, int]:
-    """The list with the form of a new annotation; 422 when a time of the filters is none."""
-    caller = viewer()
-    filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
-    range_, problems = dict[str, int](), dict[str, str]()
-    for name in ("start", "end"):
-        try:
-            if filters[name]:
-                range_[name] = zones.parse(filters[name], forms.form_zone(), caller.now_ms)
-        except ValueError as error:
-            problems[name] = str(error)
-    selection = store.Selection(
-        start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
-    )
-    cursor = request.args.get("cursor")
-    after = decode_cursor(cursor, int, int) if cursor else None
-    with caller.read() as db:
-        found, last = store.page(db, selection, caller.now_ms, _PAGE_SIZE, after)
-        prefixes = store.prefixes(db, caller.now_ms)
-    html = render_template(
-        "annotations/page.html",
-        annotations=found,
-        spec=charts.strip(found) if found else None,
-        prefixes=prefixes,
-        filters=Form(filters, problems),
-        is_filtered=any(filters.values()),
-        longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
-        older=None if last is None else {**filters, "cursor": encode_cursor(*last)},
-        form=form,
-    )
-    return html, 422 if problems else 200
 
 
 def _edit(annotation: Annotation, form: Form) -> str:

@@ -20,30 +20,8 @@ _NUMBER = "<int(max=9223372036854775807):number>"
 
 
 @blp.get("")
-def page() -> ResponseReturnValue:
-    """Open incidents, resolved ones, and the maintenance windows."""
-    return _page()
-
-
-@blp.post("/maintenance")
-def add_window() -> ResponseReturnValue:
-    try:
-        window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
-        services().heartbeats.add_window(viewer(), **window)
-    except ServiceError as error:
-        return _page(forms.refused(error)), error.status
-    flash("Maintenance scheduled.")
-    return redirect(url_for("dashboard.incidents.page"))
-
-
-@blp.post(f"/maintenance/{_NUMBER}/delete")
-def delete_window(number: int) -> ResponseReturnValue:
-    services().heartbeats.delete_window(viewer(), number)
-    flash("Maintenance window deleted.")
-    return redirect(url_for("dashboard.incidents.page"))
-
-
-def _page(form: Form | None = None) -> str:
+def page(form: Form | None = None) -> str:
+    """Open incidents, resolved ones, and the maintenance windows with a form for another one."""
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
@@ -57,6 +35,24 @@ def _page(form: Form | None = None) -> str:
         form=form or Form(_next_hour(caller.now_ms)),
         version=None if form else version,
     )
+
+
+@blp.post("/maintenance")
+def add_window() -> ResponseReturnValue:
+    try:
+        window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
+        services().heartbeats.add_window(viewer(), **window)
+    except ServiceError as error:
+        return page(forms.refused(error)), error.status
+    flash("Maintenance scheduled.")
+    return redirect(url_for("dashboard.incidents.page"))
+
+
+@blp.post(f"/maintenance/{_NUMBER}/delete")
+def delete_window(number: int) -> ResponseReturnValue:
+    services().heartbeats.delete_window(viewer(), number)
+    flash("Maintenance window deleted.")
+    return redirect(url_for("dashboard.incidents.page"))
 
 
 def _next_hour(now_ms: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from obs.api import decode_cursor, encode_cursor
 from obs.dashboard import calendar, charts, forms, live, schedules, store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
-from obs.errors import ServiceError
+from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.runs import PROBLEMS
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
@@ -27,95 +27,11 @@ _PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume
 
 
 @blp.get("")
-def page() -> ResponseReturnValue:
-    """The job of the name in the query string: a name may contain any character, such as dots that a path loses."""
-    return _page()
+def page(**refused: Form) -> str:
+    """The job of the name in the query string: a name may contain any character, such as dots that a path loses.
 
-
-@blp.post("/pin")
-def save_pin() -> ResponseReturnValue:
-    """Pin a cron expression, an interval or "never overdue", or let the schedule be learned."""
-    kind = request.form.get("kind", "")
-    fields = {"interval_seconds": "interval", "grace_seconds": "grace"}
-    try:
-        pinned = _entered_pin(kind)
-        _change({"pin": pinned})
-    except ServiceError as error:
-        return _page(pin=forms.refused(error, fields, otherwise="kind")), error.status
-    flash("Schedule reset to learned." if pinned is None else "Schedule saved.")
-    return _redirect()
-
-
-@blp.post("/pause")
-def pause() -> ResponseReturnValue:
-    """Pause a job, for a time or until it is resumed."""
-    until, fields = request.form.get("until", ""), dict[str, object](paused=True)
-    try:
-        if until not in _PAUSES:
-            raise _invalid("until", "Choose one of the options.")
-        if until:
-            fields["paused_until"] = times.format_ms(times.parse_time(until, viewer().now_ms))
-        _change(fields)
-    except ServiceError as error:
-        return _page(pause=forms.refused(error, otherwise="until")), error.status
-    flash("Job paused.")
-    return _redirect()
-
-
-@blp.post("/resume")
-def resume() -> ResponseReturnValue:
-    _change({"paused": False})
-    flash("Job resumed.")
-    return _redirect()
-
-
-@blp.post("/rename")
-def rename() -> ResponseReturnValue:
-    """Rename a job; its history stays."""
-    new_name = request.form.get("new_name", "").strip()
-    try:
-        _change({"name": new_name})
-    except ServiceError as error:
-        return _page(rename=forms.refused(error, otherwise="new_name")), error.status
-    flash(f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.")
-    return redirect(url_for("dashboard.job.page", name=new_name))
-
-
-@blp.post("/delete")
-def delete() -> ResponseReturnValue:
-    """Delete a job with its runs."""
-    services().heartbeats.delete_job(viewer(), _name())
-    flash(f"Deleted {_name()}.")
-    return redirect(url_for("dashboard.jobs.page"))
-
-
-@blp.get("/run/<int(max=9223372036854775807):number>")
-def run_page(number: int) -> ResponseReturnValue:
-    """A run with its timeline."""
-    caller = viewer()
-    with caller.read() as db:
-        run = job_store.run(db, number)
-        if run is None:
-            raise ServiceError("run_not_found")
-        version = live.version(run, job_store.job(db, run.job, caller.now_ms))
-        timeline = job_store.timeline(db, number)
-        before, after = store.neighbours(db, run.job, run.started_at, run.id)
-        end = run.ended_at if run.ended_at is not None else caller.now_ms
-        annotations = store.annotations_for_job(db, run.started_at, end, caller.now_ms, run.job)
-    return render_template(
-        "job/run.html",
-        run=run,
-        events=timeline,
-        before=before,
-        after=after,
-        annotations=annotations,
-        is_live=run.status == "open",
-        version=version,
-    )
-
-
-def _page(**refused: Form) -> str:
-    """The page of a job. `refused` are the forms (pin, pause, rename) that are shown as they were submitted."""
+    `refused` are the forms (pin, pause, rename) that are shown as they were submitted.
+    """
     caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor")
     span = span if span in _RANGES else "30d"
     before = decode_cursor(cursor, int, int) if cursor else None
@@ -156,6 +72,88 @@ def _page(**refused: Form) -> str:
     )
 
 
+@blp.post("/pin")
+def save_pin() -> ResponseReturnValue:
+    """Pin a cron expression, an interval or "never overdue", or let the schedule be learned."""
+    kind = request.form.get("kind", "")
+    fields = {"interval_seconds": "interval", "grace_seconds": "grace"}
+    try:
+        pinned = _entered_pin(kind)
+        _change({"pin": pinned})
+    except ServiceError as error:
+        return page(pin=forms.refused(error, fields, otherwise="kind")), error.status
+    flash("Schedule reset to learned." if pinned is None else "Schedule saved.")
+    return _redirect()
+
+
+@blp.post("/pause")
+def pause() -> ResponseReturnValue:
+    """Pause a job, for a time or until it is resumed."""
+    until, fields = request.form.get("until", ""), dict[str, object](paused=True)
+    try:
+        if until not in _PAUSES:
+            raise invalid_field("json", "until", "Choose one of the options.")
+        if until:
+            fields["paused_until"] = times.format_ms(times.parse_time(until, viewer().now_ms))
+        _change(fields)
+    except ServiceError as error:
+        return page(pause=forms.refused(error, otherwise="until")), error.status
+    flash("Job paused.")
+    return _redirect()
+
+
+@blp.post("/resume")
+def resume() -> ResponseReturnValue:
+    _change({"paused": False})
+    flash("Job resumed.")
+    return _redirect()
+
+
+@blp.post("/rename")
+def rename() -> ResponseReturnValue:
+    """Rename a job; its history stays."""
+    new_name = request.form.get("new_name", "").strip()
+    try:
+        _change({"name": new_name})
+    except ServiceError as error:
+        return page(rename=forms.refused(error, otherwise="new_name")), error.status
+    flash(f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.")
+    return redirect(url_for("dashboard.job.page", name=new_name))
+
+
+@blp.post("/delete")
+def delete() -> ResponseReturnValue:
+    """Delete a job with its runs."""
+    services().heartbeats.delete_job(viewer(), _name())
+    flash(f"Deleted {_name()}.")
+    return redirect(url_for("dashboard.jobs.page"))
+
+
+@blp.get("/run/<int(max=9223372036854775807):number>")
+def run_page(number: int) -> ResponseReturnValue:
+    """A run with its timeline."""
+    caller = viewer()
+    with caller.read() as db:
+        run = job_store.run(db, number)
+        if run is None:
+            raise ServiceError("run_not_found")
+        version = live.version(run, job_store.job(db, run.job, caller.now_ms))
+        timeline = job_store.timeline(db, number)
+        before, after = store.neighbours(db, run.job, run.started_at, run.id)
+        end = run.ended_at if run.ended_at is not None else caller.now_ms
+        annotations = store.annotations_for_job(db, run.started_at, end, caller.now_ms, run.job)
+    return render_template(
+        "job/run.html",
+        run=run,
+        events=timeline,
+        before=before,
+        after=after,
+        annotations=annotations,
+        is_live=run.status == "open",
+        version=version,
+    )
+
+
 def _entered_pin(kind: str) -> dict[str, object] | None:
     """The pin of the form as the API takes it; None for a learned schedule. Raises ServiceError (422)."""
     form = request.form
@@ -170,7 +168,7 @@ def _entered_pin(kind: str) -> dict[str, object] | None:
         case "interval":
             return {"interval_seconds": _seconds("interval"), "grace_seconds": _seconds("grace")}
         case _:
-            raise _invalid("kind", "Choose one of the options.")
+            raise invalid_field("json", "kind", "Choose one of the options.")
 
 
 def _seconds(field: str) -> int:
@@ -179,11 +177,7 @@ def _seconds(field: str) -> int:
     try:
         return round(float(text) * 60)
     except (ValueError, OverflowError):
-        raise _invalid(field, "Enter a number of minutes, e.g. 30.") from None
-
-
-def _invalid(field: str, message: str) -> ServiceError:
-    return ServiceError("invalid_field", errors={"json": {field: [message]}})
+        raise invalid_field("json", field, "Enter a number of minutes, e.g. 30.") from None
 
 
 def _name() -> str:

@@ -25,7 +25,7 @@ _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response sta
 def page() -> ResponseReturnValue:
     """All jobs with their states; if there are none, how to send the first heartbeat."""
     caller = viewer()
-    overview = services().overviews.show(caller, _choice())
+    overview = services().overviews.of(caller.org).show(caller, _choice())
     assert overview is not None
     if not overview.everything:
         ingest_url = services().tenancy.ingest.url(caller.org.slug)
@@ -41,7 +41,7 @@ def changes() -> ResponseReturnValue:
     "version" of the last complete response: the response is 204 while no job has changed.
     """
     caller, bytes_left = viewer(), _MOST_BYTES
-    overview = services().overviews.show(caller, _choice(), request.args.get("since", ""))
+    overview = services().overviews.of(caller.org).show(caller, _choice(), request.args.get("since", ""))
     if overview is None:
         return "", 204
     shown = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)

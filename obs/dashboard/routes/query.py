@@ -62,13 +62,17 @@ def as_csv() -> Response:
     writer = csv.writer(lines)
     writer.writerow(map(_cell, answer.columns))
     writer.writerows(map(_cell, row) for row in answer.rows)
-    return _as_download(Response(lines.getvalue(), mimetype="text/csv"), "csv")
+    return Response(lines.getvalue(), mimetype="text/csv", headers=_download("csv"))
 
 
 @blp.get("/answer.json")
 def as_json() -> Response:
     """The result as the API returns it."""
-    return _as_download(Response(_ask(_statement()).body, mimetype="application/json"), "json")
+    return Response(_ask(_statement()).body, mimetype="application/json", headers=_download("json"))
+
+
+def _download(kind: str) -> dict[str, str]:
+    return {"Content-Disposition": f"attachment; filename=result.{kind}"}
 
 
 def _cell(value: Any) -> Any:
@@ -101,9 +105,3 @@ def _specs(answer: QueryResult, overlay: str) -> list[charts.Spec]:
         with caller.read() as db:
             annotations = store.annotations(db, answer.window.start, answer.window.end, caller.now_ms, prefix)
     return charts.series(answer.columns, answer.rows, annotations)
-
-
-def _as_download(response: Response, kind: str) -> Response:
-    response.headers["Content-Disposition"] = f"attachment; filename=result.{kind}"
-    response.headers["Cache-Control"] = "no-store"
-    return response

@@ -13,7 +13,7 @@ from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
-from obs.errors import ServiceError
+from obs.errors import ServiceError, invalid_field
 from obs.limits import limits
 from obs.services import services
 from obs.storage.copy import copy
@@ -27,9 +27,32 @@ _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "
 
 
 @blp.get("")
-def page() -> ResponseReturnValue:
-    """The whole page. After a key was created it shows the key, once."""
-    return _page(Form({}))
+def page(form: Form | None = None) -> str:
+    """The whole page, with the form of a new key. After a key was created it shows the key, once."""
+    caller, tenancy = viewer(), services().tenancy
+    sees_all = is_admin(caller)
+    with caller.read() as db:
+        runs, oldest_run_at = page_store.stored_runs(db)
+    with tenancy.control.read() as db:
+        known = tenancy.keyring.with_last_use(store.keys_of(db, caller.org))
+    return render_template(
+        "settings.html",
+        ingest_url=tenancy.ingest.url(caller.org.slug),
+        keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
+        revoked=sum(key.revoked_at is not None for key in known) if sees_all else 0,
+        scopes=keys.SCOPES,
+        chosen_scopes=request.form.getlist("scopes") if form else keys.DEFAULT_SCOPES,
+        expiries=_EXPIRIES,
+        limits=limits(caller),
+        runs=runs,
+        oldest_run_at=oldest_run_at,
+        run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
+        annotation_retention_days=RETENTION_MS // DAY_MS,
+        free_bytes=caller.quotas.space.free_bytes,
+        file_bytes=caller.databases.size(caller.org),
+        new_key=take_new_key(),
+        form=form or Form({}),
+    )
 
 
 @blp.post("/keys")
@@ -39,13 +62,13 @@ def create_key() -> ResponseReturnValue:
     fields: dict[str, object] = {"label": form.get("label", "").strip(), "scopes": form.getlist("scopes")}
     try:
         if (expires := form.get("expires", "")) not in _EXPIRIES:
-            raise ServiceError("invalid_field", errors={"json": {"expires": ["Choose one of the options."]}})
+            raise invalid_field("json", "expires", "Choose one of the options.")
         if expires:
             fields["expires_at"] = times.format_ms(times.parse_time(expires, caller.now_ms))
         loaded = forms.load(KeyRequestSchema, fields)
         created = service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded)
     except ServiceError as error:
-        return _page(forms.refused(error, {"scopes": "scopes", "expires_at": "expires"})), error.status
+        return page(forms.refused(error, {"scopes": "scopes", "expires_at": "expires"})), error.status
     keep_new_key(created.key)
     return redirect(url_for("dashboard.settings.page") + "#keys")
 
@@ -80,30 +103,3 @@ def download() -> Response:
     )
     response.headers["Cache-Control"] = "no-store"
     return response
-
-
-def _page(form: Form) -> str:
-    caller, tenancy = viewer(), services().tenancy
-    sees_all = is_admin(caller)
-    with caller.read() as db:
-        runs, oldest_run_at = page_store.stored_runs(db)
-    with tenancy.control.read() as db:
-        known = tenancy.keyring.with_last_use(store.keys_of(db, caller.org))
-    return render_template(
-        "settings.html",
-        ingest_url=tenancy.ingest.url(caller.org.slug),
-        keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
-        revoked=sum(key.revoked_at is not None for key in known) if sees_all else 0,
-        scopes=keys.SCOPES,
-        chosen_scopes=request.form.getlist("scopes") if form.problems else keys.DEFAULT_SCOPES,
-        expiries=_EXPIRIES,
-        limits=limits(caller),
-        runs=runs,
-        oldest_run_at=oldest_run_at,
-        run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
-        annotation_retention_days=RETENTION_MS // DAY_MS,
-        free_bytes=caller.quotas.space.free_bytes,
-        file_bytes=caller.databases.size(caller.org),
-        new_key=take_new_key(),
-        form=form,
-    )
