@@ -140,3 +140,24 @@ def limits_of_organizations(db: Database) -> None:
     """The table also contains limits that are not of queries. A name is now that of the setting, in lower case."""
     db.execute("ALTER TABLE query_limits RENAME TO organization_limits")
     db.execute("UPDATE organization_limits SET name = 'query_' || name")
+
+
+@migrations()
+def organizations_of_ping_urls(db: Database) -> None:
+    """The UUIDs in the ping URLs of jobs. The file of the organization knows which job a UUID belongs to.
+
+    The ids only grow, so that a server reads only what was added.
+    """
+    db.execute("""
+        CREATE TABLE ping_urls (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            uuid TEXT NOT NULL UNIQUE,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX ping_urls_organization ON ping_urls(organization_id)")
+    for change in ("UPDATE", "DELETE"):
+        db.execute(
+            f"CREATE TRIGGER credentials_version_ping_urls_{change.lower()} AFTER {change} ON ping_urls "
+            "BEGIN UPDATE credentials_version SET version = version + 1; END"
+        )

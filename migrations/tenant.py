@@ -399,3 +399,16 @@ def first_heartbeats_and_recent_durations(db: Database) -> None:
             )
         )
     """)
+
+
+@migrations()
+def ping_urls_of_jobs(db: Database) -> None:
+    """The UUID in the ping URL of a job, and whether a person has decided on its pin, which clients then keep."""
+    db.execute("""
+        CREATE TABLE ping_urls (
+            job_id INTEGER PRIMARY KEY REFERENCES jobs(id) ON DELETE CASCADE,
+            uuid TEXT NOT NULL UNIQUE
+        ) STRICT
+    """)
+    db.execute("ALTER TABLE jobs ADD COLUMN pinned_by_person INTEGER NOT NULL DEFAULT 0")
+    db.execute("UPDATE jobs SET pinned_by_person = 1 WHERE pin IS NOT NULL")

@@ -168,3 +168,36 @@ def test_the_level_of_the_log_is_checked(tmp_path: Path) -> None:
     assert load_settings(tmp_path, {"OBS_LOG_LEVEL": "debug"})["LOG_LEVEL"] == "debug"
     with pytest.raises(ConfigError, match="debug or info or warning or error, but is 'loud'"):
         load_settings(tmp_path, {"OBS_LOG_LEVEL": "loud"})
+
+
+def test_ping_urls_and_ping_keys_are_masked(
+    logging_app: Flask, new_client: Callable[..., KeyClient], path: Path
+) -> None:
+    client = new_client("acme", app=logging_app)
+    client.get(PING)
+    url = client.get("/api/v1/jobs/backup").json["ping_url"]
+    uuid = url.rpartition("/")[2]
+    key = new_client("acme", "admin", app=logging_app).post("/api/v1/keys", json={"label": "p", "scopes": ["ping"]})
+    secrets = [uuid, key.json["key"], "mistyped"]
+    web = logging_app.test_client()
+    for sent in (
+        f"{url}/start?rid=1b671a64-40d5-491e-99b0-da01ff1f3341",
+        f"/api/push/{uuid}?status=up",
+        f"/ping/{secrets[1]}/nightly/0",
+        "/ping/mistyped/nightly",
+        f"/api/1/cron/nightly/{secrets[1]}/?status=ok",
+        f"/api/1/envelope/?sentry_key={secrets[1]}",
+    ):
+        web.get(sent)
+    lines = _lines(logging_app, path)[-6:]
+    assert [line["path"] for line in lines] == [
+        "/in/acme/ping/***/start?rid=1b671a64-40d5-491e-99b0-da01ff1f3341",
+        "/api/push/***?status=up",
+        "/ping/***/nightly/0",
+        "/ping/***/nightly",
+        "/api/1/cron/nightly/***/?status=ok",
+        "/api/1/envelope/?sentry_key=***",
+    ]
+    assert [line["organization"] for line in lines] == ["acme", "acme", "acme", None, "acme", None]
+    metrics = web.get("/metrics").text
+    assert not [secret for secret in secrets if secret in path.read_text() or secret in metrics]

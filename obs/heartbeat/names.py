@@ -12,6 +12,9 @@ from obs.errors import invalid_field
 LONGEST_NAME = 200
 """In characters."""
 
+UUID_PATTERN = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
+"""The UUID in a ping URL, which names a job too."""
+
 _INVISIBLE = (
     r"\xad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
 )

@@ -51,11 +51,13 @@ def delete_jobs(jobs: dict[str, Any]) -> dict[str, int]:
 
 @jobs_blp.route("/<job_name:job_name>", methods=["GET"])
 @requires("query:read")
-@jobs_blp.response(200, schemas.JobSchema)
-def get_job(job_name: str) -> Job:
+@jobs_blp.response(200, schemas.JobWithPingUrlSchema)
+def get_job(job_name: str) -> dict[str, Any]:
     """Get a job with its state at the time of the request"""
     with caller().read() as db:
-        return known_job(db, job_name, caller().now_ms)
+        job = known_job(db, job_name, caller().now_ms)
+    values = {name: getattr(job, name) for name in store.Job.__slots__}
+    return {**values, "ping_url": services().heartbeats.ping_url(caller(), job.id)}
 
 
 @jobs_blp.route("/<job_name:job_name>", methods=["PATCH"])

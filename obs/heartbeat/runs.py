@@ -13,6 +13,7 @@ A call with the client's own run id applies only to that run. So runs with ids c
 the same event, and an end that arrives after the run was given up still reports its result.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
@@ -58,7 +59,10 @@ KINDS = tuple(kind.name.lower() for kind in Kind)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A heartbeat that was parsed and checked. `time` is milliseconds since the epoch, `run_id` the client's own id."""
+    """A heartbeat that was parsed and checked. `time` is milliseconds since the epoch, `run_id` the client's own id.
+
+    `output` is log messages of the same run that come before `message`.
+    """
 
     kind: Kind
     time: int
@@ -67,6 +71,7 @@ class Heartbeat:
     exit_code: int | None = None
     duration_ms: int | None = None
     message: str | None = None
+    output: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

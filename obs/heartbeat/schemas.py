@@ -11,7 +11,7 @@ import marshmallow as ma
 from obs.api import Schema, Text, Time, WholeNumber
 from obs.errors import invalid_field
 from obs.heartbeat import pins
-from obs.heartbeat.names import JOB_NAME, valid_name
+from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATUSES
 from obs.heartbeat.states import STATES
@@ -89,6 +89,11 @@ class JobChangesSchema(Schema):
     failure_tolerance = _number(
         1, 1000, "Must be from {min} to {max}.", description="Failures in a row that open an incident.", example=3
     )
+    ping_uuid = ma.fields.Str(
+        allow_none=True,
+        validate=ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8."),
+        metadata={"description": "The UUID of the ping URL; null: a new one."},
+    )
 
     @ma.post_load
     def _checked(self, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -159,6 +164,18 @@ class JobSchema(Schema):
         metadata={"description": "Failures in a row that open an incident.", "example": 1}
     )
     failures_in_row = ma.fields.Int(metadata={"example": 0})
+
+
+class JobWithPingUrlSchema(JobSchema):
+    """A job with the URL to which it can send pings without a key."""
+
+    ping_url = ma.fields.Str(
+        allow_none=True,
+        metadata={
+            "description": "Created when it is first requested. null unless the key has heartbeat:write.",
+            "example": "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
+        },
+    )
 
 
 class JobListSchema(Schema):

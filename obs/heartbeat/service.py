@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
@@ -14,7 +15,8 @@ from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
-from obs.tenancy import audit
+from obs.tenancy import audit, keys
+from obs.tenancy import service as tenancy_service
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS
@@ -41,12 +43,23 @@ class HeartbeatService:
         """
         if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
             raise invalid_field("json", "paused_until", "Must be in the future.")
+        uuid: str | None = None
+        before: list[str] = []
+        if "ping_uuid" in changes:
+            uuid = (changes["ping_uuid"] or str(uuid4())).lower()
+            tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
 
         def unit(db: sqlite3.Connection) -> Job:
             job = known_job(db, name, caller.now_ms)
             new_name = changes.get("name", job.name)
             if jobs.job_id(db, new_name) not in (None, job.id):
                 raise ServiceError("conflict", f"There is already a job named {new_name!r}.")
+            if uuid is not None:
+                if jobs.name_of_uuid(db, uuid) not in (None, job.name):
+                    raise ServiceError("conflict", "Another job has this UUID.")
+                before[:] = filter(None, [jobs.ping_uuid(db, job.id)])
+                jobs.set_ping_uuid(db, job.id, uuid)
+                audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
             jobs.change(db, job.id, _columns(changes, caller.now_ms), is_rescheduled)
             if is_rescheduled:
@@ -56,8 +69,28 @@ class HeartbeatService:
             return known_job(db, new_name, caller.now_ms)
 
         job = caller.write(unit)
+        if before and before != [uuid]:
+            tenancy_service.release_ping_urls(caller.tenancy, caller.org, before)
         self.queue.note(caller.org)
         return job
+
+    def ping_url(self, caller: Caller, job_id: int) -> str | None:
+        """The URL to which a job can send pings without a key. It is created when it is first requested.
+
+        None for callers who may not send heartbeats. Raises ServiceError (503).
+        """
+        if not keys.allows(caller.scopes, "heartbeat:write"):
+            return None
+        with caller.read() as db:
+            uuid = jobs.ping_uuid(db, job_id)
+        # In a copy of an organization, the UUIDs belong to the original.
+        if uuid is None or caller.tenancy.keyring.organization_of_ping_url(uuid) != caller.org:
+            new, replace = str(uuid4()), uuid is not None
+            tenancy_service.claim_ping_url(caller.tenancy, caller.org, new)
+            caller.write(lambda db: jobs.set_ping_uuid(db, job_id, new, replace=replace))
+            with caller.read() as db:
+                uuid = jobs.ping_uuid(db, job_id)
+        return f"{caller.tenancy.ingest.url(caller.org.slug)}/ping/{uuid}" if uuid else None
 
     def delete_job(self, caller: Caller, name: str) -> None:
         """Delete the job `name` with its runs and events. Raises ServiceError (404)."""
@@ -149,7 +182,7 @@ def _columns(changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The columns of a job that `changes` set. When a pause ends, what was due in it gets its full grace period."""
     columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
     if "pin" in changes:
-        columns |= {"pin": pins.to_json(changes["pin"]), "overdue_since": None}
+        columns |= {"pin": pins.to_json(changes["pin"]), "pinned_by_person": 1, "overdue_since": None}
     if changes.get("paused") is False:
         columns |= {"paused_until": now_ms}
     elif "paused" in changes or "paused_until" in changes:

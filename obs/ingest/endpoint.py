@@ -13,11 +13,16 @@ from typing import Any
 from obs import errors
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
+from obs.heartbeat.pins import Pin
 from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.runs import Kind
+from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import Recorded, record
+from obs.ingest.healthchecks import HealthchecksProtocol
 from obs.ingest.native import NativeProtocol
-from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.ingest.sentry import SentryProtocol
+from obs.ingest.uptime_kuma import UptimeKumaProtocol
 from obs.server.middleware import Wsgi
 from obs.tenancy.auth import Caller, Tenancy
 from obs.times import DAY_MS
@@ -28,7 +33,12 @@ _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in H
 
 def protocols(tenancy: Tenancy, retention_days: int) -> tuple[HeartbeatProtocol, ...]:
     """Every heartbeat protocol, in the order in which a path is matched."""
-    return (NativeProtocol(tenancy, retention_days * DAY_MS),)
+    return (
+        NativeProtocol(tenancy, retention_days * DAY_MS),
+        HealthchecksProtocol(tenancy),
+        UptimeKumaProtocol(tenancy),
+        SentryProtocol(tenancy),
+    )
 
 
 class HeartbeatEndpoint:
@@ -71,12 +81,12 @@ class HeartbeatEndpoint:
 
     def _record(self, submission: Submission) -> Sequence[Recorded]:
         """Record the heartbeats; they are on disk when this returns. Raises ServiceError (429, 503, 507)."""
-        caller, heartbeats = submission
+        caller, heartbeats, pins = submission
         if not heartbeats:
             return ()
-        if not caller.quotas.take_heartbeats(caller.org, len(heartbeats)):
+        if not caller.quotas.take_heartbeats(caller.org, sum(1 + len(sent.heartbeat.output) for sent in heartbeats)):
             heartbeats = [_without_message(caller, sent) for sent in heartbeats]
-        recorded = caller.write(partial(_record_all, heartbeats=heartbeats, caller=caller))
+        recorded = caller.write(partial(_record_all, heartbeats=heartbeats, pins=pins, caller=caller))
         self._queue.note(caller.org)
         return recorded
 
@@ -88,15 +98,22 @@ def _without_message(caller: Caller, sent: JobHeartbeat) -> JobHeartbeat:
     """
     if sent.heartbeat.kind is Kind.LOG:
         caller.quotas.check_storage(caller.org)
-    return sent._replace(heartbeat=replace(sent.heartbeat, message=sent.heartbeat.message and _NOT_STORED))
+    message = sent.heartbeat.message and _NOT_STORED
+    return sent._replace(heartbeat=replace(sent.heartbeat, message=message, output=()))
 
 
-def _record_all(db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], caller: Caller) -> list[Recorded]:
-    check_jobs = partial(caller.quotas.check_new, caller.org, "max_jobs")
-    return [
-        record(db, sent.job, sent.heartbeat, sent.attribution, sent.idempotency_key, caller.now_ms, check_jobs)
-        for sent in heartbeats
-    ]
+def _record_all(
+    db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], pins: Mapping[str, Pin], caller: Caller
+) -> list[Recorded]:
+    check_jobs, recorded = partial(caller.quotas.check_new, caller.org, "max_jobs"), []
+    for job, heartbeat, attribution, key in heartbeats:
+        name = jobs.name_of_uuid(db, job) if isinstance(job, PingUuid) else job
+        if name is None:
+            raise ServiceError("not_found")
+        recorded.append(record(db, name, heartbeat, attribution, key, caller.now_ms, check_jobs))
+    for name, pin in pins.items():
+        jobs.suggest_pin(db, name, pin)
+    return recorded
 
 
 def _other_method(route: Route, method: str, path: str) -> Response:

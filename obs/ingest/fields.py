@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from obs import times
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat.names import JOB_NAME
+from obs.heartbeat.names import JOB_NAME, valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store.attributions import Attribution
 from obs.times import DAY_MS, MINUTE_MS
@@ -187,7 +187,7 @@ class Field:
 
 
 MESSAGE = MessageText(10 * 1024)
-_LONGEST_MS = 31 * DAY_MS
+LONGEST_DURATION_MS = 31 * DAY_MS
 _END = frozenset({Kind.END})
 
 FIELDS = (
@@ -209,8 +209,8 @@ FIELDS = (
     Field("exit_code", WholeNumber(255), "Without a status, any exit code other than 0 is a failure.", 0, _END),
     Field(
         "duration_ms",
-        WholeNumber(_LONGEST_MS),
-        f"Duration in milliseconds, at most {_LONGEST_MS // DAY_MS} days. Default: the time since the start.",
+        WholeNumber(LONGEST_DURATION_MS),
+        f"Duration in milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start.",
         61500,
         _END,
     ),
@@ -259,6 +259,16 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
 def missing_field(name: str) -> ServiceError:
     """The 422 for a required JSON field that was not sent."""
     return invalid_field("json", name, "Missing data for required field.")
+
+
+def read_name_in_path(text: str) -> str:
+    """The name of a job in a path, of which `text` is a part as WSGI passes it. Raises ServiceError (422)."""
+    if not text.isascii():
+        try:
+            text = text.encode("latin-1").decode()  # WSGI decodes paths as Latin-1; clients send UTF-8
+        except UnicodeDecodeError as error:
+            raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
+    return valid_name(text, "path", "job_name")
 
 
 LONGEST_HEADER = 200

@@ -21,7 +21,15 @@ from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded
-from obs.ingest.fields import IDEMPOTENCY_KEY, MESSAGE, TimeLimits, missing_field, read_attribution, read_values
+from obs.ingest.fields import (
+    IDEMPOTENCY_KEY,
+    MESSAGE,
+    TimeLimits,
+    missing_field,
+    read_attribution,
+    read_name_in_path,
+    read_values,
+)
 from obs.ingest.protocol import SCOPE, JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
@@ -81,7 +89,7 @@ class NativeProtocol:
     def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
         body = read_body(environ, MESSAGE.too_large)
-        name = _name_in_path(environ["PATH_INFO"], kind)
+        name = read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
         query = environ.get("QUERY_STRING")
         sent = _query_parameters(query) if query else {}
         if not sent and not body and kind is not Kind.LOG:  # the most frequent request: a ping without fields
@@ -114,17 +122,6 @@ def methods(kind: Kind, *, in_path: bool) -> tuple[str, ...]:
 def _submission(caller: Caller, name: str, heartbeat: Heartbeat, environ: Mapping[str, Any]) -> Submission:
     sent = JobHeartbeat(name, heartbeat, read_attribution(environ), IDEMPOTENCY_KEY.read(environ))
     return Submission(caller, (sent,))
-
-
-def _name_in_path(path: str, kind: Kind) -> str:
-    """The name of the job in a path of the path form. Raises ServiceError (422)."""
-    name = path[len(PREFIX) : -len(KINDS[kind]) - 1]
-    if not name.isascii():
-        try:
-            name = name.encode("latin-1").decode()  # WSGI decodes paths as Latin-1; clients send UTF-8
-        except UnicodeDecodeError as error:
-            raise invalid_field("path", "job_name", "Not valid UTF-8.") from error
-    return valid_name(name, "path", "job_name")
 
 
 def _query_parameters(query: str) -> dict[str, str]:

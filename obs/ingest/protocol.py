@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from obs.errors import ServiceError
+from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Heartbeat
 from obs.heartbeat.store.attributions import NOWHERE, Attribution
 from obs.heartbeat.store.record import Recorded
@@ -19,10 +20,16 @@ SCOPE = "heartbeat:write"
 """The scope that a key needs to send heartbeats."""
 
 
+class PingUuid(str):
+    """The UUID in the ping URL of a job, which stands for the name of the job until the heartbeat is recorded."""
+
+    __slots__ = ()
+
+
 class JobHeartbeat(NamedTuple):
     """A heartbeat of the job `job`. A repeated `idempotency_key` within 24 hours is recorded once."""
 
-    job: str
+    job: str | PingUuid
     heartbeat: Heartbeat
     attribution: Attribution = NOWHERE
     idempotency_key: str | None = None
@@ -31,11 +38,13 @@ class JobHeartbeat(NamedTuple):
 class Submission(NamedTuple):
     """What a request contains: who sends it, and the heartbeats in the order in which they are recorded.
 
-    All of them are recorded in one transaction, or none. There may be none to record.
+    All of them are recorded in one transaction, or none. There may be none to record. `pins` are the schedules that
+    jobs declare themselves, by the names of the jobs.
     """
 
     caller: Caller
     heartbeats: Sequence[JobHeartbeat]
+    pins: Mapping[str, Pin] = {}
 
 
 class Route(NamedTuple):

@@ -20,7 +20,10 @@ _ENTRY = "obs.access_log"
 _MOST_WAITING = 100_000  # if the disk is this far behind, lines are left out
 _BATCH_SECONDS = 0.1
 _SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
-_SECRET = re.compile(r"(?<=/sign-in/)[^/?&\s]+|obs_[a-z0-9-]+_[0-9a-z]{8,}", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(?:(?<=/sign-in/)|(?<=/ping/)|(?<=/api/push/))[^/?&\s]+|obs_[a-z0-9-]+_[0-9a-z]{8,}|\b[0-9a-f]{32}\b",
+    re.IGNORECASE,
+)
 _log = logging.getLogger(__name__)
 
 

@@ -27,6 +27,7 @@ from obs.errors import ServiceError
 MOST_BODY_BYTES = 1 << 20
 """The largest body that is accepted."""
 
+_PIECE_BYTES = 1 << 16
 _SAME_AS_UTF8 = frozenset({"utf_8", "utf8", "us_ascii", "ascii"})
 _CHARSETS = frozenset(aliases) | frozenset(aliases.values())  # not all codecs: some are slow, or specific to Python
 _SLOW_SECONDS = 1  # a body that has arrived is read in a fraction of a millisecond
@@ -70,6 +71,18 @@ def _read_chunks(environ: Mapping[str, Any]) -> bytes:
         if len(body) > MOST_BODY_BYTES:
             raise body_too_large(f"more than {MOST_BODY_BYTES}")
     return decoded(bytes(body), environ)
+
+
+def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
+    """The last `most_bytes` bytes of a body of any length, as sent, and how many bytes precede them.
+
+    Raises what `Bodies.read` raises.
+    """
+    end, size = b"", 0
+    if "HTTP_TRANSFER_ENCODING" in environ or environ.get("CONTENT_LENGTH", "0") not in ("", "0"):
+        while piece := environ["wsgi.input"].read(_PIECE_BYTES):
+            end, size = (end + piece)[-most_bytes:], size + len(piece)
+    return end, size - len(end)
 
 
 def decoded(body: bytes, environ: Mapping[str, Any]) -> bytes:
@@ -137,7 +150,7 @@ class Bodies:
 
         Raises ServiceError: 503 when no reader is free, 408 when the body takes too long.
         """
-        readers = self._api_readers if environ["PATH_INFO"].startswith("/api/") else self._page_readers
+        readers = self._api_readers if environ["PATH_INFO"].startswith(("/api/", "/ping/")) else self._page_readers
         if not self._acquire(readers):
             raise ServiceError(
                 "too_many_bodies",

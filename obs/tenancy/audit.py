@@ -28,6 +28,7 @@ class Action(StrEnum):
     REACH_LIMIT = "reach limit"
     DELETE_JOB = "delete job"
     DELETE_JOBS = "delete jobs"
+    SET_PING_URL = "set ping url"
     DELETE_ANNOTATION = "delete annotation"
 
 

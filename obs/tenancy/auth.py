@@ -149,6 +149,25 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy, actor)
 
 
+def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str) -> Caller:
+    """The caller of a request that has a ping key or the UUID of a job in its URL.
+
+    Raises ServiceError: 404 for an unknown one, 429 after too many unknown ones from the client's address.
+    """
+    now_ms, key_id, name = tenancy.clock(), 0, "ping URL"
+    if "-" in secret:
+        org = tenancy.keyring.organization_of_ping_url(secret)
+    elif (credential := tenancy.keyring.find(secret, now_ms)) is not None and keys.PING in credential.scopes:
+        org, key_id, name = credential.org, credential.key_id, credential.name
+    else:
+        org = None
+    if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
+        tenancy.failures.count(environ, now_ms)
+        raise ServiceError("not_found")
+    note_caller(environ, org.slug, key_id)
+    return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))
+
+
 def _invalid_key() -> ServiceError:
     hint = "Create a new key with: obs key create ORG --label LABEL"
     return ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)

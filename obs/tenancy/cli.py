@@ -140,9 +140,10 @@ def key() -> None:
     type=click.Choice(keys.SCOPES),
     help="Repeat for several. Default: heartbeat:write.",
 )
+@click.option("--ping", is_flag=True, help="Create a ping key: it is sent in URLs and can only ping.")
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 @instance_option
-def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | None, folder: Path) -> None:
+def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expires: str | None, folder: Path) -> None:
     """Create a key for ORG and print it.
 
     The key is not stored and cannot be shown again.
@@ -153,7 +154,8 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], expires: str | Non
         except ValueError as error:
             raise click.ClickException(f"--expires: {error}") from error
         found = service.find_organization(tenancy, org)
-        created = service.create_key(tenancy, found, label, scopes or keys.DEFAULT_SCOPES, expires_at)
+        chosen = (*scopes, keys.PING) if ping else scopes or keys.DEFAULT_SCOPES
+        created = service.create_key(tenancy, found, label, chosen, expires_at)
     click.echo(f"Created key {created.id}. Copy it now: it will not be shown again.", err=True)
     click.echo(created.key)
 

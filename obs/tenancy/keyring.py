@@ -40,6 +40,8 @@ class KeyRing:
         self._credentials: dict[bytes, Credential] = {}
         self._by_id: dict[int, Credential] = {}
         self._organizations: dict[str, Org] = {}
+        self._ping_urls: dict[str, Org] = {}
+        self._last_ping_url = 0
         self._last_used: dict[int, int] = {}
         self._problem: str | None = None
 
@@ -56,6 +58,14 @@ class KeyRing:
         """The credential of the key that a session began with; None if the key is revoked or expired."""
         self._reload_if_changed()
         return self._valid(self._by_id.get(key_id), now_ms)
+
+    def organization_of_ping_url(self, uuid: str) -> Org | None:
+        """The organization of the job with this UUID, in lower case with hyphens; None if it is unknown."""
+        for at_once in (False, True):
+            self._reload_if_changed(at_once=at_once)
+            if found := self._ping_urls.get(uuid):
+                return found
+        return None
 
     def organization(self, slug: str, *, at_once: bool = False) -> Org | None:
         """The organization that has this slug, or None; with `at_once`, not even _CHECK_EVERY_SECONDS ago but now."""
@@ -143,8 +153,12 @@ class KeyRing:
             version = store.credentials_version(db)
             credentials = store.credentials(db) if version != self._version else self._credentials
             organizations = {org.slug: org for org in store.organizations(db)}
+            known, last = (self._ping_urls, self._last_ping_url) if version == self._version else ({}, 0)
+            added, last = store.ping_urls(db, last)
             db.execute("COMMIT")
         for org in set(self._organizations.values()) - set(organizations.values()):
             self._on_delete(org)
         self._by_id = {credential.key_id: credential for credential in credentials.values()}
         self._credentials, self._organizations, self._version = credentials, organizations, version
+        known.update(added)
+        self._ping_urls, self._last_ping_url = known, last

@@ -4,17 +4,22 @@ import hashlib
 import re
 import secrets
 import string
+from collections.abc import Collection
 
 SCOPES = ("heartbeat:write", "annotations:read", "annotations:write", "query:read", "admin")
 DEFAULT_SCOPES = SCOPES[:1]
 """Of a new key: enough to send heartbeats. Such a key is often in a crontab, where others may read it."""
+PING = "ping"
+"""The only scope of a ping key, which is sent in URLs: it allows pings in the protocols of other monitors."""
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _BASE62 = string.digits + string.ascii_letters
 _SECRET_LENGTH = 32  # 190 bits
 
 
-def new_key(org: str) -> str:
-    """Generate a key: ``obs_<org>_<32 random base62 characters>``."""
+def new_key(org: str, scopes: Collection[str]) -> str:
+    """Generate a key: ``obs_<org>_<32 random base62 characters>``; for pings 32 hexadecimal digits, as Sentry's are."""
+    if PING in scopes:
+        return secrets.token_hex(16)
     return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))}"
 
 

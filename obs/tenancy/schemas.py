@@ -3,7 +3,7 @@
 import marshmallow as ma
 
 from obs.api import Schema, Time
-from obs.tenancy.keys import DEFAULT_SCOPES, SCOPES
+from obs.tenancy.keys import DEFAULT_SCOPES, PING, SCOPES
 from obs.tenancy.service import LONGEST_LABEL
 
 
@@ -34,7 +34,7 @@ class KeyRequestSchema(Schema):
         required=True, metadata={"minLength": 1, "maxLength": LONGEST_LABEL, "example": "backup server"}
     )
     scopes = ma.fields.List(
-        ma.fields.Str(metadata={"enum": list(SCOPES)}),
+        ma.fields.Str(metadata={"enum": [*SCOPES, PING]}),
         load_default=list(DEFAULT_SCOPES),
         metadata={
             "minItems": 1,

@@ -102,6 +102,10 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
             if filled:
                 tenancy.databases.adopt(filled, org)
             tenancy.databases.create(org)
+            if filled is not None:
+                with tenancy.databases.read(org) as filled_db:
+                    for uuid in store.ping_urls_in_file(filled_db):
+                        store.claim_ping_url(db, org, uuid)
         return org
 
     org = tenancy.control.write(unit)
@@ -161,9 +165,11 @@ def create_key(
         raise invalid_field("json", "label", "Not valid Unicode.")
     if not chosen:
         raise invalid_field("json", "scopes", "Choose at least one scope.")
-    if unknown := [scope for scope in chosen if scope not in keys.SCOPES]:
+    if keys.PING in chosen and len(chosen) > 1:
+        raise invalid_field("json", "scopes", "A ping key can have no other scope.")
+    if unknown := [scope for scope in chosen if scope not in (*keys.SCOPES, keys.PING)]:
         raise invalid_field(
-            "json", "scopes", f"Unknown scope {unknown[0]!r}.", hint=f"Scopes: {', '.join(keys.SCOPES)}."
+            "json", "scopes", f"Unknown scope {unknown[0]!r}.", hint=f"Scopes: {', '.join((*keys.SCOPES, keys.PING))}."
         )
     if expires_at is not None and expires_at <= now_ms:
         raise invalid_field("json", "expires_at", "Must be in the future.")
@@ -187,6 +193,18 @@ def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor =
         raise ServiceError("key_not_found", f"There is no valid key with id {key_id}.")
     tenancy.keyring.reload()
     audit.note(tenancy.databases, revoked.org, actor, now_ms, Action.REVOKE_KEY, revoked.name)
+
+
+def claim_ping_url(tenancy: Tenancy, org: Org, uuid: str) -> None:
+    """Note that `uuid` is that of a job of `org`, before the job gets it. Raises ServiceError (409) if it is taken."""
+    if tenancy.control.write(lambda db: store.claim_ping_url(db, org, uuid)) != org.id:
+        raise ServiceError("conflict", "Another job has this UUID.")
+
+
+def release_ping_urls(tenancy: Tenancy, org: Org, uuids: Iterable[str]) -> None:
+    """Forget UUIDs that no job of `org` has any more: this process rejects them at once."""
+    tenancy.control.write(lambda db: store.delete_ping_urls(db, org, uuids))
+    tenancy.keyring.reload()
 
 
 def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:

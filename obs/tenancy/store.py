@@ -2,7 +2,7 @@
 
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,7 @@ def add_key(
     db: sqlite3.Connection, org: Org, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
 ) -> tuple[int, str] | None:
     """Add a key; returns its id and its secret, which is not stored. None if there is no such organization."""
-    secret = keys.new_key(org.slug)
+    secret = keys.new_key(org.slug, scopes)
     row = db.execute(
         "INSERT INTO api_keys (organization_id, label, sha256, scopes, created_at, expires_at) "
         "SELECT id, ?, ?, ?, ?, ? FROM organizations WHERE id = ? RETURNING id",
@@ -148,6 +148,34 @@ def credentials_version(db: sqlite3.Connection) -> int:
     """A number that increases with every change of a key or an organization."""
     version: int = db.execute("SELECT version FROM credentials_version").fetchone()[0]
     return version
+
+
+def claim_ping_url(db: sqlite3.Connection, org: Org, uuid: str) -> int:
+    """Note that a UUID is that of a job of `org`, unless it is taken; returns the id of its organization."""
+    db.execute("INSERT INTO ping_urls (uuid, organization_id) VALUES (?, ?) ON CONFLICT DO NOTHING", (uuid, org.id))
+    owner: int = db.execute("SELECT organization_id FROM ping_urls WHERE uuid = ?", (uuid,)).fetchone()[0]
+    return owner
+
+
+def delete_ping_urls(db: sqlite3.Connection, org: Org, uuids: Iterable[str]) -> None:
+    """Forget UUIDs of `org`."""
+    rows = [(uuid, org.id) for uuid in uuids]
+    db.executemany("DELETE FROM ping_urls WHERE uuid = ? AND organization_id = ?", rows)
+
+
+def ping_urls(db: sqlite3.Connection, after: int) -> tuple[dict[str, Org], int]:
+    """The organizations by the UUIDs whose row ids come after `after`, and the last row id."""
+    rows = db.execute(
+        "SELECT p.id, p.uuid, o.slug, o.id AS org_id FROM ping_urls p JOIN organizations o ON o.id = p.organization_id "
+        "WHERE p.id > ? ORDER BY p.id",
+        (after,),
+    ).fetchall()
+    return {row["uuid"]: Org(row["slug"], row["org_id"]) for row in rows}, rows[-1]["id"] if rows else after
+
+
+def ping_urls_in_file(db: sqlite3.Connection) -> list[str]:
+    """The UUIDs of all jobs in an organization's file."""
+    return [uuid for (uuid,) in db.execute("SELECT uuid FROM ping_urls")]
 
 
 def own_limits(db: sqlite3.Connection) -> dict[int, dict[str, int]]:

@@ -20,6 +20,7 @@ LANDED = {
         "trusted_clock": "ed416102b39b127c",
         "page_sessions": "62b38a75d2070e4e",
         "limits_of_organizations": "8c532c535702c2db",
+        "organizations_of_ping_urls": "54a5c39fb365f344",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",
@@ -35,6 +36,7 @@ LANDED = {
         "last_use_of_attributions": "47ea095a44e5e394",
         "changes_of_jobs": "378d0355ffe48a8e",
         "first_heartbeats_and_recent_durations": "267d0972874f36b9",
+        "ping_urls_of_jobs": "7b2eee7cf476489d",
     },
 }
 

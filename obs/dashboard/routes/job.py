@@ -8,7 +8,7 @@ from obs.alerts import store as alert_store
 from obs.api import decode_cursor, encode_cursor
 from obs.dashboard import calendar, charts, forms, live, schedules, store
 from obs.dashboard.forms import Form
-from obs.dashboard.sessions import viewer
+from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.runs import PROBLEMS
 from obs.heartbeat.schemas import JobChangesSchema
@@ -48,12 +48,14 @@ def page(**refused: Form) -> str:
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = calendar.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
+        uuid = job_store.ping_uuid(db, job.id) if is_admin(caller) else None
     shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
     missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
         "job/page.html",
         job=job,
+        ping_url=uuid and f"{services().tenancy.ingest.url(caller.org.slug)}/ping/{uuid}",
         runs=shown,
         earlier=encode_cursor(shown[-1].started_at, shown[-1].id) if len(runs) > len(shown) else None,
         loose_events=loose_events,
@@ -106,6 +108,14 @@ def pause() -> ResponseReturnValue:
 def resume() -> ResponseReturnValue:
     _change({"paused": False})
     flash("Job resumed.")
+    return _redirect()
+
+
+@blp.post("/ping-url")
+def replace_ping_url() -> ResponseReturnValue:
+    """Give a job a ping URL, or another one."""
+    _change({"ping_uuid": None})
+    flash("The job has a new ping URL.")
     return _redirect()
 
 

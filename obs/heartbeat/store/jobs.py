@@ -141,6 +141,29 @@ def job_id(db: sqlite3.Connection, name: str) -> int | None:
     return None if row is None else row[0]
 
 
+def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:
+    """The UUID in the ping URL of a job; None if it has none."""
+    row = db.execute("SELECT uuid FROM ping_urls WHERE job_id = ?", (job_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replace: bool = True) -> None:
+    """Give a job the UUID of its ping URL, or `replace` the one that it has."""
+    db.execute(
+        "INSERT INTO ping_urls (job_id, uuid) SELECT id, ?2 FROM jobs WHERE id = ?1"
+        " ON CONFLICT (job_id) DO UPDATE SET uuid = excluded.uuid WHERE ?3",
+        (job_id, uuid, replace),
+    )
+
+
+def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
+    """The name of the job with this UUID in its ping URL, or None."""
+    row = db.execute(
+        "SELECT jobs.name FROM ping_urls JOIN jobs ON jobs.id = ping_urls.job_id WHERE uuid = ?", (uuid,)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
 def count_jobs(db: sqlite3.Connection) -> int:
     """The number of jobs."""
     count: int = db.execute("SELECT count(*) FROM jobs").fetchone()[0]
@@ -179,8 +202,17 @@ def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]
 def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_rescheduled: bool) -> None:
     """Set `columns` of a job, and have a job that `is_rescheduled` learned again."""
     learn = ["learned_event_id = NULL", "revision = revision + 1"] if is_rescheduled else []
-    values = ", ".join([*(f"{name} = :{name}" for name in columns), *learn])
-    db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
+    if values := ", ".join([*(f"{name} = :{name}" for name in columns), *learn]):
+        db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
+
+
+def suggest_pin(db: sqlite3.Connection, name: str, pin: Pin) -> None:
+    """Pin the schedule that the job `name` itself declares, unless a person has decided on its pin."""
+    db.execute(
+        "UPDATE jobs SET pin = ?1, learned_event_id = NULL, revision = revision + 1"
+        " WHERE name = ?2 AND NOT pinned_by_person AND pin IS NOT ?1",
+        (pins.to_json(pin), name),
+    )
 
 
 def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:

@@ -22,6 +22,7 @@ class Recorded:
     run_id: int | None
     run_status: Status | None
     time: int
+    job_created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def record(
         first = _answer_before(db, "run_id = ? AND kind = ?", run.id, heartbeat.kind)
         assert first is not None
         return first
-    if job is None:
+    if is_new := job is None:
         job = _add_job(db, name, heartbeat.time, now_ms)
         if check_jobs is not None:
             check_jobs(count_jobs(db))
@@ -119,20 +120,10 @@ def record(
     else:
         attribution_id = find_attribution(db, None, NOWHERE, attribution)
     change = _apply(db, job, run, heartbeat, action, attribution_id)
-    event = db.execute(
-        _ADD_EVENT,
-        (
-            job.id,
-            change.run_id,
-            heartbeat.kind,
-            now_ms,
-            heartbeat.time,
-            change.run_status,
-            attribution_id,
-            heartbeat.message,
-            idempotency_key,
-        ),
-    )
+    before, after = (job.id, change.run_id), (now_ms, heartbeat.time, change.run_status, attribution_id)
+    if heartbeat.output:
+        db.executemany(_ADD_EVENT, [(*before, Kind.LOG, *after, text, None) for text in heartbeat.output])
+    event = db.execute(_ADD_EVENT, (*before, heartbeat.kind, *after, heartbeat.message, idempotency_key))
     db.execute(
         _UPDATE_JOB,
         (
@@ -145,7 +136,7 @@ def record(
             job.id,
         ),
     )
-    return Recorded(change.run_id, change.run_status, heartbeat.time)
+    return Recorded(change.run_id, change.run_status, heartbeat.time, is_new)
 
 
 @dataclass(frozen=True, slots=True)

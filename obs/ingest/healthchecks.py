@@ -1,0 +1,125 @@
+"""The ping protocol of Healthchecks.
+
+A ping goes to the URL of a job, or to a name below a ping key::
+
+    /ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8
+    /ping/0f3b5c7d9e1f3a5b7c9d1e3f5a7b9c1d/nightly-backup
+
+Alone it reports success. It may be followed by ``/start``, ``/fail``, ``/log`` or an exit status. The method makes no
+difference. The body, of any type, is the output of the job.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from obs.errors import ServiceError, invalid_field
+from obs.heartbeat.names import UUID_PATTERN
+from obs.heartbeat.runs import Heartbeat, Kind, Status
+from obs.heartbeat.store.record import Recorded
+from obs.ingest.fields import MESSAGE, read_attribution, read_name_in_path
+from obs.ingest.protocol import JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.server.bodies import read_end
+from obs.tenancy.auth import Tenancy, authenticate_ping
+
+PREFIX = "/ping/"
+MOST_OUTPUT_BYTES = 100_000
+"""How much of the body is kept: its end, because that is where errors are."""
+
+_ACTIONS: Mapping[str, tuple[Kind, Status | None]] = {
+    "": (Kind.END, Status.SUCCESS),
+    "start": (Kind.START, None),
+    "fail": (Kind.END, Status.FAILED),
+    "log": (Kind.LOG, None),
+}
+_EXIT_STATUS = re.compile(r"[0-9]{1,3}")
+_RUN_ID = re.compile(r"[0-9a-f]{32}", re.IGNORECASE)
+_HEADERS = {
+    "Content-Type": "text/plain; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Origin": "*",
+    "Ping-Body-Limit": str(MOST_OUTPUT_BYTES),
+}
+
+
+class HealthchecksProtocol:
+    """Reads pings and responds with text."""
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._route = Route("healthchecks.ping", (), self._read)
+
+    def route(self, method: str, path: str) -> Route | None:
+        return self._route if path.startswith(PREFIX) else None
+
+    def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
+        if recorded[0].job_created:
+            return Response(201, _HEADERS, b"Created")
+        return Response(200, _HEADERS, b"OK")
+
+    def refuse(self, error: ServiceError) -> Response:
+        match error.status:
+            case 404:
+                return Response(404, _HEADERS, b"not found")
+            case 400 | 422:
+                return Response(400, _HEADERS, b"invalid url format")
+            case status:
+                return Response(status, {**_HEADERS, **error.headers}, error.message.encode())
+
+    def _read(self, environ: Mapping[str, Any]) -> Submission:
+        secret, _, rest = environ["PATH_INFO"][len(PREFIX) :].removesuffix("/").partition("/")
+        job: str | PingUuid
+        if UUID_PATTERN.fullmatch(secret):
+            job, action = PingUuid(secret.lower()), rest
+        else:
+            name, _, action = rest.rpartition("/")
+            if not name or (action not in _ACTIONS and not _EXIT_STATUS.fullmatch(action)):
+                name, action = rest, ""
+            job = read_name_in_path(name)
+        caller = authenticate_ping(self._tenancy, environ, str(job) if isinstance(job, PingUuid) else secret)
+        output, left_out = read_end(environ, MOST_OUTPUT_BYTES)
+        heartbeat = _heartbeat(action, caller.now_ms, _run_id(environ.get("QUERY_STRING") or ""), output, left_out)
+        return Submission(caller, (JobHeartbeat(job, heartbeat, read_attribution(environ)),))
+
+
+def _heartbeat(action: str, now_ms: int, run_id: str | None, output: bytes, left_out: int) -> Heartbeat:
+    """What a ping reports. Raises ServiceError (422) for an unknown `action`."""
+    earlier, message = messages(output, left_out)
+    if action in _ACTIONS:
+        kind, status = _ACTIONS[action]
+        return Heartbeat(kind, now_ms, run_id, status, message=message, output=earlier)
+    if not _EXIT_STATUS.fullmatch(action) or int(action) > 255:
+        raise invalid_field("path", "exit_status", "Must be a whole number from 0 to 255.")
+    return Heartbeat(Kind.END, now_ms, run_id, exit_code=int(action), message=message, output=earlier)
+
+
+def _run_id(query: str) -> str | None:
+    """The run id in the query string, in one spelling. Raises ServiceError (422)."""
+    sent = parse_qs(query).get("rid") if query else None
+    if not sent:
+        return None
+    if not (UUID_PATTERN.fullmatch(sent[0]) or _RUN_ID.fullmatch(sent[0])):
+        raise invalid_field("query", "rid", "Not a UUID.")
+    return str(UUID(sent[0]))
+
+
+def messages(output: bytes, left_out: int = 0) -> tuple[list[str], str | None]:
+    """`output` as log messages, split at the ends of lines: all but the last, and the last, None without output.
+
+    The first message says how many bytes of the output were `left_out`.
+    """
+    note = f"(The first {left_out:,} bytes were left out.)\n" if left_out else ""
+    text, most = (note + output.decode("utf-8", "replace")).encode(), MESSAGE.most_bytes
+    found, start = [], 0
+    while start < len(text):
+        end = start + most
+        if end < len(text):
+            end = text.rfind(b"\n", start, end) + 1 or end
+            while text[end] & 0xC0 == 0x80:  # inside a character
+                end -= 1
+        found.append(text[start:end].decode())
+        start = end
+    return found[:-1], found[-1] if found else None

@@ -1,0 +1,151 @@
+"""The check-ins of Sentry's cron monitors: one for each URL, or as items of an envelope, which the SDKs send.
+
+A check-in names its monitor, which is the job, and its own id, which is the run. The public key of the DSN is a ping
+key; the number of the project has no meaning.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from marshmallow import ValidationError
+
+from obs.errors import ServiceError, invalid_field
+from obs.heartbeat.names import valid_name
+from obs.heartbeat.pins import Pin
+from obs.heartbeat.runs import Heartbeat, Kind, Status
+from obs.heartbeat.schemas import JobChangesSchema
+from obs.heartbeat.store.record import Recorded
+from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution, read_name_in_path
+from obs.ingest.protocol import JobHeartbeat, Response, Route, Submission
+from obs.server.bodies import read_body
+from obs.tenancy.auth import Caller, Tenancy, authenticate_ping
+
+_CRON = re.compile(r"/api/\d+/cron/(?P<monitor>.+)/(?P<key>[^/]+)/?", re.ASCII)
+_ENVELOPE = re.compile(r"/api/\d+/envelope/?", re.ASCII)
+_SENTRY_KEY = re.compile(r"\bsentry_key=([^\s,&]+)")
+_CHECK_IN_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_STATUSES: Mapping[Any, tuple[Kind, Status | None]] = {
+    "in_progress": (Kind.START, None),
+    "ok": (Kind.END, Status.SUCCESS),
+    "error": (Kind.END, Status.FAILED),
+}
+_UNIT_SECONDS = {"minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 31 * 86400, "year": 366 * 86400}
+_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
+
+
+class SentryProtocol:
+    """Reads check-ins. Other items of envelopes are accepted and dropped."""
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._cron = Route("sentry.cron", ("GET", "POST"), self._read_cron)
+        self._envelope = Route("sentry.envelope", ("POST",), self._read_envelope)
+
+    def route(self, method: str, path: str) -> Route | None:
+        if not path.startswith("/api/"):
+            return None
+        return self._envelope if _ENVELOPE.fullmatch(path) else self._cron if _CRON.fullmatch(path) else None
+
+    def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
+        return Response(200, _HEADERS, b"{}")
+
+    def refuse(self, error: ServiceError) -> Response:
+        status, message = (403, "unknown key") if error.status == 404 else (error.status, error.message)
+        status = 400 if status == 422 else status
+        return Response(status, {**_HEADERS, **error.headers}, json.dumps({"detail": message}).encode())
+
+    def _read_cron(self, environ: Mapping[str, Any]) -> Submission:
+        path = _CRON.fullmatch(environ["PATH_INFO"])
+        assert path is not None
+        caller = authenticate_ping(self._tenancy, environ, path["key"])
+        sent = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING") or "").items()}
+        if body := read_body(environ):
+            sent = {**sent, **_object(body)}
+        return _submission(caller, [{**sent, "monitor_slug": read_name_in_path(path["monitor"])}], environ)
+
+    def _read_envelope(self, environ: Mapping[str, Any]) -> Submission:
+        sent = environ.get("HTTP_X_SENTRY_AUTH") or environ.get("QUERY_STRING") or ""
+        key = _SENTRY_KEY.search(sent)
+        caller = authenticate_ping(self._tenancy, environ, key[1] if key else "")
+        return _submission(caller, list(_check_ins(read_body(environ))), environ)
+
+
+def _check_ins(envelope: bytes) -> Iterator[Mapping[str, Any]]:
+    """The check-ins in an envelope: a line of headers, then for each item its headers and its payload."""
+    rest = envelope.partition(b"\n")[2]
+    while rest.strip():
+        line, _, rest = rest.partition(b"\n")
+        if not line.strip():
+            continue
+        item = _object(line)
+        length = item.get("length")
+        if not isinstance(length, int) or length < 0:
+            length = len(rest.partition(b"\n")[0])
+        payload, rest = rest[:length], rest[length:]
+        if item.get("type") == "check_in":
+            yield _object(payload)
+
+
+def _submission(caller: Caller, check_ins: list[Mapping[str, Any]], environ: Mapping[str, Any]) -> Submission:
+    attribution = read_attribution(environ)
+    heartbeats = [JobHeartbeat(_job(one), _heartbeat(one, caller.now_ms), attribution) for one in check_ins]
+    pins = {_job(one): pin for one in check_ins if (pin := _pin(one)) is not None}
+    return Submission(caller, heartbeats, pins)
+
+
+def _job(check_in: Mapping[str, Any]) -> str:
+    """The job of a check-in: the monitor; outside of production with the environment. Raises ServiceError (422)."""
+    monitor, environment = check_in.get("monitor_slug"), check_in.get("environment") or "production"
+    return valid_name(monitor if environment == "production" else f"{monitor}@{environment}", "json", "monitor_slug")
+
+
+def _heartbeat(check_in: Mapping[str, Any], now_ms: int) -> Heartbeat:
+    """What a check-in reports. Raises ServiceError (422)."""
+    status, run_id, duration = (check_in.get(name) for name in ("status", "check_in_id", "duration"))
+    if not isinstance(status, str) or status not in _STATUSES:
+        raise invalid_field("json", "status", f"Must be one of: {', '.join(_STATUSES)}.")
+    if run_id is not None and not (isinstance(run_id, str) and _CHECK_IN_ID.fullmatch(run_id)):
+        raise invalid_field("json", "check_in_id", "Not a UUID.")
+    run_id = run_id.replace("-", "").lower().strip("0") and run_id.replace("-", "").lower() if run_id else None
+    kind, outcome = _STATUSES[status]
+    try:
+        duration_ms = None if duration in (None, "") or kind is Kind.START else round(float(duration) * 1000)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise invalid_field("json", "duration", "Not a number of seconds.") from error
+    if duration_ms is not None and not 0 <= duration_ms <= LONGEST_DURATION_MS:
+        raise invalid_field("json", "duration", "Out of range.")
+    return Heartbeat(kind, now_ms, run_id or None, outcome, duration_ms=duration_ms)
+
+
+def _pin(check_in: Mapping[str, Any]) -> Pin | None:
+    """The schedule that the monitor declares, or None. Raises ServiceError (422) for an invalid one."""
+    config = check_in.get("monitor_config")
+    schedule = config.get("schedule") if isinstance(config, dict) else None
+    if not isinstance(config, dict) or not isinstance(schedule, dict):
+        return None
+    value, margin = schedule.get("value"), config.get("checkin_margin") or 1
+    fields: dict[str, Any] = {"grace_seconds": margin * 60 if isinstance(margin, int) else margin}
+    if schedule.get("type") == "crontab":
+        fields |= {"cron": value, "timezone": config.get("timezone") or "UTC"}
+    else:
+        seconds = _UNIT_SECONDS.get(str(schedule.get("unit")))
+        fields["interval_seconds"] = value * seconds if seconds and isinstance(value, int) else None
+    try:
+        pin: Pin = JobChangesSchema().load({"pin": fields})["pin"]
+    except ValidationError as error:
+        raise invalid_field("json", "monitor_config", "The schedule is not valid.") from error
+    return pin
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    """`text` as a JSON object. Raises ServiceError (400)."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ServiceError("invalid_json") from error
+    if not isinstance(value, dict):
+        raise ServiceError("invalid_json")
+    return value

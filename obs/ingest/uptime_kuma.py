@@ -1,0 +1,63 @@
+"""The push protocol of Uptime Kuma: ``/api/push/<uuid>?status=up|down&msg=OK&ping=123``, with any method."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from obs.errors import ServiceError
+from obs.heartbeat.runs import Heartbeat, Kind, Status
+from obs.heartbeat.store.record import Recorded
+from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution
+from obs.ingest.healthchecks import messages
+from obs.ingest.protocol import JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.tenancy.auth import Tenancy, authenticate_ping
+
+_PREFIX = "/api/push/"
+_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
+
+
+class UptimeKumaProtocol:
+    """Reads pushes, each a complete run: as Uptime Kuma does, every status but ``up`` is a failure."""
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+        self._route = Route("uptime_kuma.push", (), self._read)
+
+    def route(self, method: str, path: str) -> Route | None:
+        return self._route if path.startswith(_PREFIX) else None
+
+    def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
+        return Response(200, _HEADERS, b'{"ok": true}')
+
+    def refuse(self, error: ServiceError) -> Response:
+        message = "Monitor not found or not active." if error.status == 404 else error.message
+        body = json.dumps({"ok": False, "msg": message}).encode()
+        return Response(error.status, {**_HEADERS, **error.headers}, body)
+
+    def _read(self, environ: Mapping[str, Any]) -> Submission:
+        uuid = PingUuid(environ["PATH_INFO"][len(_PREFIX) :].removesuffix("/").lower())
+        if "-" not in uuid:
+            raise ServiceError("not_found")  # a ping key, which does not name a job
+        caller = authenticate_ping(self._tenancy, environ, uuid)
+        query = (environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
+        sent = {name: values[0] for name, values in parse_qs(query).items()}
+        output, message = messages(sent.get("msg", "").encode())
+        heartbeat = Heartbeat(
+            Kind.END,
+            caller.now_ms,
+            status=Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED,
+            duration_ms=_duration_ms(sent.get("ping", "")),
+            message=message,
+            output=output,
+        )
+        return Submission(caller, (JobHeartbeat(uuid, heartbeat, read_attribution(environ)),))
+
+
+def _duration_ms(ping: str) -> int | None:
+    """The duration in the parameter `ping`; None for an empty or invalid one, which Uptime Kuma accepts too."""
+    try:
+        duration_ms = float(ping)
+    except ValueError:
+        return None
+    return round(duration_ms) if 0 <= duration_ms <= LONGEST_DURATION_MS else None
