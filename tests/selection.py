@@ -35,8 +35,14 @@ def find_deployment_tools() -> str | None:
     return shutil.which("nginx") and shutil.which("caddy") and shutil.which("systemd-analyze")
 
 
+def find_clients() -> str | None:
+    """The virtual environment with published clients of other monitors, or None; they need two programs as well."""
+    return shutil.which("borg") and shutil.which("wget") and os.environ.get("OBS_TEST_CLIENTS")
+
+
 TOOL_BY_MARKER: dict[str, tuple[Callable[[], str | None], str]] = {
     "browser": (find_chromium, "no Chromium (Debian: apt-get install chromium; or set OBS_TEST_CHROMIUM to its path)"),
+    "clients": (find_clients, "no borg, wget or OBS_TEST_CLIENTS (CONTRIBUTING.md says how)"),
     "compiler": (find_compiler, "no C compiler (Debian: apt-get install gcc libc6-dev)"),
     "deploy": (find_deployment_tools, "no nginx, Caddy or systemd (Debian: apt-get install nginx caddy systemd)"),
     "curl": (partial(shutil.which, "curl"), "no curl (Debian: apt-get install curl)"),

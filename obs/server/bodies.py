@@ -79,9 +79,9 @@ def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
     Raises what `Bodies.read` raises.
     """
     end, size = b"", 0
-    if "HTTP_TRANSFER_ENCODING" in environ or environ.get("CONTENT_LENGTH", "0") not in ("", "0"):
-        while piece := environ["wsgi.input"].read(_PIECE_BYTES):
-            end, size = (end + piece)[-most_bytes:], size + len(piece)
+    length = sys.maxsize if "HTTP_TRANSFER_ENCODING" in environ else int(environ.get("CONTENT_LENGTH") or 0)
+    while size < length and (piece := environ["wsgi.input"].read(min(_PIECE_BYTES, length - size))):
+        end, size = (end + piece)[-most_bytes:], size + len(piece)
     return end, size - len(end)
 
 
