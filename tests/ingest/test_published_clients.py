@@ -133,7 +133,7 @@ def test_sentry_sdk(address: str, ping_key: str, client: KeyClient, runs: Runs) 
 def test_borgmatic(address: str, uuid: str, ping_key: str, runs: Runs, tmp_path: Path, hook: str) -> None:
     dsn = f"{address}/1".replace("://", f"://{ping_key}@")
     hooks = {
-        "healthchecks": {"ping_url": f"{address}/ping/{uuid}"},
+        "healthchecks": {"ping_url": f"{address}/ping/{uuid}", "send_logs": True},
         "uptime_kuma": {"push_url": f"{address}/api/push/{uuid}"},
         "sentry": {"data_source_name_url": dsn, "monitor_slug": "backup"},
     }
