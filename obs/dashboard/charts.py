@@ -168,17 +168,16 @@ def _overlay(annotations: Sequence[Annotation], start: int | None, end: int | No
         if one.end_time is not None
     ]
     points = [_described(one) for one in annotations if one.end_time is None]
-    band: Spec = {"mark": {"type": "rect", "opacity": 0.18}, "encoding": {"x2": {"field": "to"}}}
-    line: Spec = {"mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [5, 3]}, "encoding": {}}
-    # A thin line is hard to point at: an invisible wide one has the tooltip.
-    target: Spec = {"mark": {"type": "rule", "strokeWidth": 14, "opacity": 0.01}, "encoding": {}}
+    time, tooltip = {"x": _TIME}, {"tooltip": _ABOUT_ANNOTATION}
+    layers = (
+        (bands, {"type": "rect", "opacity": 0.18}, {**time, **tooltip, "x2": {"field": "to"}}),
+        (points, {"type": "rule", "strokeWidth": 2, "strokeDash": [5, 3]}, {**time, "tooltip": None}),
+        # A thin line is hard to point at: an invisible wide one has the tooltip.
+        (points, {"type": "rule", "strokeWidth": 14, "opacity": 0.01}, {**time, **tooltip}),
+    )
     return [
-        {
-            "data": {"values": values},
-            "mark": {"color": "--accent", **layer["mark"]},
-            "encoding": {"x": _TIME, "tooltip": None if layer is line else _ABOUT_ANNOTATION, **layer["encoding"]},
-        }
-        for values, layer in ((bands, band), (points, line), (points, target))
+        {"data": {"values": values}, "mark": {"color": "--accent", **mark}, "encoding": encoding}
+        for values, mark, encoding in layers
         if values
     ]
 

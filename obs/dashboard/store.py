@@ -87,11 +87,10 @@ def stored_runs(db: sqlite3.Connection) -> tuple[int, int | None]:
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:
     """The ids of the runs of a job before and after one of them."""
-    of_job = "SELECT runs.id FROM runs WHERE job_id = (SELECT id FROM jobs WHERE name = ?) AND (started_at, id)"
-    before = db.execute(f"{of_job} < (?, ?) ORDER BY started_at DESC, id DESC LIMIT 1", (job, started_at, number))
-    after = db.execute(f"{of_job} > (?, ?) ORDER BY started_at, id LIMIT 1", (job, started_at, number))
-    found = [row[0] if (row := cursor.fetchone()) else None for cursor in (before, after)]
-    return found[0], found[1]
+    of_job = "SELECT runs.id FROM runs WHERE job_id = (SELECT id FROM jobs WHERE name = ?1) AND (started_at, id)"
+    before = f"{of_job} < (?2, ?3) ORDER BY started_at DESC, id DESC LIMIT 1"
+    after = f"{of_job} > (?2, ?3) ORDER BY started_at, id LIMIT 1"
+    return tuple(db.execute(f"SELECT ({before}), ({after})", (job, started_at, number)).fetchone())
 
 
 def annotations(

@@ -18,8 +18,7 @@ from obs.heartbeat.states import STATES
 from obs.times import DAY_MS
 
 _YEAR_SECONDS = 366 * 86_400
-_LONGEST_MAINTENANCE_DAYS = 31
-_HEADERS = {"host": "X-Platform-Host", "service": "X-Platform-Service", "project": "X-Platform-Project"}
+_LONGEST_DAYS = 31
 
 
 def _text(check: Callable[[str], None], longest: int, description: str, example: str) -> ma.fields.Str:
@@ -31,8 +30,8 @@ def _number(least: int, most: int, error: str, **metadata: Any) -> WholeNumber:
     return WholeNumber(validate=ma.validate.Range(least, most, error=error), metadata=metadata)
 
 
-def _latest(field: str) -> dict[str, Any]:
-    return {"description": f"The latest {_HEADERS[field]}; null when none was sent."}
+def _latest(header: str) -> ma.fields.Str:
+    return ma.fields.Str(allow_none=True, metadata={"description": f"The latest {header}; null when none was sent."})
 
 
 class LearnedSchema(Schema):
@@ -114,17 +113,14 @@ class MaintenanceWindowSchema(Schema):
     id = ma.fields.Int(dump_only=True)
     title = Text(1, 500, load_default="Maintenance", metadata={"example": "New disks"})
     start_time = Time(required=True)
-    end_time = Time(
-        required=True, metadata={"description": f"At most {_LONGEST_MAINTENANCE_DAYS} days after start_time."}
-    )
+    end_time = Time(required=True, metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
 
     @ma.validates_schema
     def _check_times(self, fields: dict[str, Any], **_: Any) -> None:
         if fields["end_time"] <= fields["start_time"]:
             raise ma.ValidationError("Must be after start_time.", "end_time")
-        if fields["end_time"] - fields["start_time"] > _LONGEST_MAINTENANCE_DAYS * DAY_MS:
-            days = _LONGEST_MAINTENANCE_DAYS
-            raise ma.ValidationError(f"A maintenance window can be at most {days} days long.", "end_time")
+        if fields["end_time"] - fields["start_time"] > _LONGEST_DAYS * DAY_MS:
+            raise ma.ValidationError(f"A maintenance window can be at most {_LONGEST_DAYS} days long.", "end_time")
 
 
 class MaintenanceWindowListSchema(Schema):
@@ -151,9 +147,9 @@ class JobSchema(Schema):
         allow_none=True, metadata={"description": "Of the recent successful runs, about 20.", "example": 61500.0}
     )
     run_count = ma.fields.Int(metadata={"example": 44})
-    host = ma.fields.Str(allow_none=True, metadata=_latest("host"))
-    service = ma.fields.Str(allow_none=True, metadata=_latest("service"))
-    project = ma.fields.Str(allow_none=True, metadata=_latest("project"))
+    host = _latest("X-Platform-Host")
+    service = _latest("X-Platform-Service")
+    project = _latest("X-Platform-Project")
     created_at = Time()
     first_heartbeat_at = Time(metadata={"description": "The earliest time of a heartbeat."})
     learned = ma.fields.Nested(LearnedSchema, allow_none=True)

@@ -1,7 +1,6 @@
 """Settings of the organization: its ingest URL with code snippets, its keys, its limits, its backup."""
 
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from flask import Blueprint, Response, current_app, flash, redirect, render_template, request, send_file, url_for
@@ -97,9 +96,7 @@ def download() -> Response:
         with caller.read() as db:
             copy(db, path)
         copied = path.open("rb")  # stays readable after the file is deleted
-    day = datetime.fromtimestamp(caller.now_ms / 1000, UTC).strftime("%Y-%m-%d")
-    response = send_file(
-        copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=f"{caller.org}-{day}.db"
-    )
+    name = f"{caller.org}-{times.format_ms(caller.now_ms)[:10]}.db"
+    response = send_file(copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=name)
     response.headers["Cache-Control"] = "no-store"
     return response

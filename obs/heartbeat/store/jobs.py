@@ -79,7 +79,6 @@ class Run:
 class Event:
     """A stored heartbeat."""
 
-    id: int
     kind: str
     time: int
     received_at: int
@@ -107,7 +106,7 @@ _RUN = """
            runs.exit_code, runs.late_ms, a.host, a.service, a.project
     FROM runs JOIN jobs ON jobs.id = runs.job_id LEFT JOIN attributions AS a ON a.id = runs.attribution_id
 """
-_EVENT = "SELECT id, kind, time, received_at, message FROM events"
+_EVENT = "SELECT kind, time, received_at, message FROM events"
 
 
 def jobs(db: sqlite3.Connection, now_ms: int, *, q: str | None, after: str | None, limit: int) -> list[Job]:
