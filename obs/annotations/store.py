@@ -4,7 +4,6 @@ All times are milliseconds since the Unix epoch.
 """
 
 import sqlite3
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
@@ -56,14 +55,13 @@ def page(
     """
     # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     conditions = ""
-    parameters: dict[str, int | str | bytes] = {"limit": limit + 1}
+    parameters: dict[str, int | str] = {"limit": limit + 1}
     parameters["from"] = max(oldest_kept(now_ms), 0 if selection.start is None else selection.start)
     end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
     parameters["before_time"], parameters["before_id"] = end if after is None else min(end, after)
     if selection.name_prefix:
-        conditions += " AND name >= :prefix AND name < :prefix_end"
+        conditions += " AND instr(name, :prefix) = 1"
         parameters["prefix"] = selection.name_prefix
-        parameters["prefix_end"] = _end_of_prefix(selection.name_prefix)
     if selection.by_service is not None:
         conditions += " AND by_service = :by_service"
         parameters["by_service"] = selection.by_service
@@ -190,20 +188,6 @@ def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> in
 
 def _annotation(row: sqlite3.Row) -> Annotation:
     return Annotation(**{**dict(row), "by_service": bool(row["by_service"])})
-
-
-def _end_of_prefix(prefix: str) -> str | bytes:
-    """The least value that sorts after every text that starts with `prefix`.
-
-    SQLite compares text by its UTF-8 bytes, which is the order of code points, and sorts every BLOB after every text.
-    """
-    kept = prefix.rstrip(chr(sys.maxunicode))
-    if not kept:
-        return b""
-    following = ord(kept[-1]) + 1
-    if following == 0xD800:  # no text holds a surrogate
-        following = 0xE000
-    return kept[:-1] + chr(following)
 
 
 def _folded(text: str) -> str:

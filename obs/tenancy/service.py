@@ -95,22 +95,21 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
     tenancy.quotas.space.refuse(tenancy.quotas.space.is_short)
     now_ms = tenancy.clock()
 
-    def unit(db: sqlite3.Connection) -> Org | None:
+    def unit(db: sqlite3.Connection) -> Org:
         org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if filled else None)
-        if org is not None:
-            tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
-            if filled:
-                tenancy.databases.adopt(filled, org)
-            tenancy.databases.create(org)
-            if filled is not None:
-                with tenancy.databases.read(org) as filled_db:
-                    for uuid in store.ping_urls_in_file(filled_db):
-                        store.claim_ping_url(db, org, uuid)
+        if org is None:
+            raise ServiceError("conflict", f"The organization {slug!r} already exists.")
+        tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
+        if filled:
+            tenancy.databases.adopt(filled, org)
+        tenancy.databases.create(org)
+        if filled:
+            with tenancy.databases.read(org) as filled_db:
+                for uuid in store.ping_urls_in_file(filled_db):
+                    store.claim_ping_url(db, org, uuid)
         return org
 
     org = tenancy.control.write(unit)
-    if org is None:
-        raise ServiceError("conflict", f"The organization {slug!r} already exists.")
     tenancy.keyring.reload()
     audit.note(tenancy.databases, org, COMMAND_LINE, now_ms, Action.CREATE_ORGANIZATION, slug)
     return org
