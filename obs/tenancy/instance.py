@@ -85,6 +85,5 @@ def close(tenancy: Tenancy) -> None:
         tenancy.keyring.flush_last_used()
     except ServiceError as error:
         _log.warning("cannot store when keys were last used: %s", error.message)
-    tenancy.keyring.close()
     tenancy.databases.close()
     tenancy.control.close()

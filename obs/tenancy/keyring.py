@@ -1,14 +1,12 @@
 """All valid keys in memory, so that a request never waits for the control file."""
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from obs.errors import ServiceError
-from obs.storage.connection import explained, open_reader
 from obs.storage.file import DatabaseFile
 from obs.storage.org import Org
 from obs.tenancy import keys, store
@@ -33,9 +31,7 @@ class KeyRing:
         self._on_delete = on_delete
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._probe: sqlite3.Connection | None = None
         self._next_check = 0.0
-        self._data_version = -1
         self._version = -1
         self._credentials: dict[bytes, Credential] = {}
         self._by_id: dict[int, Credential] = {}
@@ -99,13 +95,6 @@ class KeyRing:
                 self._last_used = {**last_used, **self._last_used}
                 raise
 
-    def close(self) -> None:
-        """Close the connection that checks the control file for changes."""
-        with self._lock:
-            if self._probe is not None:
-                self._probe.close()
-                self._probe = None
-
     def _valid(self, credential: Credential | None, now_ms: int) -> Credential | None:
         if credential is None or (credential.expires_at is not None and credential.expires_at <= now_ms):
             return None
@@ -115,8 +104,8 @@ class KeyRing:
     def _reload_if_changed(self, *, at_once: bool = False) -> None:
         """Reload if it is time to check, or `at_once`, and the control file has changed.
 
-        A check is one ``PRAGMA data_version``. Only with `at_once` does it wait for another thread's check. A file that
-        cannot be read is checked at the usual times only.
+        Only with `at_once` does it wait for another thread's check. A file that cannot be read is checked at the usual
+        times only.
         """
         at_once = at_once and self._problem is None
         if not at_once and self._monotonic() < self._next_check:
@@ -125,14 +114,7 @@ class KeyRing:
             return
         try:
             self._next_check = self._monotonic() + _CHECK_EVERY_SECONDS
-            with explained():
-                if self._probe is None:
-                    self._probe = open_reader(self._control.path, busy_seconds=5)
-                    self._data_version = -1  # data_version is comparable only within one connection
-                data_version = self._probe.execute("PRAGMA data_version").fetchone()[0]
-            if data_version != self._data_version:
-                self._read()
-                self._data_version = data_version
+            self._read()
             self._problem = None
         except ServiceError as error:
             # Known keys still work. /readyz reports the problem.
@@ -141,24 +123,25 @@ class KeyRing:
             if self._problem != error.message:
                 _log.error("%s cannot be read; known keys still work: %s", self._control.path, error.message)
             self._problem = error.message
-            if self._probe is not None:
-                self._probe.close()
-                self._probe = None
         finally:
             self._lock.release()
 
     def _read(self) -> None:
+        """Read keys and organizations if the version has changed, and the ping URLs that were added since."""
+        credentials, organizations = self._credentials, self._organizations
+        known, last = self._ping_urls, self._last_ping_url
         with self._control.read() as db:
             db.execute("BEGIN")
             version = store.credentials_version(db)
-            credentials = store.credentials(db) if version != self._version else self._credentials
-            organizations = {org.slug: org for org in store.organizations(db)}
-            known, last = (self._ping_urls, self._last_ping_url) if version == self._version else ({}, 0)
+            if version != self._version:
+                credentials, organizations = store.credentials(db), {org.slug: org for org in store.organizations(db)}
+                known, last = {}, 0
             added, last = store.ping_urls(db, last)
             db.execute("COMMIT")
-        for org in set(self._organizations.values()) - set(organizations.values()):
-            self._on_delete(org)
-        self._by_id = {credential.key_id: credential for credential in credentials.values()}
-        self._credentials, self._organizations, self._version = credentials, organizations, version
+        if version != self._version:
+            for org in set(self._organizations.values()) - set(organizations.values()):
+                self._on_delete(org)
+            self._by_id = {credential.key_id: credential for credential in credentials.values()}
+            self._credentials, self._organizations, self._version = credentials, organizations, version
         known.update(added)
         self._ping_urls, self._last_ping_url = known, last

@@ -39,7 +39,6 @@ def test_a_stopped_instance_and_a_backup_are_not_changed(
     obs: Obs, instance: Path, backups: Path, tenancy: Tenancy
 ) -> None:
     obs("backup", str(backups))
-    tenancy.keyring.close()
     tenancy.databases.close()
     tenancy.control.close()
     for folder in (instance, *backups.iterdir()):

@@ -24,7 +24,7 @@ def test_known_keys_work_while_the_control_file_cannot_be_read(
     monkeypatch.setattr(tenancy.keyring, "_monotonic", lambda: seconds[0])
     path = tenancy.control.path
     assert client.post(PING).status_code == 200
-    tenancy.keyring.close()  # the next check opens the file again
+    tenancy.control.close()  # the next check opens the file again
     path.rename(path.with_suffix(".away"))
     path.mkdir()
     for _ in range(5):
