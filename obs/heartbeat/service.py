@@ -77,7 +77,7 @@ class HeartbeatService:
     def ping_url(self, caller: Caller, job_id: int) -> str | None:
         """The URL to which a job can send pings without a key. It is created when it is first requested.
 
-        None for callers who may not send heartbeats. Raises ServiceError (503).
+        None for callers who may not send heartbeats, and while the file cannot be written. Raises ServiceError (503).
         """
         if not keys.allows(caller.scopes, "heartbeat:write"):
             return None
@@ -86,8 +86,11 @@ class HeartbeatService:
         # In a copy of an organization, the UUIDs belong to the original.
         if uuid is None or caller.tenancy.keyring.organization_of_ping_url(uuid) != caller.org:
             new, replace = str(uuid4()), uuid is not None
-            tenancy_service.claim_ping_url(caller.tenancy, caller.org, new)
-            caller.write(lambda db: jobs.set_ping_uuid(db, job_id, new, replace=replace))
+            try:
+                tenancy_service.claim_ping_url(caller.tenancy, caller.org, new)
+                caller.write(lambda db: jobs.set_ping_uuid(db, job_id, new, replace=replace))
+            except ServiceError:
+                return None  # a job can be read while nothing can be written
             with caller.read() as db:
                 uuid = jobs.ping_uuid(db, job_id)
         return f"{caller.tenancy.ingest.url(caller.org.slug)}/ping/{uuid}" if uuid else None

@@ -53,7 +53,8 @@ def test_a_job_as_it_is_read(client: KeyClient, by_path: Sender) -> None:
     job = client.get(f"{JOBS}/backup").json
     assert job is not None
     assert {name: job[name] for name in expected} == expected
-    assert client.get(JOBS).json == {"jobs": [job], "next_cursor": None}
+    listed = {name: value for name, value in job.items() if name != "ping_url"}
+    assert client.get(JOBS).json == {"jobs": [listed], "next_cursor": None}
 
 
 def test_a_run_as_it_is_read(client: KeyClient, by_path: Sender) -> None:
