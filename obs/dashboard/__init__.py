@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
-from obs.dashboard import docs, markup, missed, overview, schedules, vega, wording
+from obs.dashboard import docs, download, markup, missed, overview, schedules, vega, wording
 from obs.dashboard.routes import annotations, incidents, job, jobs, projects, query, settings, sign_in
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
@@ -91,6 +91,7 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
     app.register_blueprint(docs.blp)
+    app.register_blueprint(download.blp)
     app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer())})
     app.after_request(_add_policy)
 

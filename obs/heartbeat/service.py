@@ -44,7 +44,6 @@ class HeartbeatService:
         if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
             raise invalid_field("json", "paused_until", "Must be in the future.")
         uuid: str | None = None
-        before: list[str] = []
         if "ping_uuid" in changes:
             uuid = (changes["ping_uuid"] or str(uuid4())).lower()
             tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
@@ -57,7 +56,6 @@ class HeartbeatService:
             if uuid is not None:
                 if jobs.name_of_uuid(db, uuid) not in (None, job.name):
                     raise ServiceError("conflict", "Another job has this UUID.")
-                before[:] = filter(None, [jobs.ping_uuid(db, job.id)])
                 jobs.set_ping_uuid(db, job.id, uuid)
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
@@ -69,8 +67,6 @@ class HeartbeatService:
             return known_job(db, new_name, caller.now_ms)
 
         job = caller.write(unit)
-        if before and before != [uuid]:
-            tenancy_service.release_ping_urls(caller.tenancy, caller.org, before)
         self.queue.note(caller.org)
         return job
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from obs import times
 from obs.api import is_storable
+from obs.client.output import MOST_MESSAGE_BYTES
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import JOB_NAME, valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
@@ -186,7 +187,7 @@ class Field:
     required: frozenset[Kind] = frozenset()
 
 
-MESSAGE = MessageText(10 * 1024)
+MESSAGE = MessageText(MOST_MESSAGE_BYTES)
 LONGEST_DURATION_MS = 31 * DAY_MS
 _END = frozenset({Kind.END})
 

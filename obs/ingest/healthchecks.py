@@ -15,11 +15,12 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
+from obs.client.output import messages
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import UUID_PATTERN
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Recorded
-from obs.ingest.fields import MESSAGE, read_attribution, read_name_in_path
+from obs.ingest.fields import read_attribution, read_name_in_path
 from obs.ingest.protocol import JobHeartbeat, PingUuid, Response, Route, Submission
 from obs.server.bodies import read_end
 from obs.tenancy.auth import Tenancy, authenticate_ping
@@ -87,13 +88,14 @@ class HealthchecksProtocol:
 
 def _heartbeat(action: str, now_ms: int, run_id: str | None, output: bytes, left_out: int) -> Heartbeat:
     """What a ping reports. Raises ServiceError (422) for an unknown `action`."""
-    earlier, message = messages(output, left_out)
+    note = f"(The first {left_out:,} bytes were left out.)\n".encode() if left_out else b""
+    *earlier, message = messages(note + output) or [""]
     if action in _ACTIONS:
         kind, status = _ACTIONS[action]
-        return Heartbeat(kind, now_ms, run_id, status, message=message, output=earlier)
+        return Heartbeat(kind, now_ms, run_id, status, message=message or None, output=earlier)
     if not _EXIT_STATUS.fullmatch(action) or int(action) > 255:
         raise invalid_field("path", "exit_status", "Must be a whole number from 0 to 255.")
-    return Heartbeat(Kind.END, now_ms, run_id, exit_code=int(action), message=message, output=earlier)
+    return Heartbeat(Kind.END, now_ms, run_id, exit_code=int(action), message=message or None, output=earlier)
 
 
 def _run_id(query: str) -> str | None:
@@ -104,22 +106,3 @@ def _run_id(query: str) -> str | None:
     if not (UUID_PATTERN.fullmatch(sent[0]) or _RUN_ID.fullmatch(sent[0])):
         raise invalid_field("query", "rid", "Not a UUID.")
     return str(UUID(sent[0]))
-
-
-def messages(output: bytes, left_out: int = 0) -> tuple[list[str], str | None]:
-    """`output` as log messages, split at the ends of lines: all but the last, and the last, None without output.
-
-    The first message says how many bytes of the output were `left_out`.
-    """
-    note = f"(The first {left_out:,} bytes were left out.)\n" if left_out else ""
-    text, most = (note + output.decode("utf-8", "replace")).encode(), MESSAGE.most_bytes
-    found, start = [], 0
-    while start < len(text):
-        end = start + most
-        if end < len(text):
-            end = text.rfind(b"\n", start, end) + 1 or end
-            while text[end] & 0xC0 == 0x80:  # inside a character
-                end -= 1
-        found.append(text[start:end].decode())
-        start = end
-    return found[:-1], found[-1] if found else None

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 from marshmallow import ValidationError
 
+from obs.api import json_object
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.pins import Pin
@@ -33,7 +34,8 @@ _STATUSES: Mapping[Any, tuple[Kind, Status | None]] = {
     "error": (Kind.END, Status.FAILED),
 }
 _UNIT_SECONDS = {"minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 31 * 86400, "year": 366 * 86400}
-_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
+_JSON = "application/json"
+_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
 
 
 class SentryProtocol:
@@ -63,7 +65,7 @@ class SentryProtocol:
         caller = authenticate_ping(self._tenancy, environ, path["key"])
         sent = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING") or "").items()}
         if body := read_body(environ):
-            sent = {**sent, **_object(body)}
+            sent = {**sent, **json_object(body, _JSON)}
         return _submission(caller, [{**sent, "monitor_slug": read_name_in_path(path["monitor"])}], environ)
 
     def _read_envelope(self, environ: Mapping[str, Any]) -> Submission:
@@ -80,13 +82,13 @@ def _check_ins(envelope: bytes) -> Iterator[Mapping[str, Any]]:
         line, _, rest = rest.partition(b"\n")
         if not line.strip():
             continue
-        item = _object(line)
+        item = json_object(line, _JSON)
         length = item.get("length")
         if not isinstance(length, int) or length < 0:
             length = len(rest.partition(b"\n")[0])
         payload, rest = rest[:length], rest[length:]
         if item.get("type") == "check_in":
-            yield _object(payload)
+            yield json_object(payload, _JSON)
 
 
 def _submission(caller: Caller, check_ins: list[Mapping[str, Any]], environ: Mapping[str, Any]) -> Submission:
@@ -138,14 +140,3 @@ def _pin(check_in: Mapping[str, Any]) -> Pin | None:
     except ValidationError as error:
         raise invalid_field("json", "monitor_config", "The schedule is not valid.") from error
     return pin
-
-
-def _object(text: bytes) -> dict[str, Any]:
-    """`text` as a JSON object. Raises ServiceError (400)."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ServiceError("invalid_json") from error
-    if not isinstance(value, dict):
-        raise ServiceError("invalid_json")
-    return value

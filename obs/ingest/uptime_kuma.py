@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
+from obs.client.output import messages
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution
-from obs.ingest.healthchecks import messages
 from obs.ingest.protocol import JobHeartbeat, PingUuid, Response, Route, Submission
 from obs.tenancy.auth import Tenancy, authenticate_ping
 
@@ -42,13 +42,13 @@ class UptimeKumaProtocol:
         caller = authenticate_ping(self._tenancy, environ, uuid)
         query = (environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
         sent = {name: values[0] for name, values in parse_qs(query).items()}
-        output, message = messages(sent.get("msg", "").encode())
+        *output, message = messages(sent.get("msg", "").encode()) or [""]
         heartbeat = Heartbeat(
             Kind.END,
             caller.now_ms,
             status=Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED,
             duration_ms=_duration_ms(sent.get("ping", "")),
-            message=message,
+            message=message or None,
             output=output,
         )
         return Submission(caller, (JobHeartbeat(uuid, heartbeat, read_attribution(environ)),))

@@ -200,12 +200,6 @@ def claim_ping_url(tenancy: Tenancy, org: Org, uuid: str) -> None:
         raise ServiceError("conflict", "Another job has this UUID.")
 
 
-def release_ping_urls(tenancy: Tenancy, org: Org, uuids: Iterable[str]) -> None:
-    """Forget UUIDs that no job of `org` has any more: this process rejects them at once."""
-    tenancy.control.write(lambda db: store.delete_ping_urls(db, org, uuids))
-    tenancy.keyring.reload()
-
-
 def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     """Create a token that signs in as an admin of an organization once, within SIGN_IN_LINK_MS, and return it.
 

@@ -2,7 +2,7 @@
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,12 +155,6 @@ def claim_ping_url(db: sqlite3.Connection, org: Org, uuid: str) -> int:
     db.execute("INSERT INTO ping_urls (uuid, organization_id) VALUES (?, ?) ON CONFLICT DO NOTHING", (uuid, org.id))
     owner: int = db.execute("SELECT organization_id FROM ping_urls WHERE uuid = ?", (uuid,)).fetchone()[0]
     return owner
-
-
-def delete_ping_urls(db: sqlite3.Connection, org: Org, uuids: Iterable[str]) -> None:
-    """Forget UUIDs of `org`."""
-    rows = [(uuid, org.id) for uuid in uuids]
-    db.executemany("DELETE FROM ping_urls WHERE uuid = ? AND organization_id = ?", rows)
 
 
 def ping_urls(db: sqlite3.Connection, after: int) -> tuple[dict[str, Org], int]:

@@ -9,19 +9,24 @@ import sys
 from pathlib import Path
 
 import pytest
+from flask import Flask
 
-from tests.conftest import KeyClient
+from obs.services import services
+from obs.tenancy import service
+from tests.conftest import ACME, KeyClient
 from tests.dashboard.conftest import Visitor
 
 pytestmark = pytest.mark.curl
 
 
 @pytest.fixture
-def texts(address: str, client: KeyClient, reader: Visitor) -> dict[str, str]:
+def texts(app: Flask, address: str, client: KeyClient, reader: Visitor) -> dict[str, str]:
     """The snippets by title as the page has them, with the URL of a running server and a valid key."""
     page = reader.get("/settings").text
     found = re.findall(r'<pre [^>]*aria-label="([^"]+)"><code>(.*?)</code></pre>', page, re.S)
-    own = {"YOUR_KEY": str(client.key), dict(found)["Ingest URL"]: f"{address}/in/acme"}
+    ping_key = service.create_key(services(app).tenancy, ACME, "pings", ["ping"]).key
+    site = dict(found)["Ingest URL"].removesuffix("/in/acme")
+    own = {"YOUR_PING_KEY": ping_key, "YOUR_KEY": str(client.key), site: address}
     return {
         title: re.sub("|".join(own), lambda placeholder: own[placeholder[0]], html.unescape(text))
         for title, text in found
@@ -46,6 +51,29 @@ def test_the_crontab_line_reports_the_exit_code(
     line = line.replace("\\%", "%")  # as cron passes it to the shell
     subprocess.run(["sh", "-c", line], check=True, capture_output=True)
     assert runs(client) == [outcome]
+
+
+@pytest.mark.parametrize(("command", "code"), [("echo copied", 0), ("echo copied; echo error >&2; exit 5", 5)])
+def test_the_shell_script_reports_output_and_exit_code_and_passes_them_on(
+    texts: dict[str, str], client: KeyClient, tmp_path: Path, command: str, code: int
+) -> None:
+    (tmp_path / "my-job").write_text(f"#!/bin/sh\n{command}\n")
+    (tmp_path / "my-job").chmod(0o700)
+    text = texts["Shell script"].replace("/usr/local/bin", ".")
+    done = subprocess.run(["sh", "-c", text], cwd=tmp_path, check=False, capture_output=True, text=True)
+    expected = "copied\nerror\n" if code else "copied\n"
+    assert (done.returncode, done.stdout) == (code, expected)
+    assert runs(client) == [("failed" if code else "success", code)]
+    run = client.get("/api/v1/runs/1").json
+    assert [event["message"] for event in run["timeline"]] == [None, expected, None]
+    assert run["host"] is not None
+
+
+def test_the_shell_script_is_for_download_with_its_version(client: KeyClient) -> None:
+    first = client.get("/client/obs.sh")
+    assert first.text.startswith("#!/bin/sh\n")
+    again = client.get("/client/obs.sh", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
 
 
 @pytest.mark.parametrize(("result", "outcome"), [("success", "success"), ("exit-code", "failed")])
@@ -84,7 +112,7 @@ exec "{curl}" "$@"
 """
 
 
-@pytest.mark.parametrize("title", ["curl", "Crontab line", "systemd unit", "Shell wrapper"])
+@pytest.mark.parametrize("title", ["curl", "systemd unit", "Shell wrapper"])
 def test_a_repeated_request_counts_once(texts: dict[str, str], client: KeyClient, tmp_path: Path, title: str) -> None:
     repeating = tmp_path / "curl"
     repeating.write_text(CUT.replace("{curl}", str(shutil.which("curl"))))

@@ -1,0 +1,1 @@
+"""The client: what runs on the machines of jobs."""
