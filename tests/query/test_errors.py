@@ -38,7 +38,7 @@ ERRORS = [
     ("SELECT count(*) FROM runs LAST «0s»", "oql_bad_duration", ["a duration"], None),
     ("SELECT count(*) FROM runs LAST «99999w»", "oql_bad_duration", ["a duration"], None),
     ("SELECT count(*) FROM runs EVERY «1.5h» LAST 1d", "oql_bad_duration", ["a duration"], None),
-    ("SELECT count(*) FROM runs SINCE «'yesterday'»", "oql_bad_time", ["a time"], None),
+    ("SELECT count(*) FROM runs SINCE «'gestern'»", "oql_bad_time", ["a time"], None),
     ("SELECT count(*) FROM runs BETWEEN '2026-06-02' AND «'2026-06-01'»", "oql_bad_time", [], None),
     ("SELECT count(*) FROM runs LAST 1d TIMEZONE «'Europe/Berlim'»", "oql_bad_timezone", [], "Europe/Berlin"),
     ("SELECT count(*) FROM runs «WHER» status = 'x' LAST 1d", "oql_syntax", ["WHERE", "LAST", "the end"], "WHERE"),
@@ -46,7 +46,7 @@ ERRORS = [
     ("SELECT count(*) «runs» LAST 1d", "oql_syntax", ["FROM"], None),
     ("SELECT count(* «FROM» runs LAST 1d", "oql_syntax", [")"], None),
     ("SELECT count(*) FROM runs WHERE status = «LAST» 1d", "oql_syntax", ["a text in single quotes"], None),
-    ("SELECT count(*) FROM runs WHERE status =«=» 'x' LAST 1d", "oql_syntax", ["a text in single quotes"], None),
+    ("SELECT count(*) FROM runs WHERE status =«>» 'x' LAST 1d", "oql_syntax", ["a text in single quotes"], None),
     ("SELECT count(*) FROM runs WHERE job = «'x LAST 1d", "oql_syntax", ["'"], None),
     ("SELECT count(*) FROM runs LAST«»", "oql_syntax", ["a duration"], None),
     ("SELECT count(*) FROM runs LAST 1h«;» DROP TABLE runs", "oql_syntax", ["the end"], None),
@@ -56,7 +56,7 @@ ERRORS = [
     ("SELECT sum(«count»(*)) FROM runs LAST 1d", "oql_syntax", [], None),
     ("SELECT id FROM runs WHERE status = «'sucess'» LAST 1d", "oql_type_mismatch", ["'failed'"], "'success'"),
     ("SELECT id FROM runs WHERE status IN ('lost', «'fail'») LAST 1d", "oql_type_mismatch", [], "'failed'"),
-    ("SELECT id FROM events WHERE «'strat'» != kind LAST 1d", "oql_type_mismatch", ["'ping'"], "'start'"),
+    ("SELECT job FROM events WHERE «'strat'» != kind LAST 1d", "oql_type_mismatch", ["'ping'"], "'start'"),
     ("SELECT job FROM jobs WHERE status = «'overdu'» LAST 1d", "oql_type_mismatch", ["'ok'"], "'overdue'"),
     ("SELECT " + "a," * 4_900 + "b «FRM» runs LAST 1d", "oql_syntax", ["FROM", ","], "FROM"),
     ("SELECT id FROM runs WHERE (((a) = 1 AND b«,» 5, c)) LAST 1d", "oql_syntax", [")", "AND", "an operator"], None),
@@ -117,8 +117,7 @@ def test_a_number_of_thousands_of_digits_is_too_large(ask: Ask) -> None:
 MESSAGES = [
     (
         "SELECT count(*) FORM runs LAST 1d",
-        "Line 1, column 17: Unexpected 'FORM'. Did you mean FROM? Expected one of: FILTER, an operator, a comparison, "
-        "AND or OR, AS, ',', FROM.",
+        "Line 1, column 17: Unexpected 'FORM'. Did you mean FROM? Expected one of: an operator, AS, ',', FROM.",
     ),
     (
         "SELECT count(*) FROM runs\nWHER status = 'x' LAST 1d",
@@ -131,12 +130,11 @@ MESSAGES = [
     ("SELECT count(* FROM runs LAST 1d", "Line 1, column 16: Unexpected 'FROM'. Expected ')'."),
     (
         "SELECT abs(id + (2) FROM runs LAST 1d",
-        "Line 1, column 21: Unexpected 'FROM'. Expected one of: an operator, a comparison, AND or OR, ',', ')'.",
+        "Line 1, column 21: Unexpected 'FROM'. Expected one of: an operator, ',', ')'.",
     ),
     (
         "SELECT CASE WHEN id = 1 THEN (2 END FROM runs LAST 1d",
-        "Line 1, column 33: Unexpected 'END'. Did you mean AND? Expected one of: an operator, a comparison, AND or OR, "
-        "')'.",
+        "Line 1, column 33: Unexpected 'END'. Did you mean AND? Expected one of: an operator, ')'.",
     ),
     ("SELECT idd FROM runs LAST 1d", "Line 1, column 8: runs has no column idd. Did you mean id?"),
 ]

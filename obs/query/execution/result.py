@@ -88,7 +88,8 @@ def finish(
         for place, order in reversed(list(enumerate(plan.order))):
             ranked.sort(key=lambda each: _rank(each[1][place]), reverse=order.descending)
         rows = [row for _, _, row in ranked]
-    return sorted(rows[: plan.limit], key=itemgetter(0)) if plan.interval_ms is not None else rows[: plan.limit]
+    rows = rows[plan.offset :][: plan.limit]
+    return sorted(rows, key=itemgetter(0)) if plan.interval_ms is not None else rows
 
 
 def _rank(cell: Any) -> tuple[bool, Any]:

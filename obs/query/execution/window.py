@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from obs.query.execution.limits import Limits, too_many_buckets
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
-from obs.query.language.nodes import Moment, Window
+from obs.query.language.nodes import DAYS, Moment, Window
 from obs.query.language.plan import Plan
 from obs.query.sql import MAX_GROUPS, Range, Scan, Timeline
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
@@ -31,7 +31,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     empty or not within the years supported.
     """
     try:
-        window = resolve(plan.window, now_ms)
+        window = resolve(plan.window, now_ms, plan.timezone)
         scan = Scan(window, now_ms, limits.max_rows + 1)  # one more, to notice that there are too many
         if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, plan.timezone)
@@ -52,7 +52,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         raise OqlError("oql_bad_time", plan.window.span, message, hint=hint) from error
 
 
-def resolve(window: Window, now_ms: int) -> Range:
+def resolve(window: Window, now_ms: int, zone: ZoneInfo | None = None) -> Range:
     """The range of a window at `now_ms`. Raises OqlError (oql_bad_time, oql_bad_duration)."""
     if window.last is not None:
         length = window.last.milliseconds
@@ -61,8 +61,8 @@ def resolve(window: Window, now_ms: int) -> Range:
             raise OqlError("oql_bad_duration", window.last.span, f"{reason}.", expected=["a duration"])
         return Range(now_ms - length, now_ms)
     assert window.since is not None
-    start = _resolve_moment(window.since, now_ms)
-    end = now_ms if window.until is None else _resolve_moment(window.until, now_ms)
+    start = _resolve_moment(window.since, now_ms, zone)
+    end = now_ms if window.until is None else _resolve_moment(window.until, now_ms, zone)
     if start >= end:
         wrong = window.until or window.since
         message = "the window must end after it starts."
@@ -70,12 +70,19 @@ def resolve(window: Window, now_ms: int) -> Range:
     return Range(start, end)
 
 
-def _resolve_moment(moment: Moment, now_ms: int) -> int:
-    if moment.text is not None:
-        return time_of(moment.text, moment.span)
-    if moment.before_ms > now_ms:
+def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
+    if moment.text is None:
+        base = now_ms
+    elif moment.text in DAYS:
+        midnight = now_ms - (_local(now_ms, zone) if zone else now_ms) % DAY_MS  # of today, unless the clocks changed
+        local = _local(midnight, zone) if zone else midnight
+        local = (local + DAY_MS // 2) // DAY_MS * DAY_MS - DAYS.index(moment.text) * DAY_MS
+        base = _instants(local, zone)[0] if zone else local
+    else:
+        base = time_of(moment.text, moment.span)
+    if moment.before_ms > base:
         raise OqlError("oql_bad_time", moment.span, "this time is before 1970.")
-    return now_ms - moment.before_ms
+    return base - moment.before_ms
 
 
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:

@@ -98,7 +98,7 @@ def name(segment: Segment, place: int, found: Any) -> nodes.Name:
     """A name, with or without double quotes."""
     written: str = found[0]
     unquoted = written[1:-1].replace('""', '"') if written.startswith('"') else written
-    return nodes.Name(span_of(segment, place, found), unquoted)
+    return nodes.Name(span_of(segment, place, found), unquoted, is_quoted=written.startswith('"'))
 
 
 def text(segment: Segment, place: int, found: Any) -> nodes.Literal:
@@ -148,6 +148,8 @@ def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
         wrong = f"{written!r} is not a duration."
     elif not unit:
         wrong = f"{written} has no unit of time."
+    elif unit == "M":
+        wrong = "M could be minutes or months."
     elif unit.lower() not in UNITS_MS:
         wrong = f"{unit} is not a unit of time."
     elif not amount.isdigit():
@@ -157,6 +159,10 @@ def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
     else:
         return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()])
     hint = "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d."
+    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", segment[place:]):
+        hint = f"Write a time in single quotes: '{date[0]}'."
+    if unit == "M":
+        hint = "Write 1m for a minute, 30d for a month."
     raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
 
 
@@ -266,7 +272,7 @@ def condition(_segment: Segment, _place: int, found: Any) -> Expression:
     """``predicate {(AND | OR) predicate}``: AND binds before OR."""
     alternatives: list[list[Expression]] = [[found[0]]]
     for operator, operand in zip(found[1::2], found[2::2], strict=True):
-        if operator.symbol == "and":
+        if operator.symbol in ("and", "&&"):
             alternatives[-1].append(operand)
         else:
             alternatives.append([operand])
@@ -302,7 +308,7 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
         return nodes.Operation(left.span, "is not null" if negated else "is null", (left,))
     last = operands[-1]
     end = last.end if isinstance(last, Span) else last.span.end
-    symbol = {"<>": "!=", "starts": "starts with"}.get(operator.symbol, operator.symbol)
+    symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.symbol, operator.symbol)
     return nodes.Operation(
         Span(left.span.start, end),
         f"not {symbol}" if negated else symbol,
@@ -329,8 +335,11 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     if isinstance(first, nodes.Literal):
         assert isinstance(first.value, str)
         return nodes.Moment(first.span, first.value)
+    if isinstance(first, nodes.Duration):
+        return nodes.Moment(first.span, None, first.milliseconds)
     end = before[0].span.end if before else first.span.end
-    return nodes.Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
+    day = first.symbol if first.symbol in nodes.DAYS else None
+    return nodes.Moment(Span(first.span.start, end), day, before[0].milliseconds if before else 0)
 
 
 def every(span: Span, found: list[Any]) -> nodes.Every:
@@ -368,8 +377,8 @@ def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
 def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     """A whole SELECT. Raises OqlError (oql_duplicate_clause)."""
     parts = list(found)
-    explain = isinstance(parts[0], Keyword)
-    items, source, *clauses = parts[explain:]
+    words = [part for part in parts if isinstance(part, Keyword)]
+    items, source, *clauses = parts[len(words) :]
     by_kind: dict[str, Clause] = {}
     for clause in clauses:
         if clause.kind in by_kind:
@@ -377,7 +386,16 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
             raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
         by_kind[clause.kind] = clause
     values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
-    return nodes.Select(tuple(items), source, explain=explain, **values)
+    groups: Sequence[nodes.Item] = values.pop("by", ())
+    named = [group for group in groups if group.alias is not None]
+    return nodes.Select(
+        (*named, *items),
+        source,
+        by=tuple(group.expression for group in groups),
+        distinct="distinct" in words,
+        explain="explain" in words,
+        **values,
+    )
 
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:

@@ -41,7 +41,10 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     if statement.window is None and statement.where is not None:
         condition, window = _without_window(statement.where)
         statement = replace(statement, where=condition, window=window)
-    if statement.window is None:
+        if window is None:
+            statement = _with_window_of_time(statement)
+    window = statement.window
+    if window is None:
         end = len(text.rstrip())
         raise OqlError(
             "oql_no_time_window",
@@ -50,12 +53,18 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
             expected=["LAST", "BETWEEN", "SINCE"],
             hint="Add a window, such as LAST 1h.",
         )
+    statement = replace(statement, by=tuple(_at_position(node, statement) for node in statement.by))
+    budget = Budget()
+    items = _items(statement, source, budget)
+    if statement.distinct and not statement.by and not any(has_aggregate(item) for _, item, _ in items):
+        statement = replace(statement, by=tuple(item.expression for item in statement.items))
+    named = {name: expression for name, expression, _ in items}
     where = None
     if statement.where is not None:
-        where = Scope(source, "WHERE selects rows. Use HAVING to select groups.").condition(statement.where)
-    items = _items(statement, source)
-    named = {name: expression for name, expression, _ in items}
-    budget = Budget()
+        no_aggregates = "WHERE selects rows. Use HAVING to select groups."
+        where = Scope(source, no_aggregates, named, budget=budget).condition(statement.where)
+        if has_aggregate(where):
+            raise OqlError("oql_syntax", where.span, f"This is an aggregate. {no_aggregates}")
     no_aggregates = "BY cannot group by it."
     by = Scope(source, no_aggregates, named, budget=budget)
     groups = tuple(by.check(node) for node in statement.by)
@@ -81,7 +90,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         source=source,
         outputs=outputs,
         output_type=_output_type(statement, outputs),
-        window=statement.window,
+        window=window,
         grouped=grouped,
         where=where,
         groups=groups,
@@ -90,6 +99,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         order=order,
         top=_count(statement.top, least=1),
         limit=_count(statement.limit, least=0),
+        offset=_count(statement.offset, least=0) or 0,
         fill=statement.fill,
         timezone=_timezone(statement.timezone),
         compare=statement.compare,
@@ -147,17 +157,85 @@ def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, node
     return condition, None
 
 
+def _with_window_of_time(statement: nodes.Select) -> nodes.Select:
+    """The statement with the conditions on the time in its WHERE, if they are joined with AND, as its window."""
+    condition = statement.where
+    assert condition is not None
+    is_and = isinstance(condition, nodes.Operation) and condition.operator == "and"
+    conditions = nodes.children(condition) if is_and else (condition,)
+    rest: list[nodes.Expression] = []
+    bounds: dict[str, nodes.Moment] = {}
+    for condition in conditions:
+        found = _bounds(condition)
+        if found and not found.keys() & bounds:
+            bounds |= found
+        else:
+            rest.append(condition)
+    if "since" not in bounds:
+        return statement
+    where = nodes.Operation(condition.span, "and", tuple(rest)) if len(rest) > 1 else rest[0] if rest else None
+    window = nodes.Window(condition.span, since=bounds["since"], until=bounds.get("until"))
+    return replace(statement, where=where, window=window)
+
+
+def _bounds(condition: nodes.Expression) -> dict[str, nodes.Moment]:
+    """Where a condition says that the window starts (`since`) or ends (`until`), if it does."""
+    match condition:
+        case nodes.Operation(operator="between", operands=(nodes.Name(name="time"), low, high)):
+            moments = {"since": (low, 0), "until": (high, 1)}
+        case nodes.Operation(operator=operator, operands=(nodes.Name(name="time"), value)) if operator in _BOUNDS:
+            side, after = _BOUNDS[operator]
+            moments = {side: (value, after)}
+        case nodes.Operation(operator=operator, operands=(value, nodes.Name(name="time"))) if operator in _BOUNDS:
+            side, after = _BOUNDS[{"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]]
+            moments = {side: (value, after)}
+        case _:
+            return {}
+    found = {side: (_as_moment(value), after) for side, (value, after) in moments.items()}
+    return {
+        side: replace(moment, before_ms=moment.before_ms - after)
+        for side, (moment, after) in found.items()
+        if moment is not None
+    }
+
+
+_BOUNDS = {">=": ("since", 0), ">": ("since", 1), "<": ("until", 0), "<=": ("until", 1)}
+"""Which end of the window a comparison of the time is, and how many milliseconds after the time."""
+
+
+def _at_position(
+    node: nodes.Expression, statement: nodes.Select, names: Sequence[str] | None = None
+) -> nodes.Expression:
+    """The column that a number in BY (of SELECT) or ORDER BY (of the result: `names`) stands for, or the node itself.
+
+    Raises OqlError for other literals, which would neither group nor order anything.
+    """
+    if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
+        return node
+    count = len(statement.items if names is None else names)
+    if isinstance(node.value, str):
+        hint = f"Remove the quotes: {node.value}."
+        raise OqlError("oql_type_mismatch", node.span, "This is a text, not a column.", hint=hint)
+    if not isinstance(node.value, int) or not 1 <= node.value <= count:
+        message = f"There is no column {node.value}: there are {count}."
+        raise OqlError("oql_unknown_column", node.span, message, hint="Write the name of the column.")
+    if names is not None:
+        return nodes.Name(node.span, names[node.value - 1])
+    return statement.items[node.value - 1].expression
+
+
 def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
     """An expression as a time of a window; None where it is not one."""
     match expression:
         case nodes.Literal(value=str(written)):
             return nodes.Moment(expression.span, written)
-        case nodes.Name() if expression.name.upper() == "NOW":
+        case nodes.Name(name=name) | nodes.Call(name=nodes.Name(name=name), arguments=()) if name.upper() == "NOW":
             return nodes.Moment(expression.span, None)
-        case nodes.Operation(operator="-", operands=(nodes.Name() as now, nodes.Duration() as before)) if (
-            now.name.upper() == "NOW"
-        ):
-            return nodes.Moment(expression.span, None, before.milliseconds)
+        case nodes.Name(name=name) if name.lower() in nodes.DAYS:
+            return nodes.Moment(expression.span, name.lower())
+        case nodes.Operation(operator="-", operands=(base, nodes.Duration() as before)):
+            moment = _as_moment(base)
+            return moment and replace(moment, span=expression.span, before_ms=before.milliseconds)
     return None
 
 
@@ -178,9 +256,10 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     return source
 
 
-def _items(statement: nodes.Select, source: Source) -> list[tuple[str, Checked, Span]]:
+def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tuple[str, Checked, Span]]:
     """Name, expression and span of every item of SELECT; ``*`` is every column of the source."""
-    scope = Scope(source)
+    named: dict[str, Checked] = {}
+    scope = Scope(source, names=named, budget=budget)
     items: list[tuple[str, Checked, Span]] = []
     for item in statement.items:
         if isinstance(item.expression, nodes.Star):
@@ -189,6 +268,7 @@ def _items(statement: nodes.Select, source: Source) -> list[tuple[str, Checked, 
             continue
         checked = scope.check(item.expression)
         if item.alias is not None:
+            named[item.alias.name] = checked
             items.append((item.alias.name, checked, item.alias.span))
         else:
             items.append((_name_of(checked, item.text), checked, item.expression.span))
@@ -225,7 +305,7 @@ def _outputs(
 def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> tuple[Order, ...]:
     order = []
     for sorting in statement.order:
-        checked = scope.check(sorting.expression)
+        checked = scope.check(_at_position(sorting.expression, statement, tuple(scope.names or ())))
         if not grouped and has_aggregate(checked):
             span = sorting.expression.span
             raise OqlError("oql_not_grouped", span, "An aggregate in ORDER BY requires one in SELECT, or BY.")
@@ -259,7 +339,7 @@ def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | 
         source=nodes.Name(around.span, "annotations"),
         where=nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix)),
         window=statement.window,
-        limit=None if statement.order or statement.having else statement.limit,
+        limit=None if statement.order or statement.having or statement.offset else statement.limit,
     )
     return Around(_check_select(annotations, "", sources), around.within.milliseconds)
 
@@ -270,8 +350,12 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
     if statement.around is not None or statement.compare is not None:
         return "table"
     if sum(has_aggregate(output.expression) for output in outputs) == 1:
-        shows_its_row = statement.having is None and (statement.limit is None or statement.limit.value != 0)
-        if not statement.by and len(outputs) == 1 and shows_its_row:
+        keeps_its_row = (
+            statement.having is None
+            and statement.offset is None
+            and (statement.limit is None or statement.limit.value != 0)
+        )
+        if not statement.by and len(outputs) == 1 and keeps_its_row:
             return "single_value"
         if len(statement.by) == 1 and len(outputs) == 2:
             return "bar"

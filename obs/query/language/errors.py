@@ -35,7 +35,7 @@ class OqlError(Exception):
         found = text[start:end]
         line = text.count("\n", 0, start) + 1
         column = start - (text.rfind("\n", 0, start) + 1) + 1
-        suggestions = _similar(found, self.known)
+        suggestions = similar(found, self.known)
         detail: dict[str, Any] = {
             "line": line,
             "column": column,
@@ -64,7 +64,8 @@ def _listed(expected: Sequence[str]) -> str | None:
     return f"Expected {'one of: ' if len(words) > 1 else ''}{', '.join(words)}."
 
 
-def _similar(found: str, known: Sequence[str]) -> list[str]:
+def similar(found: str, known: Sequence[str]) -> list[str]:
+    """The names among `known` that could be meant by `found`."""
     written = {name.strip("'").lower(): name for name in reversed(known)}
     close = difflib.get_close_matches(found.strip("\"'").lower(), list(written), n=3, cutoff=0.6)
     return [written[name] for name in close]

@@ -1,17 +1,19 @@
 """Checking expressions: names are looked up, types are determined, and calls and operators get fitting arguments."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from obs import times
-from obs.query.language import nodes
-from obs.query.language.errors import OqlError
+from obs.query.language import habits, nodes
+from obs.query.language.errors import OqlError, similar
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
 from obs.query.language.functions.definition import LITERAL_ONLY
 from obs.query.language.functions.scalars import regular_expression
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, walk
 from obs.sources import Source, Type
 
+_UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _ORDERED = Family.ORDERED.types
 _EQUALITY = ("=", "!=", "in", "not in")
 
@@ -80,14 +82,24 @@ class Scope:
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
         names = [*self.source.by_name(), *(self.names or {})]
+        if node.is_quoted:
+            quotes = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
+            message = f"{self.source.name} has no column {node.name}."
+            raise OqlError("oql_unknown_column", node.span, message, expected=names, hint=quotes)
         message = f"{self.source.name} has no column {node.name}."
-        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names)
+        hint = None if similar(node.name, names) else f"Text is written in single quotes: '{node.name}'."
+        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint)
 
     def _call(self, node: nodes.Call) -> Checked:
-        function = FUNCTIONS.get(node.name.name.lower())
+        name = node.name.name.lower()
+        function = FUNCTIONS.get(name)
+        if function is None and name == "now" and not node.arguments:
+            return Apply(node.span, "now", (), Type.TIME)
         if function is None:
             names, message = list(FUNCTIONS), f"There is no function {node.name.name}."
-            raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=names)
+            hint = habits.FUNCTIONS.get(name)
+            known = [] if hint else names
+            raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=known, hint=hint)
         if not function.aggregate:
             return self._scalar(node, function)
         if self.no_aggregates:
@@ -119,6 +131,10 @@ class Scope:
                 raise OqlError("oql_syntax", node.arguments[0].span, "DISTINCT takes a column.", expected=["a column"])
         else:
             arguments = tuple(map(rows.check, node.arguments))
+            if any(isinstance(each, Apply) and each.type is Type.BOOLEAN for each in arguments):
+                message = f"{function.name} takes a value, not a condition."
+                hint = "Use FILTER: count(*) FILTER (WHERE condition)."
+                raise _mismatch(arguments[0], message, ["a column"], hint)
             _check_arguments(node, function, arguments)
         if node.distinct and not function.distinct:
             possible = ", ".join(each.name for each in FUNCTIONS.values() if each.distinct)
@@ -130,6 +146,9 @@ class Scope:
             assert isinstance(last, Constant)
             if not isinstance(last.value, int | float) or not 0 <= last.value <= 100:
                 raise _mismatch(last, "The number has to be from 0 to 100.", [Family.PERCENT.text])
+            if 0 < last.value < 1:
+                hint = f"Did you mean {last.value * 100:g}?"
+                raise _mismatch(last, "A percentage below 1 is too small.", [Family.PERCENT.text], hint)
             percent = last.value
             arguments = tuple(first)
         type_ = _result_type(function, arguments)
@@ -170,7 +189,8 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
         message = f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}."
         expected = [family.text for family in parameters]
-        raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected)
+        hint = "Write count(*)." if function.star else None
+        raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected, hint=hint)
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
         if argument.type is not None and argument.type not in family.types:
@@ -240,7 +260,12 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
         ):
             common = Type.TIME
         else:
-            raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)])
+            hint = None
+            for each in expressions:
+                if isinstance(each, Constant) and isinstance(each.value, str) and _UNQUOTED.fullmatch(each.value):
+                    expression, type_, common = each, Type.TEXT, type_ if common is Type.TEXT else common
+                    hint = f"Remove the quotes: {each.value}."
+            raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)], hint)
     return common
 
 
@@ -268,7 +293,9 @@ def _check_known(arguments: Sequence[Checked]) -> None:
             if known and isinstance(argument, Constant) and argument.type is Type.TEXT and argument.value not in known:
                 quoted = [f"'{text}'" for text in known]
                 message = f"{column.name} is never {argument.value!r}."
-                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted)
+                meant = habits.TEXTS.get(str(argument.value).lower())
+                hint = f"Use '{meant}'." if meant in known else None
+                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, hint=hint)
 
 
 def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
@@ -290,6 +317,8 @@ def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
 
 
 def _logic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+    if any(argument.type is Type.TEXT for argument in arguments):
+        raise _mismatch(arguments[0], "AND, OR and || combine conditions.", ["a condition"], "Write concat(a, b).")
     conditions = tuple(map(_condition, arguments))
     if node.operator == "not" and isinstance(conditions[0], Apply) and conditions[0].name == "not":
         return replace(conditions[0].arguments[0], span=node.span)

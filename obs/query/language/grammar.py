@@ -21,8 +21,8 @@ from typing import Any
 
 import pyparsing as pp
 
-from obs.query.language import actions
-from obs.query.language.errors import OqlError
+from obs.query.language import actions, habits
+from obs.query.language.errors import OqlError, similar
 from obs.query.language.nodes import Around, Call, Operation, Select, Statement, Window, children
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
 
@@ -60,16 +60,29 @@ def parse(text: str) -> Statement:
 def _syntax_error(segment: Segment) -> OqlError:
     span = token_at(segment.statement, segment.start + segment.farthest)
     found = segment.statement[slice(*span)]
-    names = dict.fromkeys(name for name, _ in segment.failures)
+    names = dict.fromkeys(_SUMMARY.get(name, name) for name, _ in segment.failures)
     expected = list(dict.fromkeys(word for _, words in segment.failures for word in words))
+    function = re.search(r"(\w+)\s*\Z", segment.statement[: segment.start])
+    hint = habits.FUNCTIONS.get(function[1].lower()) if function and segment.kind is Kind.ARGUMENTS else None
+    known = [word for word in expected if word.isupper()]
+    if found.upper() in habits.WORDS or not similar(found, known):
+        hint = hint or habits.advice(found, segment.statement[: span.start], expected)
     return OqlError(
         "oql_syntax",
         span,
         f"Unexpected {found!r}." if found else "Unexpected end of the statement.",
         expected=expected,
         summary=list(names),
-        known=[word for word in expected if word.isupper()],
+        known=[] if hint else known,
+        hint=hint,
     )
+
+
+_SUMMARY = {
+    **dict.fromkeys(("a value", "a function", "(", "CASE", "a text in single quotes"), "a value"),
+    **dict.fromkeys(("an operator", "a comparison", "AND or OR", "FILTER"), "an operator"),
+}
+"""How an error names what is expected, where that is one of several things."""
 
 
 def _check_levels(statement: Statement) -> None:
@@ -184,7 +197,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     arithmetic = _rule(operand + (operator + operand)[...], actions.arithmetic)
 
     # Conditions. `plain` ones stand where BETWEEN starts the window.
-    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|=|<|>", actions.operator) + arithmetic | _keyword(
+    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.operator) + arithmetic | _keyword(
         "IS"
     ) + pp.Opt(_marked("NOT")) + _keyword("NULL", actions.keyword("is null"))
     patterns = ("LIKE", "ILIKE", "CONTAINS")
@@ -194,7 +207,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
         | _keyword("STARTS", actions.operator) + _keyword("WITH") + arithmetic
     )
     between = _keyword("BETWEEN", actions.operator) + arithmetic + _keyword("AND") + arithmetic
-    and_or = _token("AND or OR", _words("AND", "OR"), actions.operator, "AND", "OR")
+    and_or = _token("AND or OR", rf"{_words('AND', 'OR')}|&&|\|\|", actions.operator, "AND", "OR")
 
     def alone_or(element: pp.ParserElement, *ends: str) -> pp.ParserElement:
         """Most items of long lists are a value alone. One of `ends` after it shows that, which is quick to match."""
@@ -211,8 +224,11 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     plain = conditions(matching)
 
     # Clauses
-    now = _keyword("NOW", actions.operator) + pp.Opt(_symbol("-") + duration)
-    moment = _rule(text | now, actions.moment)
+    now = _token(
+        "NOW", rf"{_words('NOW')}(?:\s*{group})?|{_words('TODAY', 'YESTERDAY')}", actions.operator, "NOW", "TODAY"
+    )
+    moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
+    group_item = _rule(alone_or(plain, ",") + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(alone_or(plain, ",") + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
     fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | signs + _token("a number", number, actions.number)
 
@@ -225,15 +241,16 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     window = {"node": lambda span, found: Window(span, None, *found)}
     several = {"node": lambda _span, found: tuple(found)}
     keywords = re.findall(
-        r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE AROUND"
+        r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND"
     )
     clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
         _clause("where", first("WHERE"), condition)
         | _clause("window", first("LAST"), duration, node=lambda span, found: Window(span, last=found[0]))
-        | _clause("by", by, _list_of(alone_or(plain, ",")), **several)
+        | _clause("by", by, _list_of(group_item), **several)
         | _clause("every", first("EVERY"), duration | _marked("AUTO"), node=actions.every)
         | _clause("order", order_by, _list_of(sorting), **several)
         | _clause("limit", first("LIMIT"), count)
+        | _clause("offset", first("OFFSET"), count)
         | _clause("having", first("HAVING"), condition)
         | _clause("top", first("TOP"), count)
         | _clause("window", first("BETWEEN"), moment, _keyword("AND"), moment, **window)
@@ -250,7 +267,9 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     item = _rule(star | alone_or(condition, ",", _words("FROM")) + pp.Opt(_keyword("AS") + name), actions.item)
     items = pp.Group(_list_of(item))
     explain = pp.Opt(_marked("EXPLAIN"))
-    select = explain + _keyword("SELECT") + items + _keyword("FROM") + source + clause[...]
+    select = (
+        explain + _keyword("SELECT") + pp.Opt(_marked("DISTINCT")) + items + _keyword("FROM") + source + clause[...]
+    )
     show = _keyword("SHOW") + (_keyword("SOURCES") | _keyword("COLUMNS") + _keyword("FROM") + source)
     statement = (_rule(select, actions.select) | _rule(show, actions.show)) + the_end
 

@@ -20,6 +20,7 @@ class Name:
 
     span: Span
     name: str
+    is_quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ class Operation:
     operands: tuple["Expression", ...]
 
 
+DAYS = ("today", "yesterday")
+"""Words for the midnight at which a day starts."""
+
 Expression = Name | Literal | Duration | Star | Call | Operation
 
 
@@ -99,7 +103,7 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time: a text in ISO 8601, or, if `text` is None, `before_ms` milliseconds before now."""
+    """A time, `before_ms` milliseconds before a text in ISO 8601, one of `DAYS`, or, if `text` is None, now."""
 
     span: Span
     text: str | None
@@ -155,10 +159,12 @@ class Select:
     order: tuple[Sorting, ...] = ()
     top: Literal | None = None
     limit: Literal | None = None
+    offset: Literal | None = None
     fill: Fill | None = None
     timezone: Literal | None = None
     compare: Duration | None = None
     around: Around | None = None
+    distinct: bool = False
     explain: bool = False
 
 

@@ -18,8 +18,8 @@ MOST_LEVELS = 50
 RESERVED = frozenset(
     re.findall(
         r"\w+",
-        "SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE AROUND "
-        "AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC",
+        "SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE "
+        "AROUND AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC",
     )
 )
 """Keywords that are names only in double quotes."""
@@ -29,7 +29,10 @@ NOT_FUNCTIONS = RESERVED - {"LAST"}
 QUOTED_TEXT = r"'(?:[^']|'')*'"
 QUOTED_NAME = r'"(?:[^"]|"")*"'
 _QUOTED = f"{QUOTED_TEXT}|{QUOTED_NAME}"
-_QUOTES_AND_COMMENTS = re.compile(rf"{_QUOTED}|(?P<unclosed>['\"])|(?P<comment>--(?=\s|\Z)[^\n]*)")
+_COMMENT = r"--(?=\s|\Z)[^\n]*|(?<!\S)--[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
+_ODD_SPACE = r"[^\S \n\r\t]|[\u200b\ufeff]"
+"""Spaces that are copied from web pages."""
+_OUTLINE = re.compile(rf"{_QUOTED}|(?P<unclosed>['\"])|(?P<curly>[\u2018-\u201f])|(?P<blank>{_COMMENT}|{_ODD_SPACE})")
 _GROUPS = re.compile(
     rf"{_QUOTED}"
     r"|(?P<case>\bCASE\b)"
@@ -38,7 +41,7 @@ _GROUPS = re.compile(
     r"|(?P<close>\))",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(rf"{_QUOTED}|\w+|=~|!~|!=|<>|<=|>=|\S")
+_TOKEN = re.compile(rf"{_QUOTED}|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
 
 
 class Kind(Enum):
@@ -125,18 +128,24 @@ def token_at(text: str, place: int) -> Span:
 
 
 def _without_comments(text: str) -> str:
-    """The statement with blanks in place of comments, so that every character keeps its place."""
+    """The statement with blanks in place of comments, odd spaces and semicolons at the end: each character keeps its
+    place.
+    """
     parts = []
     end = 0
-    for match in _QUOTES_AND_COMMENTS.finditer(text):
+    for match in _OUTLINE.finditer(text):
         if match["unclosed"]:
             what = "text" if match[0] == "'" else "name"
             message = f"The {what} that starts here is never closed."
             raise OqlError("oql_syntax", Span(*match.span()), message, expected=[match[0]])
-        if match["comment"]:
+        if match["curly"]:
+            raise OqlError(
+                "oql_syntax", Span(*match.span()), "This is a curly quote.", hint="Use straight quotes: 'text'."
+            )
+        if match["blank"]:
             parts += [text[end : match.start()], " " * len(match[0])]
             end = match.end()
-    return "".join([*parts, text[end:]])
+    return re.sub(r"[;\s]*\Z", lambda tail: " " * len(tail[0]), "".join([*parts, text[end:]]))
 
 
 def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
@@ -150,7 +159,9 @@ def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
         before = statement[around.start : match.start()].rstrip()
         if word == "FILTER" and before.endswith(")"):
             return Kind.FILTER
-        if word == "DISTINCT" and around.kind is Kind.ARGUMENTS and before == "(":
+        if word == "DISTINCT" and (
+            before == "(" if around.kind is Kind.ARGUMENTS else before.upper().endswith("SELECT")
+        ):
             return Kind.PARENTHESES
     return Kind.ARGUMENTS
 
