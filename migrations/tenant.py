@@ -412,3 +412,60 @@ def ping_urls_of_jobs(db: Database) -> None:
     """)
     db.execute("ALTER TABLE jobs ADD COLUMN pinned_by_person INTEGER NOT NULL DEFAULT 0")
     db.execute("UPDATE jobs SET pinned_by_person = 1 WHERE pin IS NOT NULL")
+
+
+@migrations()
+def runs_by_series(db: Database) -> None:
+    """Rollups of runs by everything that has few values: a series is the runs of a job in one place with one outcome.
+
+    They replace those by job and status. All durations stand beside their counts, sorted (see obs.storage.packed).
+    """
+    db.execute("DELETE FROM rolled_up_hours")
+    for table in ("runs_by_hour", "runs_by_job_and_hour", "runs_by_job_and_day", "durations_by_hour"):
+        db.execute(f"DROP TABLE {table}")
+    db.execute("""
+        CREATE TABLE series (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            job_id INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+            status INTEGER NOT NULL,
+            attribution_id INTEGER,
+            exit_code INTEGER
+        ) STRICT
+    """)
+    db.execute("""
+        CREATE UNIQUE INDEX series_key ON series(
+            job_id, status, ifnull(attribution_id, 0), ifnull(exit_code, -9223372036854775807)
+        )
+    """)
+    for table, key, unit, length in (
+        ("totals_by_hour", "status INTEGER NOT NULL", "hour", 3600000),
+        ("series_by_hour", "series_id INTEGER NOT NULL REFERENCES series(id) ON DELETE CASCADE", "hour", 3600000),
+        ("series_by_day", "series_id INTEGER NOT NULL REFERENCES series(id) ON DELETE CASCADE", "day", 86400000),
+    ):
+        db.execute(f"""
+            CREATE TABLE {table} (
+                {key},
+                {unit} INTEGER NOT NULL,
+                started_at INTEGER GENERATED ALWAYS AS ({unit} * {length}) VIRTUAL,
+                runs INTEGER NOT NULL,
+                timed INTEGER NOT NULL,
+                total_ms INTEGER,
+                least_ms INTEGER,
+                most_ms INTEGER,
+                first_at INTEGER NOT NULL,
+                last_at INTEGER NOT NULL,
+                durations BLOB,
+                PRIMARY KEY ({key.partition(" ")[0]}, {unit})
+            ) STRICT, WITHOUT ROWID
+        """)
+    db.execute("DROP TRIGGER runs_update")
+    is_rolled_up = "EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour = {}.started_at / 3600000)"
+    new, old = is_rolled_up.format("new"), is_rolled_up.format("old")
+    db.execute(f"""
+        CREATE TRIGGER runs_update
+        AFTER UPDATE OF job_id, status, started_at, duration_ms, exit_code, attribution_id ON runs
+        WHEN {new} OR (old.started_at <> new.started_at AND {old}) BEGIN
+            DELETE FROM rolled_up_hours WHERE hour = old.started_at / 3600000;
+            DELETE FROM rolled_up_hours WHERE hour = new.started_at / 3600000;
+        END
+    """)

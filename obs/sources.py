@@ -30,8 +30,6 @@ class Column:
     - ``texts`` are all texts that a column without ``values`` can have, where they are few.
     - ``key`` is an expression that makes the same groups as ``sql``, without the join. ``lookup`` is the SELECT of the
       value for a key.
-    - ``driver`` replaces the table and the join in FROM where there are many rows: it reads them group by group. Rows
-      with the same ``driver_key`` are one group.
     - ``search`` is a full-text index of the column (FTS5, trigrams), whose rowid is the ``id`` of the source's table.
       ``unsearched`` is the SELECT of the ids that the index may lack.
     """
@@ -45,8 +43,6 @@ class Column:
     join: str = ""
     key: str = ""
     lookup: str = ""
-    driver: str = ""
-    driver_key: str = ""
     search: str = ""
     unsearched: str = ""
 
@@ -59,9 +55,10 @@ class Grain:
     - ``complete`` is the SELECT of the numbers, from ``:first`` up to, but not including, ``:end``, of the units for
       which the table agrees with the rows of the source at this moment.
     - ``columns`` are the columns of the source that it keeps apart.
-    - ``from_sql`` is a FROM clause, in which ``{}`` is replaced by the numbers to read. In it the table has the name of
-      the source's own table, and columns of the same names; its time is the start of the unit.
-    - ``joins`` are the joins of the source that the FROM clause includes.
+    - ``from_sql`` is a FROM clause, in which ``{spans}`` is replaced by the numbers to read, and ``{joins}`` by the
+      joins of the source. In it, columns of the source have the names that they have in the source's own table.
+    - ``cells`` is the name of the table with the counts in it. Its columns are those of
+      `obs.heartbeat.store.rollups.Cell`, and ``started_at``, the start of the unit.
     """
 
     unit_ms: int
@@ -69,30 +66,19 @@ class Grain:
     complete: str
     columns: frozenset[str]
     from_sql: str
-    joins: frozenset[str] = frozenset()
+    cells: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
     """The tables that count the rows of a source together.
 
-    - ``grains`` are in the order in which they are tried; those with the same columns from the longest unit to the
-      shortest. A unit is an hour or more.
-    - ``rows`` is the column of the number of rows.
-    - ``measured`` is the source's column whose values are summarized, an INTEGER. ``counted`` is the number of its
-      values that are not null; ``total``, ``least`` and ``most`` are their sum, minimum and maximum (null if none).
-    - ``values`` is the grain that has all values, sorted, in its column ``packed`` (see obs.storage.packed).
+    `grains` are in the order in which they are tried; those with the same columns from the longest unit to the
+    shortest. A unit is an hour or more. `measured` is the source's column whose values they have, an INTEGER.
     """
 
     grains: tuple[Grain, ...]
-    rows: str
     measured: str
-    counted: str
-    total: str
-    least: str
-    most: str
-    values: Grain
-    packed: str
 
 
 @dataclass(frozen=True, slots=True)

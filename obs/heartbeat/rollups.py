@@ -1,13 +1,12 @@
 """Rolling up the runs of past hours and days in the background, in small writes. OQL reads the result."""
 
 import secrets
-import sqlite3
 import time
 from functools import partial
 from itertools import islice
 
 from obs.heartbeat.store import rollups
-from obs.heartbeat.store.rollups import Counted, Unit
+from obs.heartbeat.store.rollups import Unit
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
@@ -16,8 +15,6 @@ from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 SETTLED_MS = 15 * MINUTE_MS
 """An hour is rolled up this long after its end, because until then many of its runs may still end."""
 _AT_ONCE = 64
-_ROWS_A_WRITE = 1_000
-"""About 10 ms of writing, 30 on a busy machine."""
 _SECONDS = 2.0
 """The longest time that one call works, so that one organization's years do not delay the others."""
 
@@ -53,18 +50,9 @@ def _roll_up(databases: Databases, org: Org, unit: Unit, numbers: list[int]) -> 
     attempt = secrets.randbits(62)
     databases.write(org, lambda db: rollups.note_attempt(db, unit, numbers, attempt))
     done = 0
-    ready: list[Counted] = []
     for number in numbers:
         with databases.read(org) as db:
-            read = rollups.read(db, unit, number)
-        for part in read.parts(_ROWS_A_WRITE) if read is not None else ():
-            ready.append(part)
-            if sum(each.rows() for each in ready) >= _ROWS_A_WRITE:
-                done += databases.write(org, partial(_keep, ready, attempt))
-                ready = []
-    return done + (databases.write(org, partial(_keep, ready, attempt)) if ready else 0)
-
-
-def _keep(parts: list[Counted], attempt: int, db: sqlite3.Connection) -> int:
-    """Write what was read; returns how many hours or days that completes."""
-    return sum(rollups.keep(db, part, attempt) and part.is_last for part in parts)
+            counted = rollups.read(db, unit, number)
+        if counted is not None:
+            done += databases.write(org, partial(rollups.keep, counted=counted, attempt=attempt))
+    return done

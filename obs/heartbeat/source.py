@@ -45,8 +45,6 @@ def _job(table: str) -> Column:
         join="jobs",
         key=f"{table}.job_id",
         lookup=f"SELECT jobs.name FROM jobs WHERE jobs.id = {table}.job_id",
-        driver=f"jobs CROSS JOIN {table} ON {table}.job_id = jobs.id",
-        driver_key="jobs.id",
     )
 
 
@@ -58,39 +56,32 @@ def _joins(table: str) -> tuple[tuple[str, str], ...]:
 
 
 STATUS_NUMBERS_SQL = ", ".join(f"{status:d}" for status in Status)
-"""The numbers of all statuses, for IN: so that SQLite looks up a range of hours in the key of each job and status."""
+"""The numbers of all statuses, for IN: so that SQLite looks up a range of hours in the key of each status."""
 
 
 def _known(unit: str) -> str:
     return f"SELECT {unit} FROM rolled_up_{unit}s WHERE {unit} >= :first AND {unit} < :end AND attempt IS NULL"
 
 
-def _by_job(unit: str, unit_ms: int) -> Grain:
+def _by_series(unit: str, unit_ms: int) -> Grain:
     return Grain(
         unit_ms,
-        f"runs.{unit}",
+        f"cells.{unit}",
         _known(unit),
-        frozenset({"status", "job"}),
-        f"jobs CROSS JOIN {{}} CROSS JOIN runs_by_job_and_{unit} AS runs"
-        f" ON runs.job_id = jobs.id AND runs.status IN ({STATUS_NUMBERS_SQL})",
-        frozenset({"jobs"}),
+        frozenset({"job", "status", "host", "service", "project", "exit_code"}),
+        "series AS runs {joins} CROSS JOIN {spans}"
+        f" CROSS JOIN series_by_{unit} AS cells ON cells.series_id = runs.id",
+        "cells",
     )
 
 
-def _by_status(table: str) -> Grain:
-    return Grain(HOUR_MS, "runs.hour", _known("hour"), frozenset({"status"}), f"{{}} CROSS JOIN {table} AS runs")
-
-
-_ROLLED_UP = Rollup(
-    grains=(_by_status("runs_by_hour"), _by_job("day", DAY_MS), _by_job("hour", HOUR_MS)),
-    rows="runs.runs",
-    measured="duration_ms",
-    counted="runs.timed",
-    total="runs.total_ms",
-    least="runs.least_ms",
-    most="runs.most_ms",
-    values=_by_status("durations_by_hour"),
-    packed="runs.durations",
+_TOTALS = Grain(
+    HOUR_MS,
+    "runs.hour",
+    _known("hour"),
+    frozenset({"status"}),
+    f"{{spans}} CROSS JOIN totals_by_hour AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}",
+    "runs",
 )
 
 RUNS = Source(
@@ -111,12 +102,11 @@ RUNS = Source(
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
     ),
     tables=(
-        *("runs", "jobs", "attributions"),
-        *("rolled_up_hours", "rolled_up_days", "runs_by_hour", "durations_by_hour"),
-        *("runs_by_job_and_hour", "runs_by_job_and_day"),
+        *("runs", "jobs", "attributions", "rolled_up_hours", "rolled_up_days"),
+        *("series", "series_by_hour", "series_by_day", "totals_by_hour"),
     ),
     joins=_joins("runs"),
-    rollup=_ROLLED_UP,
+    rollup=Rollup((_TOTALS, _by_series("day", DAY_MS), _by_series("hour", HOUR_MS)), "duration_ms"),
 )
 
 _EVENT = (

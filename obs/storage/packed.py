@@ -5,21 +5,19 @@ The first byte is the typecode of `array` for the size: ``I`` or ``q``.
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-MOST_IN_A_PART = 50_000
-"""Numbers in one blob. The connections of queries do not read values of more than a megabyte."""
+LARGEST_BLOB = 900_000
+"""Bytes. The connections of queries do not read values of more than a megabyte."""
 
 _BYTES = {"I": 4, "q": 8}
 assert all(array(code).itemsize == size for code, size in _BYTES.items())
 
 
-def pack(numbers: Sequence[int]) -> Iterator[bytes]:
-    """The blobs of `numbers`, which are ascending. The numbers in each blob are ascending too."""
-    for start in range(0, len(numbers), MOST_IN_A_PART):
-        part = numbers[start : start + MOST_IN_A_PART]
-        code = "I" if part[0] >= 0 and part[-1] < 2**32 else "q"
-        yield code.encode() + _little_endian(array(code, part)).tobytes()
+def pack(numbers: Sequence[int]) -> bytes:
+    """The blob of `numbers`, which are ascending."""
+    code = "I" if not numbers or (numbers[0] >= 0 and numbers[-1] < 2**32) else "q"
+    return code.encode() + _little_endian(array(code, numbers)).tobytes()
 
 
 def unpack(blob: bytes) -> Sequence[int]:

@@ -49,6 +49,14 @@ STATEMENTS = [
     "SELECT count(*), avg(duration_ms) FROM runs WHERE {only} BY job COMPARE WITH 1d AGO",
     "SELECT rate(count(*), 1m), rate(sum(duration_ms), 1h) FROM runs WHERE {only} EVERY 1h COMPARE WITH 1d AGO",
     "SELECT CASE WHEN status = 'success' THEN job ELSE 'bad' END AS what, count(*) FROM runs WHERE {only} BY what",
+    "SELECT count(*), avg(duration_ms), p50(duration_ms) FROM runs WHERE {only} BY host, status",
+    "SELECT count(DISTINCT job), count(DISTINCT host) FROM runs WHERE {only} EVERY 1d",
+    "SELECT last(status), last(exit_code), max(time), min(time), first(status) FROM runs WHERE {only} BY job",
+    "SELECT count(exit_code), any(host), min(job), max(status) FROM runs WHERE {only} BY service EVERY 6h",
+    "SELECT count(*) FROM runs WHERE {only} AND (exit_code > 0 OR host = 'db1') BY exit_code, job EVERY 1d TOP 2",
+    "SELECT count(DISTINCT status) FILTER (WHERE exit_code IS NULL), last(job) FILTER (WHERE status = 'failed')"
+    " FROM runs WHERE {only} BY project",
+    "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY hour(time), job TIMEZONE 'America/New_York'",
 ]
 WINDOWS = [
     "LAST 5d",
@@ -57,6 +65,8 @@ WINDOWS = [
     "SINCE '2026-06-19T00:10:00Z' UNTIL '2026-06-21T09:59:59.999Z'",
     "SINCE '2026-06-19' UNTIL '2026-06-22'",
 ]
+HOUR = "1h by exit_code and host and job and project and service and status"
+DAY = "1d by exit_code and host and job and project and service and status"
 SCOPES = ("heartbeat:write", "query:read", "admin")
 _names = itertools.count()
 
@@ -76,6 +86,8 @@ _raw = st.sampled_from(
         "UPDATE runs SET started_at = started_at - 7200000 WHERE id = (SELECT min(id) FROM runs)",
         "UPDATE OR IGNORE runs SET job_id = (SELECT min(id) FROM jobs) WHERE id % 3 = 0",
         "DELETE FROM runs WHERE id % 3 = 1",
+        "UPDATE runs SET exit_code = 7 WHERE id % 4 = 1",
+        "UPDATE runs SET attribution_id = NULL WHERE id % 4 = 2",
         "UPDATE runs SET duration_ms = 4294967296 WHERE id % 2 = 1",
         "UPDATE jobs SET name = name || '/' || id WHERE id = (SELECT max(id) FROM jobs)",
         f"UPDATE runs SET duration_ms = {2**39} WHERE id = (SELECT max(id) FROM runs)",
@@ -139,13 +151,17 @@ def _send(client: Any, clock: Clock, beat: Any) -> None:
     match beat:
         case ("record", job, minutes, duration, status):
             path, fields = f"{job}/end", {"duration_ms": duration, "status": status}
+            if duration is not None and duration % 2:
+                fields |= {"exit_code": duration % 3 + (status == "failed")}
         case ("start", job, run, minutes):
             path, fields = f"{job}/start", {"run_id": run}
         case ("end", job, run, minutes, duration):
             path, fields = f"{job}/end", {"run_id": run, "duration_ms": duration}
     fields["time"] = format_ms(clock() + minutes * 60_000)
     response = client.post(
-        f"/api/v1/heartbeat/{path}", query_string={name: value for name, value in fields.items() if value is not None}
+        f"/api/v1/heartbeat/{path}",
+        query_string={name: value for name, value in fields.items() if value is not None},
+        headers={"X-Platform-Host": f"db{minutes % 3}", "X-Platform-Service": "store"} if minutes % 4 else {},
     )
     assert response.status_code == 200, response.json
 
@@ -222,25 +238,29 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
     [
         ("SELECT count(*) FROM runs EVERY 1h", ["1h by status"]),
         ("SELECT p95(duration_ms), count(*) FROM runs WHERE status = 'failed' EVERY 1d", ["1h by status"]),
-        ("SELECT avg(duration_ms) FROM runs BY job", ["1d by job and status", "1h by job and status"]),
-        ("SELECT avg(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", ["1h by job and status"]),
+        ("SELECT avg(duration_ms) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT avg(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", [HOUR]),
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by status"]),
-        ("SELECT count(*) FROM runs BY job EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by job and status"]),
-        ("SELECT count(*) FROM runs BY hour(time), job", ["1h by job and status"]),
-        ("SELECT count(*) FROM runs BY weekday(time), job", ["1d by job and status", "1h by job and status"]),
+        ("SELECT count(*) FROM runs BY job EVERY 1d TIMEZONE 'Europe/Berlin'", [HOUR]),
+        ("SELECT count(*) FROM runs BY hour(time), job", [HOUR]),
+        ("SELECT count(*) FROM runs BY weekday(time), job", [DAY, HOUR]),
+        ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Europe/Berlin'", ["1h by status"]),
+        ("SELECT p95(duration_ms) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT count(*) FROM runs WHERE exit_code = 1", [DAY, HOUR]),
+        ("SELECT count(*) FROM runs BY host", [DAY, HOUR]),
+        ("SELECT count(DISTINCT job), last(exit_code), max(time) FROM runs BY service EVERY 1d", [DAY, HOUR]),
+        ("SELECT count(exit_code), min(job) FROM runs WHERE host = 'a' OR project IS NULL", [DAY, HOUR]),
         # what rollups cannot answer exactly
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", []),
         ("SELECT count(*) FROM runs EVERY 30m", []),
-        ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Europe/Berlin'", []),
-        ("SELECT p95(duration_ms) FROM runs BY job", []),
         ("SELECT stddev(duration_ms) FROM runs", []),
+        ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Asia/Kolkata'", []),
+        ("SELECT max(late_ms), last(run_id) FROM runs", []),
         ("SELECT sum(duration_ms / 7) FROM runs", []),
         ("SELECT count(DISTINCT duration_ms) FROM runs", []),
         ("SELECT first(duration_ms) FROM runs", []),
-        ("SELECT count(*) FROM runs WHERE exit_code = 1", []),
         ("SELECT count(*) FROM runs WHERE time > '2026-06-20'", []),
         ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", []),
-        ("SELECT count(*) FROM runs BY host", []),
         ("SELECT job, duration_ms FROM runs", []),
     ],
 )
@@ -317,6 +337,6 @@ def test_deleted_runs_leave_the_rollups(app: Flask, new_client: Any, ask: Ask, w
     clock.advance(days=200)
     services(app).background.tasks["purge"].run()
     _roll_up(app)
-    tables = ("rolled_up_hours", "rolled_up_days", "runs_by_hour", "runs_by_job_and_hour", "runs_by_job_and_day")
-    for table in (*tables, "durations_by_hour"):
+    tables = ("rolled_up_hours", "rolled_up_days", "totals_by_hour", "series_by_hour", "series_by_day", "series")
+    for table in tables:
         assert write(partial(_count, table=table)) == 0, table

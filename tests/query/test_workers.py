@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -187,8 +188,8 @@ def test_a_second_process_has_only_the_time_that_is_left(query_request: QueryReq
     )
     with ThreadPoolExecutor() as pool:
         response = pool.submit(workers.run, ACME, slow)
-        with pytest.raises(TimeoutError):  # of the two seconds after which a process is killed
-            response.result(timeout=1.9)
+        with pytest.raises(TimeoutError):  # of the 1.2 seconds after which a process is killed
+            response.result(timeout=1.1)
         os.kill(first, signal.SIGKILL)
         with pytest.raises(ServiceError) as refused:
             response.result()
@@ -236,4 +237,64 @@ def test_the_queries_of_one_organization_do_not_block_another(query_request: Que
         assert not any(one.done() for one in acme)
         os.kill(first, signal.SIGCONT)
         assert all(b"table" in one.result().body for one in acme)
+    workers.close()
+
+
+def test_organizations_take_turns(query_request: QueryRequest) -> None:
+    """Three organizations have sent many queries each when a fourth sends one: it is answered in the next round."""
+    before = children()
+    workers = Workers(SOURCES, 1)
+    workers.run(ACME, query_request)
+    (worker,) = children() - before
+    os.kill(worker, signal.SIGSTOP)
+    order: list[str] = []
+
+    def run(org: Org) -> None:
+        workers.run(org, query_request)
+        order.append(org.slug)
+
+    with ThreadPoolExecutor(20) as pool:
+        heavy = [pool.submit(run, Org(f"heavy-{number % 3}", number % 3 + 2)) for number in range(15)]
+        while workers.waiting() < 14:
+            assert not any(each.done() for each in heavy)
+        light = pool.submit(run, Org("light", 9))
+        while workers.waiting() < 15:
+            assert not light.done()
+        os.kill(worker, signal.SIGCONT)
+    assert "light" in order[:4]
+    assert sorted(order[1:4]) != [order[0]] * 3
+    assert len(order) == 16
+    workers.close()
+
+
+def test_queries_of_one_organization_do_not_wait_in_all_threads(query_request: QueryRequest) -> None:
+    before = children()
+    workers = Workers(SOURCES, 1)
+    workers.run(ACME, query_request)
+    (worker,) = children() - before
+    os.kill(worker, signal.SIGSTOP)
+    with ThreadPoolExecutor(20) as pool:
+        accepted = [pool.submit(workers.run, ACME, query_request) for _ in range(9)]
+        while workers.waiting() < 8:
+            assert not any(each.done() for each in accepted)
+        with pytest.raises(ServiceError) as refused:
+            workers.run(ACME, query_request)
+        assert refused.value.error == "query_busy"
+        os.kill(worker, signal.SIGCONT)
+        assert all(b"table" in each.result().body for each in accepted)
+    workers.close()
+
+
+def test_a_query_is_stopped_within_a_fifth_of_a_second_of_its_limit(query_request: QueryRequest) -> None:
+    """Even in one long call, in which no thread of the process gets to run. Its hint takes no longer."""
+    before = children()
+    workers = Workers(SOURCES, 1)
+    workers.prepare()
+    (worker,) = children() - before
+    os.kill(worker, signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(ServiceError) as refused:
+        workers.run(ACME, query_request._replace(limits=replace(LIMITS, max_seconds=1)))
+    assert refused.value.extra["limit"] == "max_seconds"
+    assert time.monotonic() - began < 1.5  # 1.2, and starting nothing else; the rest is for a busy machine
     workers.close()

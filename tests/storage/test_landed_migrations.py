@@ -37,6 +37,7 @@ LANDED = {
         "changes_of_jobs": "378d0355ffe48a8e",
         "first_heartbeats_and_recent_durations": "267d0972874f36b9",
         "ping_urls_of_jobs": "7b2eee7cf476489d",
+        "runs_by_series": "23e2b54b5f0d5cc9",
     },
 }
 

@@ -1,25 +1,30 @@
 """Rollups of runs by the hour and by the day of their start: which are missing, reading them, storing them.
 
-An hour is rolled up in three steps: note an attempt, read the runs, and store their totals if the attempt is still
-noted. A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled
-up from its hours in the same way.
+A series is the runs of a job in one place (its attribution) with one status and exit code. For each hour and day, a
+cell counts the runs of a series. The totals of an hour count the runs of each status.
+
+An hour is rolled up in three steps: note an attempt, read the runs, and store the cells if the attempt is still noted.
+A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
+its hours in the same way.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from obs.heartbeat.source import STATUS_NUMBERS_SQL
-from obs.storage.packed import pack
+from obs.storage.packed import LARGEST_BLOB, pack, unpack
 from obs.times import HOUR_MS
 
 LARGEST_TOTAL_MS = 2**38
 """Hours whose runs took longer than this in total, 8.7 years, are not rolled up: so the mean over three years of hours
 is computed without rounding (2^53)."""
 
-Measures = tuple[int, int, int | None, int | None, int | None]
-"""The number of runs, the number with a duration, and the sum, the least and the most of the durations."""
+Series = tuple[int, int, int | None, int | None]
+"""The job, status, attribution and exit code of runs."""
 
 
 class Unit(Enum):
@@ -29,33 +34,27 @@ class Unit(Enum):
     DAY = "day"
 
 
+class Cell(NamedTuple):
+    """What is stored of some runs: how many, how many with a duration, the durations, the first and the last start."""
+
+    runs: int
+    timed: int
+    total_ms: int | None
+    least_ms: int | None
+    most_ms: int | None
+    first_at: int
+    last_at: int
+    durations: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What to write for an hour or a day, or a part of that. `number` counts the unit from 1970.
-
-    `by_job` has job, status and measures where they differ from what is stored, `gone` the jobs and statuses that are
-    stored and have no runs any more. The totals of an hour by status are written with the last part: `by_status`, and
-    `durations`, the blobs of each status.
-    """
+    """The cells of an hour or a day. `number` counts the unit from 1970. Only hours have `totals`, by status."""
 
     unit: Unit
     number: int
-    by_job: Sequence[tuple[int, int, Measures]]
-    gone: Sequence[tuple[int, int]]
-    by_status: Mapping[int, Measures] = field(default_factory=dict)
-    durations: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
-    is_last: bool = True
-
-    def parts(self, most: int) -> Iterator["Counted"]:
-        """The same, in parts with at most `most` rows by job."""
-        rows = max(len(self.by_job), len(self.gone), 1)
-        for start in range(0, rows, most):
-            end = start + most
-            yield replace(self, by_job=self.by_job[start:end], gone=self.gone[start:end], is_last=end >= rows)
-
-    def rows(self) -> int:
-        """The largest number of rows that this writes."""
-        return len(self.by_job) + len(self.gone) + 2 * len(self.by_status) + 1
+    cells: Mapping[Series, Cell]
+    totals: Mapping[int, Cell] = field(default_factory=dict)
 
 
 def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]:
@@ -77,12 +76,12 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
     """The first hour of the first day from `oldest` on that has runs or stored totals; None without any.
 
-    The first hour of the day, so that the day is complete and its totals are removed with its last run.
+    The first hour of the day, so that the day is complete and its cells are removed with its last run.
     """
     runs = db.execute(
         "SELECT started_at FROM runs WHERE started_at >= ? ORDER BY started_at LIMIT 1", (oldest * HOUR_MS,)
     ).fetchone()
-    kept = db.execute("SELECT min(hour) FROM runs_by_hour").fetchone()
+    kept = db.execute(f"SELECT min(hour) FROM totals_by_hour WHERE status IN ({STATUS_NUMBERS_SQL})").fetchone()
     hours = [*([runs[0] // HOUR_MS] if runs else []), *([kept[0]] if kept[0] is not None else [])]
     return min(hours) // 24 * 24 if hours else None
 
@@ -99,12 +98,19 @@ def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
 
 
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
-    """Delete the marks of at most `limit` hours before those that `hours_to_roll_up` returns; returns how many."""
-    return db.execute(
+    """Delete the marks of at most `limit` hours before those that `hours_to_roll_up` returns; returns how many.
+
+    With them goes each series that has no cells any more.
+    """
+    forgotten = db.execute(
         "DELETE FROM rolled_up_hours WHERE hour IN"
         " (SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 LIMIT ?2)",
         (_first(db, oldest), limit),
     ).rowcount
+    if forgotten:
+        gone = "NOT EXISTS (SELECT 1 FROM {} WHERE series_id = series.id)"
+        db.execute(f"DELETE FROM series WHERE {gone.format('series_by_hour')} AND {gone.format('series_by_day')}")
+    return forgotten
 
 
 def note_attempt(db: sqlite3.Connection, unit: Unit, numbers: Iterable[int], attempt: int) -> None:
@@ -120,8 +126,66 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, numbers: Iterable[int], att
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
-    """What to write for an hour or a day; None where it cannot be rolled up."""
-    return _read_hour(db, number) if unit is Unit.HOUR else _read_day(db, number)
+    """The cells of an hour, from its runs, or of a day, from its hours; None where it cannot be rolled up."""
+    if unit is Unit.DAY:
+        parts: dict[Series, list[Cell]] = defaultdict(list)
+        for series, cell in _stored(db, Unit.HOUR, number * 24, number * 24 + 24):
+            parts[series].append(cell)
+        return _counted(unit, number, {series: _together(cells) for series, cells in parts.items()}, {})
+    rows = db.execute(
+        "SELECT job_id, status, attribution_id, exit_code, started_at, duration_ms FROM runs"
+        " WHERE started_at >= ? AND started_at < ? ORDER BY started_at",
+        (number * HOUR_MS, (number + 1) * HOUR_MS),
+    )
+    by_series: dict[Series, list[tuple[int, int | None]]] = defaultdict(list)
+    for job_id, status, attribution_id, exit_code, *run in rows:
+        by_series[job_id, status, attribution_id, exit_code].append((run[0], run[1]))
+    cells = {series: _cell(runs) for series, runs in by_series.items()}
+    by_status: dict[int, list[Cell]] = defaultdict(list)
+    for series, cell in cells.items():
+        by_status[series[1]].append(cell)
+    return _counted(unit, number, cells, {status: _together(its) for status, its in by_status.items()})
+
+
+def _counted(unit: Unit, number: int, cells: Mapping[Series, Cell], totals: Mapping[int, Cell]) -> Counted | None:
+    """None for durations that are too long, negative, or too many for one value."""
+    total = sum(cell.total_ms or 0 for cell in cells.values())
+    least = min((cell.least_ms or 0 for cell in cells.values()), default=0)
+    largest = max((len(cell.durations or b"") for cell in (*cells.values(), *totals.values())), default=0)
+    if least < 0 or largest > LARGEST_BLOB or (unit is Unit.HOUR and total > LARGEST_TOTAL_MS):
+        return None
+    return Counted(unit, number, cells, totals)
+
+
+def _cell(runs: Sequence[tuple[int, int | None]]) -> Cell:
+    """The cell of runs, each its start and its duration, in the order of their starts."""
+    durations = sorted(duration for _, duration in runs if duration is not None)
+    return _measured(len(runs), durations, runs[0][0], runs[-1][0])
+
+
+def _together(cells: Sequence[Cell]) -> Cell:
+    durations = sorted(duration for cell in cells if cell.durations for duration in unpack(cell.durations))
+    first, last = min(cell.first_at for cell in cells), max(cell.last_at for cell in cells)
+    return _measured(sum(cell.runs for cell in cells), durations, first, last)
+
+
+def _measured(runs: int, durations: Sequence[int], first: int, last: int) -> Cell:
+    if not durations:
+        return Cell(runs, 0, None, None, None, first, last, None)
+    total = sum(durations)
+    return Cell(runs, len(durations), total, durations[0], durations[-1], first, last, pack(durations))
+
+
+_CELL = ", ".join(Cell._fields)
+
+
+def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tuple[Series, Cell]]:
+    rows = db.execute(
+        f"SELECT job_id, status, attribution_id, exit_code, {_CELL} FROM series CROSS JOIN series_by_{unit.value}"
+        f" ON series_id = series.id AND {unit.value} >= ? AND {unit.value} < ?",
+        (first, end),
+    )
+    return [((row[0], row[1], row[2], row[3]), Cell(*row[4:])) for row in rows]
 
 
 def outdated(db: sqlite3.Connection) -> int:
@@ -134,121 +198,35 @@ def outdated(db: sqlite3.Connection) -> int:
 
 
 def _differs(db: sqlite3.Connection, unit: Unit, number: int) -> bool:
-    counted = read(db, unit, number)
-    if counted is None or counted.by_job or counted.gone:
-        return True
-    if unit is Unit.DAY:
-        return False
-    totals = db.execute(
-        "SELECT status, runs, timed, total_ms, least_ms, most_ms FROM runs_by_hour WHERE hour = ?", (number,)
-    )
-    durations = db.execute("SELECT status, durations FROM durations_by_hour WHERE hour = ? ORDER BY 1, part", (number,))
-    parts = [(status, part) for status in sorted(counted.durations) for part in counted.durations[status]]
-    return {row[0]: tuple(row[1:]) for row in totals} != counted.by_status or list(map(tuple, durations)) != parts
-
-
-def _read_hour(db: sqlite3.Connection, hour: int) -> Counted | None:
-    start, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
     rows = db.execute(
-        "SELECT job_id, status, count(*), count(duration_ms), coalesce(sum(abs(duration_ms * 1.0)), 0),"
-        " total(duration_ms), min(duration_ms), max(duration_ms)"
-        " FROM runs WHERE started_at >= ? AND started_at < ? GROUP BY job_id, status",
-        (start, end),
-    ).fetchall()
-    if sum(row[4] for row in rows) > LARGEST_TOTAL_MS:
-        return None
-    by_job: dict[tuple[int, int], Measures] = {
-        (row[0], row[1]): (row[2], row[3], int(row[5]) if row[3] else None, row[6], row[7]) for row in rows
-    }
-    by_status: dict[int, Measures] = {}
-    for (_, status), measures in by_job.items():
-        by_status[status] = _together(by_status[status], measures) if status in by_status else measures
-    durations = {status: list(pack(_durations(db, status, start, end))) for status in by_status if by_status[status][1]}
-    return replace(_changed(db, Unit.HOUR, hour, by_job), by_status=by_status, durations=durations)
-
-
-def _read_day(db: sqlite3.Connection, day: int) -> Counted:
-    rows = db.execute(
-        "SELECT job_id, status, sum(runs), sum(timed), sum(total_ms), min(least_ms), max(most_ms)"
-        f" FROM runs_by_job_and_hour WHERE {_EVERY_JOB} AND hour >= ? AND hour < ? GROUP BY job_id, status",
-        (day * 24, day * 24 + 24),
+        f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,)
     )
-    return _changed(db, Unit.DAY, day, {(row[0], row[1]): tuple(row[2:]) for row in rows})
+    totals = {row[0]: Cell(*row[1:]) for row in rows} if unit is Unit.HOUR else {}
+    return read(db, unit, number) != Counted(unit, number, dict(_stored(db, unit, number, number + 1)), totals)
 
 
-_EVERY_JOB = f"job_id IN (SELECT id FROM jobs) AND status IN ({STATUS_NUMBERS_SQL})"
-"""All rows; SQLite then looks up a range of hours in the key of each job and status."""
-
-
-def _changed(db: sqlite3.Connection, unit: Unit, number: int, by_job: Mapping[tuple[int, int], Measures]) -> Counted:
-    """The differences from what is stored."""
-    rows = db.execute(
-        f"SELECT job_id, status, runs, timed, total_ms, least_ms, most_ms FROM runs_by_job_and_{unit.value}"
-        f" WHERE {_EVERY_JOB} AND {unit.value} = ?",
-        (number,),
-    )
-    kept = {(row[0], row[1]): tuple(row[2:]) for row in rows}
-    return Counted(
-        unit,
-        number,
-        [(*key, measures) for key, measures in by_job.items() if kept.get(key) != measures],
-        [key for key in kept if key not in by_job],
-    )
-
-
-def _durations(db: sqlite3.Connection, status: int, start: int, end: int) -> list[int]:
-    rows = db.execute(
-        "SELECT duration_ms FROM runs WHERE started_at >= ? AND started_at < ? AND status = ?"
-        " AND duration_ms IS NOT NULL",
-        (start, end, status),
-    )
-    return sorted(row[0] for row in rows)
-
-
-def _together(one: Measures, other: Measures) -> Measures:
-    return (
-        one[0] + other[0],
-        one[1] + other[1],
-        sum(_known(one[2], other[2])) if one[1] or other[1] else None,
-        min(_known(one[3], other[3]), default=None),
-        max(_known(one[4], other[4]), default=None),
-    )
-
-
-def _known(*values: int | None) -> list[int]:
-    return [value for value in values if value is not None]
-
-
-def keep(db: sqlite3.Connection, part: Counted, attempt: int) -> bool:
-    """Write a part, and with the last one mark the unit as rolled up; False if a run has changed since the attempt."""
-    unit, number = part.unit.value, part.number
+def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
+    """Store the cells of an hour or a day, and mark it as rolled up; False if a run has changed since the attempt."""
+    unit, number = counted.unit.value, counted.number
     noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
     if noted.fetchone() is None:
         return False
-    table = f"runs_by_job_and_{unit}"
+    db.execute(f"DELETE FROM series_by_{unit} WHERE {unit} = ? AND series_id IN (SELECT id FROM series)", (number,))
+    key = "job_id = ? AND status = ? AND ifnull(attribution_id, 0) = ifnull(?, 0)"
+    key += " AND ifnull(exit_code, -9223372036854775807) = ifnull(?, -9223372036854775807)"
     db.executemany(
-        f"DELETE FROM {table} WHERE job_id = ? AND status = ? AND {unit} = ?", [(*key, number) for key in part.gone]
+        "INSERT OR IGNORE INTO series (job_id, status, attribution_id, exit_code) VALUES (?, ?, ?, ?)", counted.cells
     )
+    values = ", ".join("?" * len(Cell._fields))
     db.executemany(
-        f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(job_id, status, number, *measures) for job_id, status, measures in part.by_job],
+        f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}",
+        [(number, *cell, *series) for series, cell in counted.cells.items()],
     )
-    if part.is_last:
-        if part.unit is Unit.HOUR:
-            _keep_by_status(db, part)
-        db.execute(f"UPDATE rolled_up_{unit}s SET attempt = NULL WHERE {unit} = ?", (number,))
+    if counted.unit is Unit.HOUR:
+        db.execute(f"DELETE FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,))
+        db.executemany(
+            f"INSERT INTO totals_by_hour (status, hour, {_CELL}) VALUES (?, ?, {values})",
+            [(status, number, *cell) for status, cell in counted.totals.items()],
+        )
+    db.execute(f"UPDATE rolled_up_{unit}s SET attempt = NULL WHERE {unit} = ?", (number,))
     return True
-
-
-def _keep_by_status(db: sqlite3.Connection, part: Counted) -> None:
-    hour = part.number
-    db.execute("DELETE FROM runs_by_hour WHERE hour = ?", (hour,))
-    db.execute("DELETE FROM durations_by_hour WHERE hour = ?", (hour,))
-    db.executemany(
-        "INSERT INTO runs_by_hour VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [(hour, status, *measures) for status, measures in part.by_status.items()],
-    )
-    db.executemany(
-        "INSERT INTO durations_by_hour VALUES (?, ?, ?, ?)",
-        [(hour, status, number, blob) for status, blobs in part.durations.items() for number, blob in enumerate(blobs)],
-    )

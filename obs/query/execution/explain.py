@@ -21,7 +21,7 @@ from obs.query.sql.select import SqlStatement, query_plan, select
 
 COLUMNS = ("what", "text")
 _SLICES = 3
-_SHARE = 200
+_SHARE = 2_000
 """The length of the window divided by the length of a slice."""
 _SAFETY = 2
 """How many times less than the limit the window of a hint may cost: rows between the slices may be denser."""
@@ -93,15 +93,14 @@ def narrower_window(
 ) -> str | None:
     """For a query refused for its bytes or its time: a hint that names a window which is within the limit.
 
-    None for another limit, and where even a slice exceeds it. The measurement may use as much as one query, and one
-    second.
+    None for another limit, and where even a slice exceeds it. The measurement may take a tenth of a second.
     """
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None
     slices = _slices(scan.window)
     try:
-        with open_session(replace(limits, max_seconds=min(1, limits.max_seconds))) as session:
+        with open_session(replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
             counter = session.usage.bytes_scanned if limit == "max_bytes_scanned" else session.usage.seconds
             statements = [select(plan, replace(scan, window=each, max_rows=None)) for each in slices]
             cost = max(_cost(statement, session, counter) for statement in statements)

@@ -17,14 +17,14 @@ class Limits:
 
     max_rows: int
     max_bytes_scanned: int
-    max_seconds: int
+    max_seconds: float
     max_length: int
     rate_per_minute: int
     may_spill: bool = True
     """Whether sorting may write to the disk. If not, it needs more memory."""
 
 
-def _exceeded(limit: str, maximum: int, actual: int | float, message: str, hint: str) -> ServiceError:
+def _exceeded(limit: str, maximum: float, actual: int | float, message: str, hint: str) -> ServiceError:
     extra = {"limit": limit, "max": maximum, "actual": actual}
     return ServiceError("query_limit_exceeded", message, hint=hint, extra=extra)
 

@@ -33,6 +33,9 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     try:
         window = resolve(plan.window, now_ms, plan.timezone)
         scan = Scan(window, now_ms, limits.max_rows + 1)  # one more, to notice that there are too many
+        if plan.timezone is not None:
+            whole = all(offset % HOUR_MS == 0 for _, _, offset in _offsets(window, plan.timezone))
+            scan = replace(scan, has_whole_hours=whole)
         if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, plan.timezone)
             scan = replace(scan, timeline=_timeline_within(limits, plan, window, interval))

@@ -24,8 +24,10 @@ _WORKER = "obs.query.execution.worker"
 _START_SECONDS = 60
 _IDLE_SECONDS = 60
 """How long a worker stays without a request. The one used last stays longer."""
-_GRACE_SECONDS = 1
-"""How long after its time limit a worker may take to report that the query was stopped."""
+_GRACE_SECONDS = 0.2
+"""How long after its time limit a worker may take to report that the query was stopped. Then it is killed."""
+_MAX_WAITING = 8
+"""How many queries of an organization may wait for a turn: each takes one of the threads that serve requests."""
 _ATTEMPTS = 2
 _OUT_OF_MEMORY = (
     "If the machine is out of memory, its kernel log says so: lower QUERY_WORKERS, narrow the window, or group by "
@@ -97,6 +99,10 @@ class Workers:
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
         self._busy: Counter[Org] = Counter()
+        self._waiting: Counter[Org] = Counter()
+        self._turns: dict[Org, int] = {}
+        """The number of the last turn of each organization that has one or waits for one."""
+        self._turn = 0
         self._closed = False
 
     def prepare(self) -> None:
@@ -106,8 +112,8 @@ class Workers:
     def run(self, org: Org, request: QueryRequest) -> QueryResponse:
         """The response to a request of an organization. Raises ServiceError (400, 422, 503) and QueryWorkerError.
 
-        One organization can use all processes but one, so that its queries do not block those of another. When the
-        process dies, another one runs the query in the time that is left.
+        One organization can use all processes but one, and organizations take turns, so that its queries do not block
+        those of another. When the process dies, another one runs the query in the time that is left.
         """
         limits = request.limits
         seconds = float(limits.max_seconds + _GRACE_SECONDS)
@@ -142,6 +148,10 @@ class Workers:
         """How many queries are running."""
         return self._busy.total()
 
+    def waiting(self) -> int:
+        """How many queries are waiting for a turn."""
+        return self._waiting.total()
+
     def close(self) -> None:
         """End the idle processes now, and each of the others when its query is done."""
         with self._changed:
@@ -153,9 +163,19 @@ class Workers:
     def _take(self, org: Org, limits: Limits) -> _Worker | None:
         """An idle worker, or None to start one. Raises ServiceError (503) if the organization gets no turn in time."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._has_turn(org), timeout=limits.max_seconds):
-                raise ServiceError("query_busy", headers={"Retry-After": "1"})
-            self._busy[org] += 1
+            self._waiting[org] += 1
+            try:
+                # Any query that runs now ends within the limit, and then it is the turn of who waited the longest.
+                is_full = self._waiting[org] > _MAX_WAITING
+                if is_full or not self._changed.wait_for(lambda: self._has_turn(org), timeout=2 * limits.max_seconds):
+                    raise ServiceError("query_busy", headers={"Retry-After": "1"})
+                self._busy[org] += 1
+                self._turn += 1
+                self._turns[org] = self._turn
+            finally:
+                self._waiting[org] -= 1
+                self._waiting += Counter()  # removes organizations without a query
+                self._changed.notify_all()
             while self._idle:
                 worker = self._idle.pop()
                 if worker.is_alive():
@@ -164,7 +184,15 @@ class Workers:
             return None
 
     def _has_turn(self, org: Org) -> bool:
-        return self._busy[org] < max(1, self._max_workers - 1) and self._busy.total() < self._max_workers
+        """Whether a process is free, and no other organization that may use it has fewer, or waits for longer."""
+        if self._busy.total() >= self._max_workers:
+            return False
+        share = max(1, self._max_workers - 1)
+        return org == min(
+            (each for each in self._waiting if self._busy[each] < share),
+            key=lambda each: (self._busy[each], self._turns.get(each, 0)),
+            default=None,
+        )
 
     def _put_back(self, worker: _Worker | None, org: Org | None = None) -> None:
         """End the turn of `org`, if any; keep `worker`, if any, and kill those that have been idle for too long."""
@@ -172,7 +200,10 @@ class Workers:
         with self._changed:
             if org is not None:
                 self._busy[org] -= 1
-                self._busy += Counter()  # removes organizations without a query
+                self._busy += Counter()
+                self._turns = {
+                    each: turn for each, turn in self._turns.items() if self._busy[each] or self._waiting[each]
+                }
             if worker is not None:
                 worker.idle_since = now
                 self._idle.append(worker)

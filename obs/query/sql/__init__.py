@@ -81,6 +81,8 @@ class Scan:
     max_rows: int | None
     timeline: Timeline | None = None
     number: int = 0
+    has_whole_hours: bool = True
+    """Whether the clocks of TIMEZONE are whole hours from UTC."""
 
     @property
     def starts(self) -> Sequence[int]:

@@ -25,6 +25,10 @@ class Writer:
     known: Mapping[Checked, str] = field(default_factory=dict)
     parameters: dict[str, Value] = field(default_factory=dict)
     joins: set[str] = field(default_factory=set)
+    time_sql: str = ""
+
+    def __post_init__(self) -> None:
+        self.time_sql = self.time_sql or self.plan.source.time_sql
 
     def bind(self, value: Value) -> str:
         """A new parameter with a value."""
@@ -50,7 +54,7 @@ class Writer:
             return known
         if expression.column.join:
             self.joins.add(expression.column.join)
-        return expression.column.sql
+        return self.time_sql if expression.column.name == "time" else expression.column.sql
 
     def expression(self, expression: Checked) -> str:
         """An expression, in parentheses where it needs them."""
@@ -87,7 +91,7 @@ class Writer:
         filter_ = f" FILTER (WHERE {self.expression(aggregate.filter)})" if aggregate.filter is not None else ""
         write = self.raw if function.stored else self.expression
         arguments = [write(argument) for argument in aggregate.arguments] or ["*"]
-        fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.plan.source.time_sql}
+        fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.time_sql}
         if aggregate.percent is not None:
             fields["fraction"] = self.bind(aggregate.percent / 100)
         if aggregate.per_ms is not None:
@@ -96,7 +100,7 @@ class Writer:
 
     def bucket(self) -> str:
         """The number of the bucket that a row is in; only with EVERY."""
-        time, timeline = self.plan.source.time_sql, self.scan.timeline
+        time, timeline = self.time_sql, self.scan.timeline
         assert timeline is not None
         if not timeline.is_even():
             return f"obs_bucket({self.scan.number}, {time})"

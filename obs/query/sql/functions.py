@@ -1,6 +1,5 @@
 """The functions that query connections need beside those of SQLite, and the list of those that a query may call."""
 
-import math
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -9,15 +8,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from obs.query.language.functions import FUNCTIONS, SqlFunction
-from obs.query.language.functions.percentiles import Number, merged_neighbours, merged_percentile, representative
+from obs.query.language.functions.percentiles import Number, merged_percentile
 from obs.query.language.functions.scalars import OPERATORS
 from obs.query.sql import Timeline
 from obs.storage.packed import unpack
 from obs.times import offset_ms
 
 
-class _Merged:
-    """A percentile of values and of packed blocks of sorted values, in any order (see obs.storage.packed)."""
+class _MergedPercentile:
+    """The percentile of values and of packed blocks of sorted values, in any order (see obs.storage.packed)."""
 
     def __init__(self, _is_over: Callable[[], bool]) -> None:
         self.values: list[int] = []
@@ -31,30 +30,13 @@ class _Merged:
             self.values.append(value)
         self.fraction = fraction
 
-    def sorted_parts(self) -> list[Sequence[int]]:
-        return [*self.blocks, sorted(self.values)] if self.values else self.blocks
-
-
-class _MergedPercentile(_Merged):
-    """The exact percentile."""
-
     def finalize(self) -> Number | None:
-        return merged_percentile(self.sorted_parts(), self.fraction)
-
-
-class _MergedApproximatePercentile(_Merged):
-    """The percentile that a sketch of all values would return."""
-
-    def finalize(self) -> Number | None:
-        parts = self.sorted_parts()
-        count = sum(map(len, parts))
-        return representative(merged_neighbours(parts, math.floor(self.fraction * (count - 1)))[0]) if count else None
+        return merged_percentile([*self.blocks, sorted(self.values)], self.fraction)
 
 
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate} | {
     SqlFunction("obs_merged_percentile", 2, _MergedPercentile),
-    SqlFunction("obs_merged_approximate_percentile", 2, _MergedApproximatePercentile),
 }
 
 PERMITTED = frozenset(

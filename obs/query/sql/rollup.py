@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from obs.query.language.functions import FUNCTIONS
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
 from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
-from obs.query.sql.select import RowSelect, SqlStatement, driver_of, key_of
+from obs.query.sql.select import RowSelect, SqlStatement, key_of
 from obs.sources import Grain, Rollup
 from obs.times import HOUR_MS
 
@@ -38,7 +39,7 @@ def select_rollups(plan: Plan, scan: Scan, cover: Cover) -> SqlStatement:
 
 _DAY_FUNCTIONS = ("weekday", "date")
 _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
-"""Functions that have the same value, in UTC, for a time and for the start of its hour (or day)."""
+"""Functions that have the same value for a time and for the start of its hour, or its day in UTC."""
 
 
 def usable_grains(plan: Plan, scan: Scan) -> list[Grain]:
@@ -52,31 +53,41 @@ def usable_grains(plan: Plan, scan: Scan) -> list[Grain]:
     if not all(_has_measure(aggregate, rollup) for aggregate in aggregates):
         return []
     chosen = [*plan.groups, *([plan.where] if plan.where is not None else [])]
-    chosen += [aggregate.filter for aggregate in aggregates if aggregate.filter is not None]
-    has_percentiles = any(aggregate.percent is not None for aggregate in aggregates)
+    for aggregate in aggregates:
+        chosen += [] if aggregate.filter is None else [aggregate.filter]
+        chosen += [] if _reads_cells(aggregate, rollup) else aggregate.arguments
     grains: list[Grain] = []
     for grain in rollup.grains:
-        functions = _HOUR_FUNCTIONS if grain.unit_ms == HOUR_MS else _DAY_FUNCTIONS
-        columns = {name for each in chosen for name in _columns(each, () if plan.timezone else functions)}
-        if has_percentiles and (grain.unit_ms != rollup.values.unit_ms or not columns <= rollup.values.columns):
-            continue
+        if grain.unit_ms == HOUR_MS:
+            functions: Sequence[str] = _HOUR_FUNCTIONS if plan.timezone is None or scan.has_whole_hours else ()
+        else:
+            functions = _DAY_FUNCTIONS if plan.timezone is None else ()
+        columns = {name for each in chosen for name in _columns(each, functions)}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     return [grain for grain in grains if _buckets_start_with_units(scan, grain.unit_ms)]
 
 
-def _has_measure(aggregate: Aggregate, rollup: Rollup) -> bool:
-    """Whether the rollup has what an aggregate needs."""
+def _reads_cells(aggregate: Aggregate, rollup: Rollup) -> bool:
+    """Whether the argument of an aggregate is what the cells have measured, or the time of a row."""
     match aggregate:
         case Aggregate(name="rate"):
             return True  # its argument is an aggregate, and is checked too
-        case Aggregate(distinct=True):
-            return False
-        case Aggregate(name="count", arguments=()):
-            return True
-        case Aggregate(arguments=(Read(column=column),)) if column.name == rollup.measured:
-            return aggregate.percent is not None or aggregate.name in ("count", "sum", "avg", "min", "max", "any")
+        case Aggregate(arguments=(Read(column=column),)):
+            return column.name == rollup.measured or (column.name == "time" and aggregate.name in ("min", "max"))
     return False
+
+
+def _has_measure(aggregate: Aggregate, rollup: Rollup) -> bool:
+    """Whether the rollup has what an aggregate needs, if it keeps apart the columns that the aggregate reads."""
+    if aggregate.name == "rate" or not aggregate.arguments:
+        return True
+    if _reads_cells(aggregate, rollup):
+        possible = ("count", "sum", "avg", "min", "max", "any")
+        return not aggregate.distinct and (aggregate.percent is not None or aggregate.name in possible)
+    if aggregate.distinct:
+        return aggregate.name == "count"
+    return aggregate.name in ("count", "min", "max", "any", "first", "last")
 
 
 def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
@@ -102,17 +113,24 @@ def _buckets_start_with_units(scan: Scan, unit_ms: int) -> bool:
 # The SELECT
 
 
-_COMBINE: Mapping[str, str] = {"rows": "sum", "counted": "sum", "total": "sum", "least": "min", "most": "max"}
-"""The aggregate that combines the partial results of each measure, by its name in `Rollup`. The values themselves,
-``packed``, stay separate."""
-_MEASURES = {"sum": "total", "min": "least", "any": "least", "max": "most"}
-
-
 class _Measure(NamedTuple):
-    """A column of the partial results: a measure of the rollup, over the rows that an aggregate's FILTER chooses."""
+    """A column of the partial results: a column of the cells, over the rows that an aggregate's FILTER chooses.
+
+    Partial results with different values of a ``key``, which is `argument`, stay apart.
+    """
 
     name: str
     filter: Checked | None
+    argument: Checked | None = None
+
+
+_COMBINE: Mapping[str, str] = {
+    **dict.fromkeys(("runs", "timed", "total_ms"), "sum"),
+    **dict.fromkeys(("least_ms", "first_at"), "min"),
+    **dict.fromkeys(("most_ms", "last_at"), "max"),
+}
+"""The aggregate that combines the partial results of each column of the cells. Durations stay separate."""
+_MEASURES = {"sum": "total_ms", "min": "least_ms", "any": "least_ms", "max": "most_ms"}
 
 
 @dataclass
@@ -128,35 +146,45 @@ class RollupSelect(RowSelect):
     measures: list[_Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        groups = enumerate(self.plan.groups)
+        super().__post_init__()
+        table = self.plan.source.table
         self.known = {
-            group: f"({group.column.lookup})"
-            if isinstance(group, Read) and group.column.key
-            else f"{self.plan.source.table}.g{number}"
-            for number, group in groups
+            group: f"({group.column.lookup})" if isinstance(group, Read) and group.column.key else f"{table}.g{number}"
+            for number, group in enumerate(self.plan.groups)
         }
-
-    @property
-    def rollup(self) -> Rollup:
-        """The rollup of the source."""
-        assert self.plan.source.rollup is not None
-        return self.plan.source.rollup
 
     def aggregate(self, aggregate: Aggregate) -> str:
         """An aggregate, computed from partial results."""
+        rollup = self.plan.source.rollup
+        assert rollup is not None
         if aggregate.name == "rate":
             return super().aggregate(aggregate)
+        argument = aggregate.arguments[0] if aggregate.arguments else None
+        if argument is None or not _reads_cells(aggregate, rollup):
+            return self._of_key(aggregate, argument)
+        if isinstance(argument, Read) and argument.column.name == "time":
+            return f"{aggregate.name}({self._measure('first_at' if aggregate.name == 'min' else 'last_at', aggregate)})"
         if aggregate.name == "count":
-            measure = self._measure("counted" if aggregate.arguments else "rows", aggregate)
-            return f"coalesce(sum({measure}), 0)"
+            return f"coalesce(sum({self._measure('timed', aggregate)}), 0)"
         if aggregate.name == "avg":
-            total, counted = self._measure("total", aggregate), self._measure("counted", aggregate)
+            total, counted = self._measure("total_ms", aggregate), self._measure("timed", aggregate)
             return f"(CAST(sum({total}) AS REAL) / nullif(sum({counted}), 0))"
         if aggregate.percent is not None:
-            function = "approximate_percentile" if aggregate.name.startswith("approx_") else "percentile"
-            return f"obs_merged_{function}({self._measure('packed', aggregate)}, {self.bind(aggregate.percent / 100)})"
+            packed = self._measure("durations", aggregate)
+            return f"obs_merged_percentile({packed}, {self.bind(aggregate.percent / 100)})"
         name = _MEASURES[aggregate.name]
         return f"{_COMBINE[name]}({self._measure(name, aggregate)})"
+
+    def _of_key(self, aggregate: Aggregate, argument: Checked | None) -> str:
+        """An aggregate of rows, or of a value that all rows of a cell have in common."""
+        if argument is None:
+            return f"coalesce(sum({self._measure('runs', aggregate)}), 0)"
+        if aggregate.name == "count" and not aggregate.distinct:
+            return f"coalesce(sum({self._measure('runs', aggregate, argument)}), 0)"
+        key = self._measure("key", aggregate, argument)
+        if aggregate.name in ("first", "last"):
+            return f"obs_{aggregate.name}({self._measure(f'{aggregate.name}_at', aggregate, argument)}, {key})"
+        return FUNCTIONS[aggregate.name].write(key, distinct="DISTINCT " if aggregate.distinct else "")
 
     def bucket(self) -> str:
         """The number of the bucket that a partial result is in."""
@@ -174,42 +202,30 @@ class RollupSelect(RowSelect):
     def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
         """The SELECT of `columns` over the partial results."""
         assert where is None
-        combined = not any(measure.name == "packed" for measure in self.measures)
-        rollup = self.rollup
-        counts = {name: getattr(rollup, name) for name in _COMBINE}
-        parts = [self._select_part(grain, spans, counts, combined=True) for grain, spans in self.cover.spans]
-        if not combined:
-            packed = {"packed": rollup.packed}
-            parts += [self._select_part(rollup.values, spans, packed, combined=False) for _, spans in self.cover.spans]
+        source = self.plan.source
+        parts = [self._select_part(grain, spans) for grain, spans in self.cover.spans]
         if self.cover.rest:
-            parts.append(self._select_rows(combined=combined))
+            rows = f"{{spans}} CROSS JOIN {source.table} {{joins}}"
+            spans = [(each.start, each.end) for each in self.cover.rest]
+            parts.append(self._select_part(Grain(1, source.time_sql, "", frozenset(), rows, ""), spans))
         top = f" {self.top_join}" if self.top_join else ""
         inner = " UNION ALL ".join(parts)
-        return self.finished(f"SELECT {', '.join(columns)} FROM ({inner}) AS {self.plan.source.table}{top}{tail}")
+        return self.finished(f"SELECT {', '.join(columns)} FROM ({inner}) AS {source.table}{top}{tail}")
 
-    def _measure(self, name: str, aggregate: Aggregate) -> str:
-        measure = _Measure(name, aggregate.filter)
+    def _measure(self, name: str, aggregate: Aggregate, argument: Checked | None = None) -> str:
+        measure = _Measure(name, aggregate.filter, argument)
         if measure not in self.measures:
             self.measures.append(measure)
         return f"{self.plan.source.table}.m{self.measures.index(measure)}"
 
-    def _select_rows(self, *, combined: bool) -> str:
-        """The SELECT over the rows of the ranges that no rollup covers."""
-        source = self.plan.source
-        column = source.by_name()[self.rollup.measured]
-        values = dict.fromkeys(("total", "least", "most", "packed"), column.sql)
-        values |= {"rows": "1", "counted": f"({column.sql} IS NOT NULL)"}
-        rows = Grain(1, source.time_sql, "", frozenset(), f"{{}} CROSS JOIN {source.table}")
-        spans = [(each.start, each.end) for each in self.cover.rest]
-        return self._select_part(rows, spans, values, combined=combined)
+    def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
+        """A SELECT of partial results from cells, or from rows where the grain names no cells.
 
-    def _select_part(self, grain: Grain, spans: Sequence[Span], values: Mapping[str, str], *, combined: bool) -> str:
-        """A SELECT of partial results. `values` has the SQL of each measure; a measure that it lacks is NULL.
-
-        `combined`: one partial result for each group and bucket, else one for each row.
+        There is one for each group and bucket, unless durations are needed: these stay as they are.
         """
         plan = self.plan
-        writer = RowSelect(plan, self.scan, parameters=self.parameters)
+        time_sql = f"{grain.cells}.started_at" if grain.cells else plan.source.time_sql
+        writer = RowSelect(plan, self.scan, parameters=self.parameters, time_sql=time_sql)
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
@@ -217,24 +233,36 @@ class RollupSelect(RowSelect):
         for number, group in enumerate(plan.groups):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
-            keys.append(str(number + 2))
+            keys.append(str(len(columns)))
+        combined = not any(measure.name == "durations" for measure in self.measures)
         for number, measure in enumerate(self.measures):
-            columns.append(f"{_value(writer, measure, values, combined=combined)} AS m{number}")
+            value = self._value(writer, measure, grain)
+            combine = _COMBINE.get(measure.name) if combined else None
+            columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
+            keys += [] if combine else [str(len(columns))]
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
         if plan.source.where:
             conditions.append(f"({plan.source.where})")
         if plan.where is not None:
             conditions.append(writer.expression(plan.where))
-        if (driver := driver_of(plan)) and driver.join in grain.joins:
-            keys = [driver.driver_key]
-        tables = grain.from_sql.format(f"(VALUES {bounds}) AS spans")
-        joins = [text for name, text in plan.source.joins if name in writer.joins and name not in grain.joins]
+        joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
+        tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
-        return f"SELECT {', '.join(columns)} FROM {' '.join([tables, *joins])} WHERE {' AND '.join(conditions)}{tail}"
+        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
 
-
-def _value(writer: Writer, measure: _Measure, values: Mapping[str, str], *, combined: bool) -> str:
-    value = values.get(measure.name, "NULL")
-    if measure.filter is not None and value != "NULL":
-        value = f"CASE WHEN {writer.expression(measure.filter)} THEN {value} END"
-    return f"{_COMBINE[measure.name]}({value})" if combined and measure.name in _COMBINE else value
+    def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
+        """The SQL of a measure for one cell or row."""
+        source = self.plan.source
+        assert source.rollup is not None
+        column = source.by_name()[source.rollup.measured].sql
+        rows = {"runs": "1", "timed": f"({column} IS NOT NULL)"} | dict.fromkeys(
+            ("first_at", "last_at"), source.time_sql
+        )
+        conditions = [] if measure.filter is None else [writer.expression(measure.filter)]
+        if measure.name == "key":
+            assert measure.argument is not None
+            value = writer.expression(measure.argument)
+        else:
+            value = f"{grain.cells}.{measure.name}" if grain.cells else rows.get(measure.name, column)
+            conditions += [] if measure.argument is None else [f"{writer.raw(measure.argument)} IS NOT NULL"]
+        return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value

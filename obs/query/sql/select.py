@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
 from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Value, Writer
-from obs.sources import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +218,6 @@ class RowSelect(Writer):
         text = self.expression(expression)
         folds = isinstance(expression, Apply) and expression.name in ("and", "or")
         return f"coalesce({text}, NULL)" if folds else text
-
-
-def driver_of(plan: Plan) -> Column | None:
-    """The column that can drive the scan of a plan group by group: its only group, without EVERY."""
-    if len(plan.groups) != 1 or plan.interval_ms is not None:
-        return None
-    (group,) = plan.groups
-    return group.column if isinstance(group, Read) and group.column.driver else None
 
 
 def key_of(expression: Checked) -> str:

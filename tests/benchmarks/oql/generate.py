@@ -1,18 +1,16 @@
-"""Fill an instance with runs: 5 million in 90 days over 100 jobs, and the same rows in a file of DuckDB's own.
+"""Fill an instance with runs: 5 million in 90 days over 200 jobs, and the same rows in a file of DuckDB's own.
 
     python -m tests.benchmarks.oql.generate FOLDER [--runs 5000000]
 
-The rows are the same every time: job, start, status and duration come from a seeded generator. 1 % fail, 1 % are lost,
-durations are log-normal around a minute. A fifth of a million log messages stands beside them.
+The rows are the same every time: they come from a few hashes of their number, in SQL. The jobs run on 12 hosts, in 4
+services and 3 projects, some of them on several. 1 % of the runs fail, with four exit codes, 1 % are lost, and
+durations are log-normal around a minute. A log message stands beside each 25th run.
 """
 
 import argparse
 import math
-import random
 import sqlite3
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -25,9 +23,10 @@ from obs.tenancy import auth, keys, service, store
 from obs.times import DAY_MS, parse_iso
 
 ORG = "bench"
-JOBS = 100
+JOBS = 200
+PLACES = 48
 DAYS = 90
-NOW_MS = parse_iso("2026-06-21T10:00:00Z")
+NOW_MS = parse_iso("2026-06-21T20:37:12.345Z")
 WORDS = [
     "backup",
     "copied",
@@ -47,102 +46,128 @@ WORDS = [
     "queue",
     "done",
 ]
-_BATCH = 50_000
+
+_RUNS = """
+    WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :runs),
+    dice AS (
+        SELECT n, share(n, 1) AS a, share(n, 2) AS b, share(n, 3) AS c, share(n, 4) AS d, share(n, 5) AS e FROM numbers
+    ),
+    drawn AS (
+        SELECT n, a, d, CAST(b * b * :jobs AS INTEGER) + 1 AS job,
+            CASE WHEN c < 0.01 THEN 2 WHEN c < 0.02 THEN 3 ELSE 1 END AS status,
+            CAST(exp(11 + 0.7 * 1.73 * (a + b + d + e - 2)) AS INTEGER) AS duration, e
+        FROM dice
+    )
+    INSERT INTO runs (job_id, status, started_at, ended_at, duration_ms, exit_code, attribution_id, late_ms,
+        heartbeat_at)
+    SELECT job, status, CAST(:start + (n + a) * :step AS INTEGER),
+        CASE WHEN status <> 3 THEN CAST(:start + (n + a) * :step AS INTEGER) + duration END,
+        CASE WHEN status <> 3 THEN duration END,
+        CASE status WHEN 1 THEN 0 WHEN 2 THEN CASE CAST(d * 4 AS INTEGER) WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 137
+            ELSE 143 END END,
+        (job * 7 + CASE WHEN job % 10 < 7 THEN 0 WHEN job % 10 < 9 THEN n % 2 ELSE n % 5 END) % :places + 1,
+        CASE WHEN e < 0.03 THEN CAST(e * 4000000 AS INTEGER) END, 0
+    FROM drawn
+"""
 
 
-def rows(runs: int) -> Iterator[tuple[int, int, int, int | None, int | None]]:
-    """job_id, status, started_at, duration_ms, exit_code; ascending in time, as they would have come in."""
-    chance = random.Random(1)
-    step = DAYS * DAY_MS / runs
-    for number in range(runs):
-        started_at = int(NOW_MS - DAYS * DAY_MS + number * step + chance.random() * step)
-        dice = chance.random()
-        status = 2 if dice < 0.01 else 3 if dice < 0.02 else 1
-        duration = None if status == 3 else int(math.exp(chance.gauss(11, 0.7)))
-        yield chance.randint(1, JOBS), status, started_at, duration, None if status == 3 else status - 1
+def _share(number: int, salt: int) -> float:
+    """A number from 0 to 1 that depends on both arguments alone."""
+    mixed = (number * 0x9E3779B97F4A7C15 + salt * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 31)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return (mixed >> 11) / 2**53
 
 
-def messages(count: int) -> Iterator[tuple[int, int, str]]:
-    """job_id, received_at, message."""
-    chance = random.Random(2)
-    step = DAYS * DAY_MS / count
-    for number in range(count):
-        text = " ".join(chance.choices(WORDS, k=12))
-        if number % 10_000 == 0:
-            text += " needle"
-        yield chance.randint(1, JOBS), int(NOW_MS - DAYS * DAY_MS + number * step), text
-
-
-def fill(db: sqlite3.Connection, runs: int, progress: bool) -> None:
+def fill(db: sqlite3.Connection, runs: int, jobs: int) -> None:
     """Put everything into the organization's file."""
+    db.create_function("share", 2, _share, deterministic=True)
+    db.create_function("exp", 1, math.exp, deterministic=True)
     db.executemany(
         "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, 0, ?, 0)",
-        [(number, f"job-{number:03}", NOW_MS) for number in range(1, JOBS + 1)],
+        [(number, f"job-{number:03}", NOW_MS) for number in range(1, jobs + 1)],
     )
-    insert = (
-        "INSERT INTO runs (job_id, status, started_at, duration_ms, exit_code, heartbeat_at) VALUES (?, ?, ?, ?, ?, 0)"
-    )
-    batch = []
-    began = time.monotonic()
-    for number, row in enumerate(rows(runs), 1):
-        batch.append(row)
-        if len(batch) == _BATCH or number == runs:
-            db.executemany(insert, batch)
-            batch.clear()
-            if progress:
-                part = number / runs
-                left = (time.monotonic() - began) * (1 - part) / part
-                sys.stderr.write(f"\r[{'#' * int(part * 40):40}] {part:4.0%}, {left:3.0f} s left ")
-                sys.stderr.flush()
     db.executemany(
-        "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (?, 1, ?, 0, ?)", messages(runs // 25)
+        "INSERT INTO attributions (id, host, service, project) VALUES (?, ?, ?, ?)",
+        [
+            (place, f"host-{place % 12:02}", f"service-{place // 12 % 4}", f"project-{place % 3}")
+            for place in range(1, PLACES + 1)
+        ],
     )
-    if progress:
-        sys.stderr.write("\n")
+    made = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'runs' AND sql <> ''"
+    indexes = db.execute(made).fetchall()
+    for name, _ in indexes:
+        db.execute(f"DROP INDEX {name}")
+    values = {
+        "runs": runs,
+        "jobs": jobs,
+        "places": PLACES,
+        "start": NOW_MS - DAYS * DAY_MS,
+        "step": DAYS * DAY_MS / runs,
+    }
+    db.execute(_RUNS, values)
+    for _, sql in indexes:
+        db.execute(sql)
+    count = runs // 25
+    step = DAYS * DAY_MS / count
+    messages = (
+        (
+            int(_share(number, 6) * jobs) + 1,
+            int(NOW_MS - DAYS * DAY_MS + number * step),
+            " ".join(WORDS[int(_share(number, 7 + word) * len(WORDS))] for word in range(12))
+            + (" needle" if number % 10_000 == 0 else ""),
+        )
+        for number in range(count)
+    )
+    db.executemany("INSERT INTO events (job_id, kind, received_at, time, message) VALUES (?, 1, ?, 0, ?)", messages)
 
 
 def copy_to_duckdb(path: Path, target: Path) -> None:
-    """The same runs, with the names of the jobs and of the states, in DuckDB's own format."""
+    """The same runs, with all names, in DuckDB's own format."""
     source = sqlite3.connect(path)
     db = duckdb.connect(str(target))
     db.execute("SET TimeZone = 'UTC'")
-    db.execute("CREATE TABLE runs (job VARCHAR, status VARCHAR, time BIGINT, duration_ms BIGINT, exit_code INTEGER)")
-    names = ["open", "success", "failed", "lost"]
-    cursor = source.execute("SELECT job_id, status, started_at, duration_ms, exit_code FROM runs ORDER BY started_at")
+    tables = {
+        "runs": (
+            "job VARCHAR, status VARCHAR, time BIGINT, duration_ms BIGINT, exit_code INTEGER, host VARCHAR,"
+            " service VARCHAR, project VARCHAR, late_ms BIGINT, id BIGINT",
+            "SELECT jobs.name, CASE status WHEN 1 THEN 'success' WHEN 2 THEN 'failed' ELSE 'lost' END, started_at,"
+            " coalesce(duration_ms, ''), coalesce(exit_code, ''), host, service, project, coalesce(late_ms, ''), runs.id"
+            " FROM runs JOIN jobs ON jobs.id = job_id JOIN attributions ON attributions.id = runs.attribution_id"
+            " ORDER BY runs.id",
+        ),
+        "logs": (
+            "time BIGINT, job VARCHAR, message VARCHAR",
+            "SELECT received_at, jobs.name, message FROM events JOIN jobs ON jobs.id = job_id ORDER BY received_at",
+        ),
+    }
     csv = target.with_suffix(".csv")
-    with csv.open("w") as file:
-        for job, status, started_at, duration, code in cursor:
-            file.write(
-                f"job-{job:03},{names[status]},{started_at},{'' if duration is None else duration},{'' if code is None else code}\n"
-            )
-    db.execute(f"COPY runs FROM '{csv}' (HEADER false)")
-    csv.unlink()
-    db.execute("CREATE TABLE logs (time BIGINT, job VARCHAR, message VARCHAR)")
-    logs = source.execute(
-        "SELECT received_at, job_id, message FROM events WHERE message IS NOT NULL ORDER BY received_at"
-    )
-    with csv.open("w") as file:
-        file.writelines(f"{received_at},job-{job:03},{message}\n" for received_at, job, message in logs)
-    db.execute(f"COPY logs FROM '{csv}' (HEADER false)")
-    csv.unlink()
+    for table, (columns, select) in tables.items():
+        db.execute(f"CREATE TABLE {table} ({columns})")
+        with csv.open("w") as file:
+            for row in source.execute(select):
+                file.write(",".join(map(str, row)) + "\n")
+        db.execute(f"COPY {table} FROM '{csv}' (HEADER false)")
+        csv.unlink()
     db.close()
     source.close()
 
 
-def make(folder: Path, runs: int, *, progress: bool = True) -> str:
+def make(folder: Path, runs: int, jobs: int) -> str:
     """Make the instance and DuckDB's file in `folder`; returns a key."""
     app = create_app({"TESTING": True, "INSTANCE": folder / "instance", "CLOCK": lambda: NOW_MS})
     tenancy: auth.Tenancy = services(app).tenancy
     org = service.create_organization(tenancy, ORG)
     added = tenancy.control.write(lambda db: store.add_key(db, org, "bench", keys.SCOPES[:-1], None, NOW_MS))
     assert added is not None
-    tenancy.databases.write(org, lambda db: fill(db, runs, progress))
+    (folder / "key").write_text(added[1])
+    tenancy.databases.write(org, lambda db: fill(db, runs, jobs))
+    copy_to_duckdb(tenancy.databases.path(org), folder / "runs.duckdb")
     while heartbeats_service.index_messages(tenancy.databases, org):
         pass
+    began = time.process_time()
     while rollups.roll_up(tenancy.databases, org, NOW_MS, DAYS + 1):
         pass
-    copy_to_duckdb(tenancy.databases.path(org), folder / "runs.duckdb")
-    (folder / "key").write_text(added[1])
+    print(f"rolled up in {time.process_time() - began:.1f} s of CPU")
     return added[1]
 
 
@@ -150,6 +175,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=5_000_000)
+    parser.add_argument("--jobs", type=int, default=JOBS)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    make(given.folder, given.runs)
+    make(given.folder, given.runs, given.jobs)

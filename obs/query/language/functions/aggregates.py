@@ -1,11 +1,12 @@
 """Aggregates: one value for each group of rows."""
 
 import math
+from array import array
 from collections.abc import Callable
 from typing import Any
 
 from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
-from obs.query.language.functions.percentiles import Number, Sketch, percentile
+from obs.query.language.functions.percentiles import Number, percentile
 from obs.sources import Type
 
 PERCENTS = (50, 75, 90, 95, 99)
@@ -15,36 +16,23 @@ IsOver = Callable[[], bool]
 
 
 class _Percentile:
-    """An exact percentile. It keeps all values."""
+    """A percentile. It keeps all values, whole numbers in 8 bytes each."""
 
     def __init__(self, is_over: IsOver) -> None:
         self.is_over = is_over
-        self.values: list[Number] = []
+        self.values: Any = array("q")
         self.fraction = 0.0
 
     def step(self, value: Number | None, fraction: float) -> None:
-        if value is not None:
-            self.values.append(value)
         self.fraction = fraction
+        if value is None:
+            return
+        if isinstance(value, float) and isinstance(self.values, array):
+            self.values = list(self.values)
+        self.values.append(value)
 
     def finalize(self) -> Number | None:
         return percentile(self.values, self.fraction, self.is_over)
-
-
-class _ApproximatePercentile:
-    """A percentile from a sketch."""
-
-    def __init__(self, _is_over: IsOver) -> None:
-        self.sketch = Sketch()
-        self.fraction = 0.0
-
-    def step(self, value: Number | None, fraction: float) -> None:
-        if value is not None:
-            self.sketch.add(value)
-        self.fraction = fraction
-
-    def finalize(self) -> float | None:
-        return self.sketch.percentile(self.fraction)
 
 
 class _StandardDeviation:
@@ -68,17 +56,19 @@ class _StandardDeviation:
 
 
 class _First:
-    """The value of the earliest row in which it is not null."""
+    """The value of the earliest row in which it is not null; among rows of the same time, the smallest."""
 
     def __init__(self, _is_over: IsOver) -> None:
         self.time: Number | None = None
         self.value: Any = None
 
-    def replaces(self, time: Number, known: Number) -> bool:
-        return time < known
+    def replaces(self, found: tuple[Number, Any], known: tuple[Number, Any]) -> bool:
+        return found < known
 
     def step(self, time: Number | None, value: Any) -> None:
-        if value is not None and time is not None and (self.time is None or self.replaces(time, self.time)):
+        if value is None or time is None:
+            return
+        if self.time is None or self.replaces((time, value), (self.time, self.value)):
             self.time, self.value = time, value
 
     def finalize(self) -> Any:
@@ -86,14 +76,13 @@ class _First:
 
 
 class _Last(_First):
-    """The value of the latest row in which it is not null; among rows of the same time, the one read last."""
+    """The value of the latest row in which it is not null; among rows of the same time, the largest."""
 
-    def replaces(self, time: Number, known: Number) -> bool:
-        return time >= known
+    def replaces(self, found: tuple[Number, Any], known: tuple[Number, Any]) -> bool:
+        return found > known
 
 
 _EXACT = SqlFunction("obs_percentile", 2, _Percentile)
-_APPROXIMATE = SqlFunction("obs_approximate_percentile", 2, _ApproximatePercentile)
 
 
 def _aggregate(
@@ -102,9 +91,9 @@ def _aggregate(
     return Function(name, (parameter,), result, description, sql, aggregate=True, **options)
 
 
-def _percentile_of(name: str, percent: int, description: str, python: SqlFunction = _EXACT) -> Function:
-    sql = f"{python.name}({{0}}, {{fraction}})"
-    return _aggregate(name, Family.NUMBER, Result.MEAN, description, sql, sqlite=python, percent=percent)
+def _percentile_of(name: str, percent: int, description: str) -> Function:
+    sql = f"{_EXACT.name}({{0}}, {{fraction}})"
+    return _aggregate(name, Family.NUMBER, Result.MEAN, description, sql, sqlite=_EXACT, percent=percent)
 
 
 AGGREGATES = (
@@ -167,12 +156,7 @@ AGGREGATES = (
         _EXACT,
         aggregate=True,
     ),
-    *(
-        _percentile_of(
-            f"approx_p{each}", each, f"The {each}th percentile, accurate to 1 %, using little memory.", _APPROXIMATE
-        )
-        for each in PERCENTS
-    ),
+    *(_percentile_of(f"approx_p{each}", each, f"The same as p{each}; an older name.") for each in PERCENTS),
     Function(
         "rate",
         (Family.AGGREGATE, Family.LENGTH),

@@ -1,9 +1,4 @@
-"""Percentiles of many values: exact ones, and ones accurate to 1 % that need little memory (DDSketch).
-
-DDSketch counts each value in a bucket by its logarithm. The values of a bucket differ by at most 2 %, and its middle
-represents all of them. Source: Masson, Rim and Lee 2019, "DDSketch: a fast and fully-mergeable quantile sketch with
-relative-error guarantees".
-"""
+"""Percentiles of many values."""
 
 import math
 from bisect import bisect_right
@@ -12,17 +7,11 @@ from collections.abc import Callable, Sequence
 Number = int | float
 _SORTED_AT_ONCE = 50_000
 
-ACCURACY = 0.01
-"""The largest relative error of a percentile of a sketch."""
-_GAMMA = (1 + ACCURACY) / (1 - ACCURACY)
-_LOG_GAMMA = math.log(_GAMMA)
-_ZERO = 1e-9
 
-
-def percentile(values: list[Number], fraction: float, is_over: Callable[[], bool]) -> Number | None:
+def percentile(values: Sequence[Number], fraction: float, is_over: Callable[[], bool]) -> Number | None:
     """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (SQL: percentile_cont).
 
-    None if there are no values, and as soon as `is_over` returns True: it takes several passes. It changes `values`.
+    None if there are no values, and as soon as `is_over` returns True: it takes several passes.
     """
     if not values:
         return None
@@ -65,7 +54,7 @@ def _between(low: Number, high: Number, position: float) -> Number:
     return low if low == high else low + (high - low) * (position - math.floor(position))
 
 
-def _neighbours(values: list[Number], rank: int, is_over: Callable[[], bool]) -> tuple[Number, Number] | None:
+def _neighbours(values: Sequence[Number], rank: int, is_over: Callable[[], bool]) -> tuple[Number, Number] | None:
     """The value at `rank` and the one after it in sorted order; at the end both are the last value.
 
     Source: Hoare 1961, "Find" (quickselect).
@@ -88,61 +77,8 @@ def _neighbours(values: list[Number], rank: int, is_over: Callable[[], bool]) ->
             return pivot, min(larger) if larger else pivot if above is None else above
         rank -= len(smaller) + equal
         values = larger
-    values.sort()
+    values = sorted(values)
     low = values[rank]
     if rank + 1 < len(values):
         return low, values[rank + 1]
     return low, low if above is None else above
-
-
-class Sketch:
-    """Counts of values by bucket, separately for negative and positive ones. Values that are not finite are ignored."""
-
-    __slots__ = ("_above", "_below", "_count", "_zeros")
-
-    def __init__(self) -> None:
-        self._above: dict[int, int] = {}
-        self._below: dict[int, int] = {}
-        self._zeros = 0
-        self._count = 0
-
-    def add(self, value: float) -> None:
-        """Count one value."""
-        if not math.isfinite(value):
-            return
-        self._count += 1
-        if -_ZERO < value < _ZERO:
-            self._zeros += 1
-            return
-        side = self._above if value > 0 else self._below
-        bucket = _bucket(value)
-        side[bucket] = side.get(bucket, 0) + 1
-
-    def percentile(self, fraction: float) -> float | None:
-        """The value at the rank ``fraction * (count - 1)``, rounded down, within ACCURACY; None without values."""
-        if not self._count:
-            return None
-        rank = math.floor(fraction * (self._count - 1))
-        passed = 0
-        for sign, side in ((-1, self._below), (0, {0: self._zeros}), (1, self._above)):
-            # Of negative values, those with the largest logarithm come first.
-            for bucket in sorted(side, reverse=sign < 0):
-                passed += side[bucket]
-                if passed > rank:
-                    return _middle(sign, bucket)
-        raise AssertionError("every value is in a bucket")
-
-
-def representative(value: float) -> float:
-    """The percentile that a sketch returns if the value at the rank is `value`, which is finite."""
-    if -_ZERO < value < _ZERO:
-        return _middle(0, 0)
-    return _middle(1 if value > 0 else -1, _bucket(value))
-
-
-def _bucket(value: float) -> int:
-    return math.ceil(math.log(abs(value)) / _LOG_GAMMA)
-
-
-def _middle(sign: int, bucket: int) -> float:
-    return sign * 2 * _GAMMA**bucket / (_GAMMA + 1)
