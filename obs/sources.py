@@ -59,6 +59,7 @@ class Grain:
       joins of the source. In it, columns of the source have the names that they have in the source's own table.
     - ``cells`` is the name of the table with the counts in it. Its columns are those of
       `obs.heartbeat.store.rollups.Cell`, and ``started_at``, the start of the unit.
+    - ``key`` identifies what the columns keep apart. The FROM clause reads in its order.
     """
 
     unit_ms: int
@@ -67,6 +68,7 @@ class Grain:
     columns: frozenset[str]
     from_sql: str
     cells: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import secrets
 import time
 from functools import partial
-from itertools import islice
 
 from obs.heartbeat.store import rollups
 from obs.heartbeat.store.rollups import Unit
@@ -14,7 +13,6 @@ from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 SETTLED_MS = 15 * MINUTE_MS
 """An hour is rolled up this long after its end, because until then many of its runs may still end."""
-_AT_ONCE = 64
 _SECONDS = 2.0
 """The longest time that one call works, so that one organization's years do not delay the others."""
 
@@ -40,17 +38,12 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
 
 def _all(databases: Databases, org: Org, unit: Unit, numbers: list[int], end: float) -> int:
     """Roll up hours or days until the time `end` of time.monotonic(); returns how many."""
-    done, remaining = 0, iter(numbers)
-    while (batch := list(islice(remaining, _AT_ONCE))) and time.monotonic() < end:
-        done += _roll_up(databases, org, unit, batch)
-    return done
-
-
-def _roll_up(databases: Databases, org: Org, unit: Unit, numbers: list[int]) -> int:
-    attempt = secrets.randbits(62)
-    databases.write(org, lambda db: rollups.note_attempt(db, unit, numbers, attempt))
     done = 0
     for number in numbers:
+        if time.monotonic() >= end:
+            break
+        attempt = secrets.randbits(62)
+        databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
         with databases.read(org) as db:
             counted = rollups.read(db, unit, number)
         if counted is not None:

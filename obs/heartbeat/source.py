@@ -72,6 +72,7 @@ def _by_series(unit: str, unit_ms: int) -> Grain:
         "series AS runs {joins} CROSS JOIN {spans}"
         f" CROSS JOIN series_by_{unit} AS cells ON cells.series_id = runs.id",
         "cells",
+        "runs.id",
     )
 
 

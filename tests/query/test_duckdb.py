@@ -9,7 +9,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from obs.query.execution import grid
 from obs.times import format_ms, parse_iso
 
 Ask = Callable[..., dict[str, Any]]
@@ -107,13 +106,8 @@ def duck() -> duckdb.DuckDBPyConnection:
     return db
 
 
-@pytest.mark.parametrize("many", [False, True], ids=["few rows", "as for many rows"])
 @pytest.mark.parametrize(("oql", "sql"), QUERIES, ids=[oql for oql, _ in QUERIES])
-def test_duckdb_gives_the_same_result(
-    ask: Ask, write: Any, duck: Any, monkeypatch: pytest.MonkeyPatch, oql: str, sql: str, many: bool
-) -> None:
-    if many:
-        monkeypatch.setattr(grid, "_ROWS_A_BUCKET", 0)
+def test_duckdb_gives_the_same_result(ask: Ask, write: Any, duck: Any, oql: str, sql: str) -> None:
     write(_fill)
     statement = f"{oql} {WINDOW}"
     answer = ask(statement)

@@ -313,10 +313,10 @@ def test_a_change_between_reading_and_writing_leaves_the_hour_to_the_rows(
 def test_two_concurrent_roll_ups_do_not_corrupt_each_other(app: Flask, client: Any, ask: Ask, write: Write) -> None:
     """The first reads, a run changes, the second reads; then the first writes, and after it the second."""
     hour = START // HOUR_MS - 2
-    write(lambda db: store.note_attempt(db, store.Unit.HOUR, [hour], 1))
+    write(lambda db: store.note_attempt(db, store.Unit.HOUR, hour, 1))
     stale = write(lambda db: store.read(db, store.Unit.HOUR, hour))
     client.post("/api/v1/heartbeat/mail/end?time=2026-06-21T08:20:00Z&duration_ms=1000")
-    write(lambda db: store.note_attempt(db, store.Unit.HOUR, [hour], 2))
+    write(lambda db: store.note_attempt(db, store.Unit.HOUR, hour, 2))
     fresh = write(lambda db: store.read(db, store.Unit.HOUR, hour))
     assert not write(lambda db: store.keep(db, stale, 1))
     assert write(lambda db: store.keep(db, fresh, 2))

@@ -10,7 +10,7 @@ its hours in the same way.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -113,16 +113,16 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
     return forgotten
 
 
-def note_attempt(db: sqlite3.Connection, unit: Unit, numbers: Iterable[int], attempt: int) -> None:
-    """Note an attempt to roll up hours or days; days only where all their hours are rolled up."""
+def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) -> None:
+    """Note an attempt to roll up an hour or a day; a day only where all its hours are rolled up."""
     if unit is Unit.HOUR:
-        noted = "INSERT OR REPLACE INTO rolled_up_hours VALUES (?, ?)"
+        db.execute("INSERT OR REPLACE INTO rolled_up_hours VALUES (?, ?)", (number, attempt))
     else:
-        noted = (
+        db.execute(
             "INSERT OR REPLACE INTO rolled_up_days SELECT ?1, ?2 WHERE 24 = (SELECT count(*) FROM rolled_up_hours"
-            " WHERE hour >= ?1 * 24 AND hour < ?1 * 24 + 24 AND attempt IS NULL)"
+            " WHERE hour >= ?1 * 24 AND hour < ?1 * 24 + 24 AND attempt IS NULL)",
+            (number, attempt),
         )
-    db.executemany(noted, [(number, attempt) for number in numbers])
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
@@ -140,7 +140,10 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
     by_series: dict[Series, list[tuple[int, int | None]]] = defaultdict(list)
     for job_id, status, attribution_id, exit_code, *run in rows:
         by_series[job_id, status, attribution_id, exit_code].append((run[0], run[1]))
-    cells = {series: _cell(runs) for series, runs in by_series.items()}
+    cells = {
+        series: _measured(len(runs), sorted(run[1] for run in runs if run[1] is not None), runs[0][0], runs[-1][0])
+        for series, runs in by_series.items()
+    }
     by_status: dict[int, list[Cell]] = defaultdict(list)
     for series, cell in cells.items():
         by_status[series[1]].append(cell)
@@ -155,12 +158,6 @@ def _counted(unit: Unit, number: int, cells: Mapping[Series, Cell], totals: Mapp
     if least < 0 or largest > LARGEST_BLOB or (unit is Unit.HOUR and total > LARGEST_TOTAL_MS):
         return None
     return Counted(unit, number, cells, totals)
-
-
-def _cell(runs: Sequence[tuple[int, int | None]]) -> Cell:
-    """The cell of runs, each its start and its duration, in the order of their starts."""
-    durations = sorted(duration for _, duration in runs if duration is not None)
-    return _measured(len(runs), durations, runs[0][0], runs[-1][0])
 
 
 def _together(cells: Sequence[Cell]) -> Cell:

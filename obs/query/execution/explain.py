@@ -28,11 +28,7 @@ _SAFETY = 2
 
 
 def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> Iterator[tuple[str, str]]:
-    """The rows of the result; COLUMNS names their columns. To estimate bytes, small parts of the window are read.
-
-    The SQL is that of the whole window. Where there are many rows, a grouped plan may be read by one statement per
-    bucket, or group by group, instead (see `obs.query.execution.grid`).
-    """
+    """The rows of the result; COLUMNS names their columns. To estimate bytes, small parts of the window are read."""
     scan = scans[0]
     yield "source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"
     yield "window", str(scan.window)

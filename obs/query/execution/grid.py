@@ -1,4 +1,4 @@
-"""Reading the rows of a grouped plan by the access path that is cheapest, into a grid of buckets and groups."""
+"""Reading the rows of a grouped plan into a grid of buckets and groups."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from obs.query.execution.session import Session
 from obs.query.language.plan import Plan
 from obs.query.sql import MAX_GROUPS, Range, Scan
 from obs.query.sql.rollup import Cover, Span, select_rollups, usable_grains
-from obs.query.sql.select import SqlStatement, count_rows, count_rows_in, query_plan, select, select_bucket
+from obs.query.sql.select import SqlStatement, select
 from obs.sources import Grain
 
 Group = tuple[Any, ...]
@@ -17,10 +17,6 @@ Group = tuple[Any, ...]
 Key = tuple[int, Group]
 """Identifies a row of a grouped result: the number of its bucket, and its group."""
 
-_ROWS_A_BUCKET = 20
-"""From this many rows per bucket, one statement per bucket is faster than one statement that sorts."""
-_MANY_UNCOVERED_ROWS = 100_000
-"""From this many rows that no rollup covers, it is faster to read no rollup at all."""
 _MAX_SPANS = 200
 """How many parts of a window may be read separately; each is two parameters of the statement."""
 
@@ -40,15 +36,9 @@ class Grid:
 
 
 def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
-    """Read a grouped plan.
-
-    The access path is the first of these that fits: rollups; one statement per bucket, where there are many rows and
-    an index on the time; one statement.
-    """
+    """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
     if (cover := find_cover(plan, scan, session)) is not None:
         return _grid(plan, session.fetch(select_rollups(plan, scan, cover)))
-    if _is_faster_by_bucket(plan, scan, session):
-        return _read_buckets(plan, scan, session)
     return _grid(plan, session.fetch(select(plan, scan)))
 
 
@@ -68,44 +58,11 @@ def _grid(plan: Plan, found: Sequence[Sequence[Any]]) -> Grid:
     )
 
 
-def _has_rows(plan: Plan, scan: Scan, session: Session, count: int) -> bool:
-    """Whether the source has at least `count` rows in the window."""
-    ((rows,),) = session.fetch(count_rows(plan, scan), {"most": count})
-    return bool(rows == count)
-
-
-# One statement per bucket
-
-
-def _is_faster_by_bucket(plan: Plan, scan: Scan, session: Session) -> bool:
-    """Whether one range of the index per bucket costs less than sorting all rows into buckets."""
-    if scan.timeline is None or plan.top is not None:
-        return False
-    steps = session.fetch(query_plan(select_bucket(plan, scan)))
-    column = plan.source.time_sql.rpartition(".")[2]
-    if not any(f"{column}>?" in step[3] for step in steps):
-        return False
-    return _has_rows(plan, scan, session, _ROWS_A_BUCKET * len(scan.starts))
-
-
-def _read_buckets(plan: Plan, scan: Scan, session: Session) -> Grid:
-    statement = select_bucket(plan, scan)
-    window, starts = scan.window, scan.starts
-    found: list[Sequence[Any]] = []
-    for number, start in enumerate(starts):
-        end = starts[number + 1] if number + 1 < len(starts) else window.end
-        rows = session.fetch(statement, {"start": max(start, window.start), "end": min(end, window.end)})
-        found += [(number, *row[1:]) for row in rows if row[-1]]
-        if scan.max_rows is not None and len(found) >= scan.max_rows:
-            break
-    return _grid(plan, found)
-
-
 # Rollups
 
 
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
-    """What to read from the rollups of the plan's source; None where they cannot answer it, or not faster than rows."""
+    """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
     for grain in usable_grains(plan, scan):
         covered, uncovered = _split(grain, rest, session)
@@ -114,10 +71,6 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
             spans.append((grain, tuple(covered)))
     if not spans:
         return None
-    if 2 * sum(each.length_ms for each in rest) > scan.window.length_ms:
-        ((rows,),) = session.fetch(count_rows_in(plan, scan, rest), {"most": _MANY_UNCOVERED_ROWS})
-        if rows == _MANY_UNCOVERED_ROWS:
-            return None
     return Cover(tuple(spans), tuple(rest))
 
 

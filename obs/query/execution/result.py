@@ -10,7 +10,7 @@ from obs import times
 from obs.query.execution.grid import Grid, Group, Key
 from obs.query.execution.session import Session
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import Aggregate, Checked, Derived, Output, Plan, Read, has_aggregate, walk
+from obs.query.language.plan import Checked, Derived, Output, Plan, Read, has_aggregate
 from obs.query.sql import Scan
 from obs.query.sql.select import select_empty, select_keys
 from obs.sources import Type
@@ -24,12 +24,8 @@ Rows = dict[Key, list[Any]]
 # JSON values
 
 
-def writers_of(columns: Sequence[Checked]) -> list[Callable[[Any], Cell]]:
-    """For each column, the function that turns a stored value into a JSON value."""
-    return list(map(_writer, columns))
-
-
-def _writer(expression: Checked) -> Callable[[Any], Cell]:
+def writer_of(expression: Checked) -> Callable[[Any], Cell]:
+    """The function that turns a stored value of a column into a JSON value."""
     if isinstance(expression, Read) and (values := expression.column.values):
         return lambda number: values[number] if number is not None else None
     return {Type.TIME: _time, Type.BOOLEAN: _boolean}.get(expression.type or Type.TEXT, _plain)
@@ -71,7 +67,7 @@ def finish(
 
     `columns` are the expressions of the columns, and `groups` the places of those that are groups.
     """
-    texts = writers_of(columns)
+    texts = list(map(writer_of, columns))
     rows.sort(key=lambda row: (row[0], [_rank(texts[place](row[1][place])) for place in groups]))
     if plan.order or plan.is_derived:
         having = plan.having if plan.is_derived else None
@@ -109,26 +105,20 @@ class EmptyRows:
         self._session = session
         self._outputs = plan.values
         self._fill = plan.fill.with_ if plan.fill is not None and plan.fills else None
-        self._depends_on_group = plan.having is not None or any(self._reads_group(o.expression) for o in self._outputs)
-        self._cached: tuple[list[Any], bool] | None = None
+        self._cached: dict[Group, tuple[list[Any], bool]] = {}
 
     def values(self, group: Group) -> tuple[list[Any], bool]:
         """The values for `group`, and whether HAVING keeps the row. The list must not be changed."""
-        if self._cached is None or self._depends_on_group:
+        if group not in self._cached:
             parameters = {f"group{number}": value for number, value in enumerate(group)}
             ((*values, kept, _),) = self._session.fetch(self._statement, parameters)
-            self._cached = [self._filled(o, v) for o, v in zip(self._outputs, values, strict=True)], bool(kept)
-        return self._cached
+            self._cached[group] = [self._filled(o, v) for o, v in zip(self._outputs, values, strict=True)], bool(kept)
+        return self._cached[group]
 
     def _filled(self, output: Output, value: Any) -> Any:
         if self._fill is None or not has_aggregate(output.expression):
             return value
         return self._fill if isinstance(self._fill, int | float) and output.expression.type in NUMERIC else None
-
-    def _reads_group(self, expression: Checked) -> bool:
-        """Whether the expression reads a group outside of its aggregates."""
-        inside = {id(part) for each in walk(expression) if isinstance(each, Aggregate) for part in walk(each)}
-        return any(part in self._plan.groups and id(part) not in inside for part in walk(expression))
 
 
 def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: EmptyRows) -> Rows:

@@ -133,7 +133,7 @@ def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session
         columns, rows, count = _read_grouped(plan, scans, limits, session)
     else:
         columns = [output.name for output in plan.outputs]
-        writers = result.writers_of([output.expression for output in plan.outputs])
+        writers = [result.writer_of(output.expression) for output in plan.outputs]
         rows = [result.write_row(row, writers) for row in _fetch(plan, scan, limits, session)]
         count = len(rows)
     usage = session.usage
@@ -176,7 +176,7 @@ def _read_grouped(
     if len(finished) > limits.max_rows:
         raise too_many_rows(limits, grouped=scan.timeline is None)
     shown = [place for place, output in enumerate(outputs) if not output.hidden]
-    writers = result.writers_of([outputs[place].expression for place in shown])
+    writers = [result.writer_of(outputs[place].expression) for place in shown]
     written = [result.write_row([row[place] for place in shown], writers) for _, row in finished]
     names = [outputs[place].name for place in shown]
     if scan.timeline is None:
@@ -252,5 +252,5 @@ def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tu
             row += [before, after, result.change_pct(before, after) if numeric else None]
         rows.append((0, row))
     rows = result.finish(plan, scan, columns, rows, [0], session)
-    writers = result.writers_of(columns)
+    writers = list(map(result.writer_of, columns))
     return [name for name, _ in names], [result.write_row(row, writers) for _, row in rows], scanned

@@ -110,7 +110,7 @@ class Sessions:
             try:
                 connection = reader.connection
                 with self._watchdog.watching(connection, limits) as usage:
-                    sqlfunctions.register(connection, zone, timelines, usage.is_over)
+                    sqlfunctions.register(connection, zone, timelines)
                     connection.execute(f"PRAGMA temp_store = {'DEFAULT' if limits.may_spill else 'MEMORY'}")
                     connection.execute("BEGIN")
                     for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used

@@ -2,8 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,7 +17,7 @@ from obs.times import offset_ms
 class _MergedPercentile:
     """The percentile of values and of packed blocks of sorted values, in any order (see obs.storage.packed)."""
 
-    def __init__(self, _is_over: Callable[[], bool]) -> None:
+    def __init__(self) -> None:
         self.values: list[int] = []
         self.blocks: list[Sequence[int]] = []
         self.fraction = 0.0
@@ -48,16 +47,9 @@ PERMITTED = frozenset(
 """The functions that a query may call."""
 
 
-def register(
-    connection: sqlite3.Connection,
-    zone: ZoneInfo | None,
-    timelines: Sequence[Timeline],
-    is_over: Callable[[], bool],
-) -> None:
-    """Register the functions on a connection for one query.
-
-    `zone` is that of TIMEZONE. `timelines` are the buckets of each scan. `is_over` returns True once the query is to
-    stop.
+def register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
+    """Register the functions on a connection for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each
+    scan.
     """
 
     def local(time: Number | None) -> int | None:
@@ -77,5 +69,5 @@ def register(
     for function in (*_SCALARS, *of_query):
         connection.create_function(function.name, function.arguments, function.python, deterministic=True)
     for function in _AGGREGATES:
-        aggregate: Any = partial(function.python, is_over)
+        aggregate: Any = function.python
         connection.create_aggregate(function.name, function.arguments, aggregate)

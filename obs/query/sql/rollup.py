@@ -247,6 +247,8 @@ class RollupSelect(RowSelect):
             conditions.append(writer.expression(plan.where))
         joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
         tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
+        if grain.key and not any(time_sql in column for column in columns):
+            keys = [grain.key]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
-from obs.query.sql import Range, Scan
+from obs.query.sql import Scan
 from obs.query.sql.expressions import Value, Writer
 
 
@@ -28,14 +28,6 @@ def select(plan: Plan, scan: Scan) -> SqlStatement:
     rows that HAVING drops are returned too: their buckets are not empty, so FILL does not apply to them.
     """
     return RowSelect(plan, scan).statement()
-
-
-def select_bucket(plan: Plan, scan: Scan) -> SqlStatement:
-    """The SELECT that reads one bucket, from ``:start`` to ``:end``. The columns are those of a grouped plan."""
-    sql = RowSelect(plan, scan)
-    columns, _ = sql.grouped_columns("0")
-    keys = sql.group_keys()
-    return sql.select(columns, f" GROUP BY {', '.join(keys)}" if keys else "")
 
 
 def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
@@ -61,24 +53,6 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     top = "0" if plan.top is None else sql.expression(plan.first_aggregate)
     keys = [sql.expression(order.expression) for order in plan.order]
     return SqlStatement(f"SELECT {', '.join([kept, top, *keys])}", sql.parameters)
-
-
-def count_rows(plan: Plan, scan: Scan) -> SqlStatement:
-    """The SELECT that counts the rows of the source in the window, up to ``:most``."""
-    rows = RowSelect(replace(plan, where=None), scan).select(["1"], " LIMIT :most")
-    return SqlStatement(f"SELECT count(*) FROM ({rows.sql})", rows.parameters)
-
-
-def count_rows_in(plan: Plan, scan: Scan, ranges: Sequence[Range]) -> SqlStatement:
-    """The SELECT that counts the rows of the source in some ranges of time, up to ``:most``."""
-    sql = RowSelect(plan, scan)
-    time = plan.source.time_sql
-    bounds = ", ".join(f"({sql.bind(each.start)}, {sql.bind(each.end)})" for each in ranges)
-    rows = (
-        f"SELECT 1 FROM (VALUES {bounds}) AS spans CROSS JOIN {plan.source.table}"
-        f" ON {time} >= spans.column1 AND {time} < spans.column2 LIMIT :most"
-    )
-    return SqlStatement(f"SELECT count(*) FROM ({rows})", sql.parameters)
 
 
 def query_plan(statement: SqlStatement) -> SqlStatement:

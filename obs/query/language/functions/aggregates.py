@@ -2,7 +2,6 @@
 
 import math
 from array import array
-from collections.abc import Callable
 from typing import Any
 
 from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
@@ -12,14 +11,11 @@ from obs.sources import Type
 PERCENTS = (50, 75, 90, 95, 99)
 """The percentiles that have functions of their own: p50, approx_p50..."""
 
-IsOver = Callable[[], bool]
-
 
 class _Percentile:
     """A percentile. It keeps all values, whole numbers in 8 bytes each."""
 
-    def __init__(self, is_over: IsOver) -> None:
-        self.is_over = is_over
+    def __init__(self) -> None:
         self.values: Any = array("q")
         self.fraction = 0.0
 
@@ -32,13 +28,13 @@ class _Percentile:
         self.values.append(value)
 
     def finalize(self) -> Number | None:
-        return percentile(self.values, self.fraction, self.is_over)
+        return percentile(self.values, self.fraction)
 
 
 class _StandardDeviation:
     """The standard deviation of a sample, by Welford's method: in one pass, without cancellation."""
 
-    def __init__(self, _is_over: IsOver) -> None:
+    def __init__(self) -> None:
         self.count = 0
         self.mean = 0.0
         self.squares = 0.0
@@ -58,7 +54,7 @@ class _StandardDeviation:
 class _First:
     """The value of the earliest row in which it is not null; among rows of the same time, the smallest."""
 
-    def __init__(self, _is_over: IsOver) -> None:
+    def __init__(self) -> None:
         self.time: Number | None = None
         self.value: Any = None
 

@@ -49,8 +49,8 @@ class SqlFunction:
     """A function that SQLite does not have, in Python.
 
     `arguments` is how many it takes; -1 for any number. `python` gets their values as SQLite stores them, None for
-    NULL. It has to return quickly: a query cannot be stopped within it. For an aggregate, `python` is a class with the
-    methods step(*arguments) and finalize(). It is created with a function that returns True once the query is to stop.
+    NULL. A query can only be stopped within it by killing the process. For an aggregate, `python` is a class with the
+    methods step(*arguments) and finalize().
     """
 
     name: str

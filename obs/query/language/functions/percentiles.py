@@ -2,22 +2,22 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 Number = int | float
-_SORTED_AT_ONCE = 50_000
 
 
-def percentile(values: Sequence[Number], fraction: float, is_over: Callable[[], bool]) -> Number | None:
+def percentile(values: Sequence[Number], fraction: float) -> Number | None:
     """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (SQL: percentile_cont).
 
-    None if there are no values, and as soon as `is_over` returns True: it takes several passes.
+    None if there are no values.
     """
     if not values:
         return None
+    ascending = sorted(values)
     position = fraction * (len(values) - 1)
-    found = _neighbours(values, math.floor(position), is_over)
-    return None if found is None else _between(*found, position)
+    place = math.floor(position)
+    return _between(ascending[place], ascending[min(place + 1, len(values) - 1)], position)
 
 
 def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
@@ -52,33 +52,3 @@ def merged_neighbours(parts: Sequence[Sequence[int]], rank: int) -> tuple[int, i
 
 def _between(low: Number, high: Number, position: float) -> Number:
     return low if low == high else low + (high - low) * (position - math.floor(position))
-
-
-def _neighbours(values: Sequence[Number], rank: int, is_over: Callable[[], bool]) -> tuple[Number, Number] | None:
-    """The value at `rank` and the one after it in sorted order; at the end both are the last value.
-
-    Source: Hoare 1961, "Find" (quickselect).
-    """
-    above: Number | None = None  # the smallest value known to be larger than all remaining ones
-    while len(values) > _SORTED_AT_ONCE:
-        if is_over():
-            return None
-        sample = sorted(values[:: max(1, len(values) // 1_000)])
-        pivot = sample[min(len(sample) - 1, rank * len(sample) // len(values))]
-        smaller = [value for value in values if value < pivot]
-        if rank < len(smaller):
-            above, values = pivot, smaller
-            continue
-        larger = [value for value in values if value > pivot]
-        equal = len(values) - len(smaller) - len(larger)
-        if rank < len(smaller) + equal:
-            if rank + 1 < len(smaller) + equal:
-                return pivot, pivot
-            return pivot, min(larger) if larger else pivot if above is None else above
-        rank -= len(smaller) + equal
-        values = larger
-    values = sorted(values)
-    low = values[rank]
-    if rank + 1 < len(values):
-        return low, values[rank + 1]
-    return low, low if above is None else above
