@@ -24,6 +24,10 @@ ENDPOINT = "obs.endpoint"
 """Key in the WSGI environment for the endpoint name of a request that is handled before Flask."""
 
 
+SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]
+"""How an operation of the OpenAPI document is authenticated: a key in either header."""
+
+
 def json_object(body: bytes, content_type: str) -> dict[str, Any]:
     """Parse the body of a request as a JSON object; an empty body that is not declared as JSON is ``{}``.
 
@@ -115,8 +119,17 @@ def init_app(
         OPENAPI_URL_PREFIX="/api",
         OPENAPI_JSON_PATH="openapi.json",
         API_SPEC_OPTIONS={
-            "info": {"description": "Annotations, OQL queries and cron heartbeats."},
-            "components": {"securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}},
+            "info": {
+                "description": "Annotations, OQL queries and cron heartbeats.",
+                "license": {"name": "MIT", "identifier": "MIT"},
+            },
+            "servers": [{"url": "/", "description": "The service that has this document."}],
+            "components": {
+                "securitySchemes": {
+                    "ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                    "Bearer": {"type": "http", "scheme": "bearer"},
+                }
+            },
         },
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]

@@ -61,7 +61,7 @@ def test_a_line_for_each_request(
         "bytes": len(answer.data),
         "organization": "acme",
         "key": key_id,
-        "request_id": None,
+        "request_id": answer.headers["X-Request-Id"],
     }
     assert [(line["method"], line["status"], line["organization"]) for line in lines] == [
         ("POST", 200, "acme"),

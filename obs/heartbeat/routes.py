@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from obs.api import Blueprint, decode_cursor, encode_cursor
+from obs.api import Blueprint, decode_cursor, encode_cursor, time_of_query
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.service import known_job, no_job
@@ -30,10 +30,11 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
 
     States and overdue flags are those at the time of the request.
     """
-    after = decode_cursor(page["cursor"], str)[0] if page["cursor"] else None
+    cursor, limit = page.pop("cursor"), page.pop("limit")
+    after = decode_cursor(cursor, str)[0] if cursor else None
     with caller().read() as db:
-        found = store.jobs(db, caller().now_ms, q=page["q"], after=after, limit=page["limit"] + 1)
-    shown = found[: page["limit"]]
+        found = store.jobs(db, caller().now_ms, after=after, limit=limit + 1, **page)
+    shown = found[:limit]
     return {"jobs": shown, "next_cursor": encode_cursor(shown[-1].name) if len(found) > len(shown) else None}
 
 
@@ -94,13 +95,22 @@ def list_runs(page: dict[str, Any], job_name: str) -> Any:
     Where there is no job with that name, the path is that of a job whose name ends with `/runs`.
     """
     before = decode_cursor(page["cursor"], int, int) if page["cursor"] else None
+    start_ms, end_ms = (time_of_query(name, page[name], caller().now_ms) for name in ("start", "end"))
     with caller().read() as db:
         job_id = store.job_id(db, job_name)
         if job_id is None and store.job_id(db, f"{job_name}/runs") is None:
             raise no_job(job_name)
         if job_id is None:
             return get_job(f"{job_name}/runs")
-        found = store.runs_of(db, job_id, before=before, limit=page["limit"] + 1)
+        found = store.runs_of(
+            db,
+            job_id,
+            before=before,
+            limit=page["limit"] + 1,
+            status=page["status"],
+            start_ms=start_ms,
+            end_ms=end_ms,
+        )
     shown = found[: page["limit"]]
     more = len(found) > len(shown)
     return {"runs": shown, "next_cursor": encode_cursor(shown[-1].started_at, shown[-1].id) if more else None}

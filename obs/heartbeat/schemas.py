@@ -220,17 +220,35 @@ class RunWithTimelineSchema(RunSchema):
     timeline = ma.fields.List(ma.fields.Nested(EventSchema))
 
 
-class RunPageSchema(Schema):
-    """Which runs to list."""
+class PageSchema(Schema):
+    """Which page of a list."""
 
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
     cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
 
 
-class JobPageSchema(RunPageSchema):
+class RunPageSchema(PageSchema):
+    """Which runs to list."""
+
+    status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATUSES))
+    start = ma.fields.Str(
+        load_default=None, metadata={"description": "Runs that started then or later: ISO 8601, or such as -24h."}
+    )
+    end = ma.fields.Str(load_default=None, metadata={"description": "Runs that started before then."})
+
+
+def _filter(description: str) -> Text:
+    return Text(1, 200, load_default=None, metadata={"description": description})
+
+
+class JobPageSchema(PageSchema):
     """Which jobs to list."""
 
-    q = Text(1, 200, load_default=None, metadata={"description": "Text that the name contains."})
+    q = _filter("Text that the name contains.")
+    prefix = _filter("Text that the name starts with; case-sensitive.")
+    status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATES))
+    host = _filter("The latest host.")
+    project = _filter("The latest project.")
 
 
 class JobPrefixSchema(Schema):

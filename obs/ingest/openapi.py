@@ -5,6 +5,7 @@ from typing import Any
 
 from apispec import APISpec
 
+from obs.api import SECURITY
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
 from obs.ingest.fields import FIELDS_OF, HEADERS, LONGEST_HEADER, MESSAGE, NAME_EXAMPLE, NAME_HELP, NAME_SCHEMA, Field
 from obs.ingest.native import PREFIX, methods
@@ -47,6 +48,7 @@ def describe(spec: APISpec) -> None:
         spec.path(path=f"{PREFIX}{{job_name}}/{event}", operations=by_path, parameters=[name])
         schema = {"$ref": f"#/components/schemas/{event.capitalize()}"}
         by_body = _operation(kind, _SUMMARIES[kind])
+        by_body["operationId"] = f"{event}HeartbeatByBody"
         by_body["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         spec.path(path=f"{PREFIX}{event}", operations={"post": by_body})
 
@@ -59,6 +61,7 @@ def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
     """The operation of the path form: fields are query parameters, and the message is the body unless it is a GET."""
     body_is_message = method != "GET"
     operation = _operation(kind, _SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
+    operation["operationId"] = f"{KINDS[kind]}Heartbeat" + ("" if body_is_message else "ByGet")
     operation["parameters"] += [
         _parameter("query", name, field.type.schema(), field.help, example=field.example)
         for name, field in FIELDS_OF[kind].items()
@@ -84,7 +87,7 @@ def _operation(kind: Kind, summary: str) -> dict[str, Any]:
     return {
         "summary": summary,
         "tags": [_TAG],
-        "security": [{"ApiKey": []}],
+        "security": SECURITY,
         "x-scope": SCOPE,
         "parameters": [_parameter("header", header.name, text, header.help) for header in HEADERS],
         "responses": {

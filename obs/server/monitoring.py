@@ -1,5 +1,6 @@
 """Monitoring of the service: /healthz, /readyz, and /metrics for Prometheus. None of them needs a key."""
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -55,7 +56,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def measure(self, inner: Wsgi) -> Wsgi:
-        """The WSGI application that measures every request to `inner`.
+        """The WSGI application that measures every request to `inner`, and gives each response a request id.
 
         Measuring here, not in Flask's hooks, includes heartbeats, which are handled before Flask.
         """
@@ -64,12 +65,14 @@ class Metrics:
             started = time.perf_counter()
             endpoint, status = "unknown", "500"
 
-            def start(line: str, *rest: Any) -> Any:
+            def start(line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
                 nonlocal endpoint, status
+                if "X-Request-Id" not in dict(headers):  # an internal error has one already
+                    headers = [*headers, ("X-Request-Id", os.urandom(16).hex())]
                 status = line[:3]
                 rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
                 endpoint = str(environ.get(ENDPOINT) or getattr(rule, "endpoint", "unknown"))
-                return start_response(line, *rest)
+                return start_response(line, headers, *rest)
 
             try:
                 return inner(environ, start)

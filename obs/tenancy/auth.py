@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from flask import g, request
 
-from obs.api import Blueprint
+from obs.api import SECURITY, Blueprint
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
 from obs.server.clients import client_address
@@ -110,7 +110,9 @@ def requires(scope: str) -> Callable[[View], View]:
             g.caller = authenticate(services().tenancy, request.environ, scope)
             return view(*args, **kwargs)
 
-        documented = Blueprint.doc(**{"security": [{"ApiKey": []}], "x-scope": scope})(checked)
+        first, *words = view.__name__.split("_")
+        operation_id = "".join([first, *(word.capitalize() for word in words)])
+        documented = Blueprint.doc(**{"security": SECURITY, "x-scope": scope, "operationId": operation_id})(checked)
         return cast("View", documented)
 
     return decorate
@@ -125,7 +127,10 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     now_ms = tenancy.clock()
     key = environ.get("HTTP_X_API_KEY")
     if not key:
-        hint = "Send an API key of your organization in the X-API-Key header."
+        scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        key = token.strip() if scheme.lower() == "bearer" else None
+    if not key:
+        hint = "Send an API key of your organization in the X-API-Key header, or as Authorization: Bearer KEY."
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:

@@ -144,7 +144,7 @@ def test_the_document_describes_every_operation(document: dict[str, Any], method
     operation = document["paths"][path][method]
     assert operation["summary"]
     assert operation["tags"] == ["heartbeats"]
-    assert (operation["x-scope"], operation["security"]) == ("heartbeat:write", [{"ApiKey": []}])
+    assert (operation["x-scope"], operation["security"]) == ("heartbeat:write", [{"ApiKey": []}, {"Bearer": []}])
     assert {"200", "413", "422", "503", "default"} <= operation["responses"].keys()
     answer = operation["responses"]["200"]["content"]["application/json"]
     recorded = document["components"]["schemas"][answer["schema"]["$ref"].rpartition("/")[2]]

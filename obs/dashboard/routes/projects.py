@@ -21,7 +21,7 @@ def page() -> ResponseReturnValue:
     """One row per project, which opens to show its services and hosts."""
     caller = viewer()
     with caller.read() as db:
-        jobs = job_store.jobs(db, caller.now_ms, q=None, after=None, limit=_MOST_JOBS)
+        jobs = job_store.jobs(db, caller.now_ms, after=None, limit=_MOST_JOBS)
     return render_template("projects.html", projects=roll_up(jobs), states=STATES)
 
 

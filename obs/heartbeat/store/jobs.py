@@ -109,12 +109,22 @@ _RUN = """
 _EVENT = "SELECT kind, time, received_at, message FROM events"
 
 
-def jobs(db: sqlite3.Connection, now_ms: int, *, q: str | None, after: str | None, limit: int) -> list[Job]:
-    """Jobs in the order of their names: those after the name `after` whose name contains `q`, ignoring ASCII case."""
+_JOB_FILTERS = {
+    "q": "instr(lower(jobs.name), lower(:q)) > 0",
+    "prefix": "substr(jobs.name, 1, length(:prefix)) = :prefix",
+    "status": f"{STATE_SQL} = :status",
+    "host": "a.host = :host",
+    "project": "a.project = :project",
+}
+
+
+def jobs(db: sqlite3.Connection, now_ms: int, *, after: str | None, limit: int, **filters: str | None) -> list[Job]:
+    """Jobs in the order of their names: those after the name `after` to which all `filters` apply."""
+    given = {name: value for name, value in filters.items() if value is not None}
+    conditions = "".join(f" AND {_JOB_FILTERS[name]}" for name in given)
     rows = db.execute(
-        f"{_JOB} WHERE (:after IS NULL OR jobs.name > :after)"
-        " AND (:q IS NULL OR instr(lower(jobs.name), lower(:q)) > 0) ORDER BY jobs.name LIMIT :limit",
-        {"now": now_ms, "q": q, "after": after, "limit": limit},
+        f"{_JOB} WHERE (:after IS NULL OR jobs.name > :after){conditions} ORDER BY jobs.name LIMIT :limit",
+        {"now": now_ms, "after": after, "limit": limit, **given},
     )
     return [_job(row) for row in rows]
 
@@ -169,12 +179,32 @@ def count_jobs(db: sqlite3.Connection) -> int:
     return count
 
 
-def runs_of(db: sqlite3.Connection, job_id: int, *, before: tuple[int, int] | None, limit: int) -> list[Run]:
-    """The runs of a job, newest start first: those that come after the run `before`, a pair (started_at, id)."""
+def runs_of(
+    db: sqlite3.Connection,
+    job_id: int,
+    *,
+    before: tuple[int, int] | None,
+    limit: int,
+    status: str | None = None,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+) -> list[Run]:
+    """The runs of a job, newest start first: those that come after the run `before`, a pair (started_at, id).
+
+    Only those with this status, and those that started from `start_ms` to before `end_ms`.
+    """
     rows = db.execute(
-        f"{_RUN} WHERE runs.job_id = ? AND (runs.started_at, runs.id) < (?, ?)"
-        " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?",
-        (job_id, *(before or (2**63 - 1, 2**63 - 1)), limit),
+        f"{_RUN} WHERE runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
+        " AND runs.started_at < ?5 AND (?6 IS NULL OR runs.status = ?6)"
+        " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7",
+        (
+            job_id,
+            *(before or (2**63 - 1, 2**63 - 1)),
+            start_ms or 0,
+            2**63 - 1 if end_ms is None else end_ms,
+            None if status is None else STATUSES.index(status),
+            limit,
+        ),
     )
     return [_run(row) for row in rows]
 

@@ -1,0 +1,50 @@
+"""What all operations of the API have in common."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from tests.conftest import KeyClient
+
+PING = "/api/v1/heartbeat/backup/ping"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@pytest.mark.parametrize("path", [PING, "/api/v1/jobs"])
+def test_a_key_can_be_a_bearer_token(app: Flask, client: KeyClient, path: str, scheme: str) -> None:
+    web = app.test_client()
+    assert web.get(path, headers={"Authorization": f"{scheme} {client.key}"}).status_code == 200
+    for wrong in (f"Basic {client.key}", str(client.key), scheme, f"{scheme} wrong"):
+        assert web.get(path, headers={"Authorization": wrong}).status_code == 401
+
+
+def test_the_api_key_header_comes_first(app: Flask, client: KeyClient, new_client: Callable[..., KeyClient]) -> None:
+    headers = {"X-API-Key": str(client.key), "Authorization": "Basic dXNlcjpwYXNz"}
+    assert app.test_client().get(PING, headers=headers).status_code == 200
+
+
+def test_every_response_has_its_own_request_id(client: KeyClient) -> None:
+    paths = (PING, "/api/v1/jobs", "/api/v1/nothing", "/sign-in", "/healthz", f"{PING}?status=x", "/ping/wrong/x")
+    ids = [client.get(path).headers.get_all("X-Request-Id") for path in paths]
+    assert all(len(found) == 1 and re.fullmatch("[0-9a-f]{32}", found[0]) for found in ids)
+    assert len({found[0] for found in ids}) == len(paths)
+
+
+def test_every_operation_has_a_readable_id(app: Flask) -> None:
+    document = app.test_client().get("/api/openapi.json").json
+    assert document is not None
+    operations = [
+        operation
+        for path in document["paths"].values()
+        for method, operation in path.items()
+        if method in ("get", "post", "put", "patch", "delete")
+    ]
+    ids = [operation["operationId"] for operation in operations]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", one) for one in ids), ids
+    assert {"createAnnotation", "listJobs", "startHeartbeat", "pingHeartbeatByGet"} <= set(ids)
+    assert all(operation["security"] == [{"ApiKey": []}, {"Bearer": []}] for operation in operations)
+    assert document["info"]["license"]["identifier"] == "MIT"
+    assert document["servers"][0]["url"] == "/"
