@@ -28,6 +28,7 @@ from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.store import clocks, expectations, maintenance, problems
 from obs.heartbeat.store.expectations import Changed
 from obs.heartbeat.store.problems import Problem
+from obs.storage.batches import in_batches
 from obs.storage.databases import Databases
 from obs.storage.org import Org
 from obs.tenancy.auth import Tenancy
@@ -42,6 +43,7 @@ _BUSY = 1_000
 RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
+_INCIDENTS_A_BATCH = 50
 _PROBLEMS: Mapping[IncidentKind, str] = {
     IncidentKind.FAILING: problems.FAILING,
     IncidentKind.LOST: problems.LOST,
@@ -136,9 +138,18 @@ def sweep(
     learned_all = _learn(databases, org, seen, zones, up_since_ms, min(relearn_until, end), end)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
-        has_work = (due_at is not None and due_at <= now_ms) or any(_incident_changes(db, now_ms))
-    if has_work:
-        due_at = databases.write(org, partial(_flag_and_report, now_ms=now_ms))
+    if due_at is not None and due_at <= now_ms:
+        in_batches(databases, org, partial(_flag, now_ms=now_ms))
+    with databases.read(org) as db:
+        changes = _incident_changes(db, now_ms)
+    if any(changes):
+        opening = {problem.job_id for _, problem in changes.to_open}
+        concerned = sorted(opening | {incident.job_id for incident in changes.to_close})
+        for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
+            batch = concerned[start : start + _INCIDENTS_A_BATCH]
+            databases.write(org, partial(_open_and_close, job_ids=batch, now_ms=now_ms))
+    with databases.read(org) as db:
+        due_at = expectations.next_moment(db, now_ms)
     return due_at if learned_all else now_ms
 
 
@@ -185,17 +196,10 @@ def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection
         expectations.keep(db, job, expected)
 
 
-def _flag_and_report(db: sqlite3.Connection, now_ms: int) -> int | None:
-    """Flag what is overdue, overrunning or lost, open and close incidents; returns when the next sweep is due."""
-    expectations.flag_overdue(db, now_ms)
-    expectations.flag_overrunning(db, now_ms)
-    expectations.lose_runs(db, now_ms)
-    changes = _incident_changes(db, now_ms)
-    for kind, problem in changes.to_open:
-        _open_incident(db, kind, problem, now_ms)
-    for incident in changes.to_close:
-        _close_incident(db, incident, now_ms)
-    return expectations.next_moment(db, now_ms)
+def _flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
+    """Flag what is overdue, overrunning or lost, at most `limit` of each; returns how many."""
+    flags = (expectations.flag_overdue, expectations.flag_overrunning, expectations.lose_runs)
+    return sum(flag(db, now_ms, limit) for flag in flags)
 
 
 class _IncidentChanges(NamedTuple):
@@ -203,15 +207,26 @@ class _IncidentChanges(NamedTuple):
     to_close: Sequence[OpenIncident]
 
 
-def _incident_changes(db: sqlite3.Connection, now_ms: int) -> _IncidentChanges:
-    """The incidents to open and to close. None is opened during maintenance."""
+def _incident_changes(db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None) -> _IncidentChanges:
+    """The incidents to open and to close, of all jobs or of some. None is opened during maintenance."""
     wanted = {
-        (problem.job_id, kind): problem for kind, sql in _PROBLEMS.items() for problem in problems.find(db, sql, now_ms)
+        (problem.job_id, kind): problem
+        for kind, sql in _PROBLEMS.items()
+        for problem in problems.find(db, sql, now_ms, job_ids)
     }
-    known = {(incident.job_id, incident.kind): incident for incident in alerts.open_incidents(db)}
+    known = {(incident.job_id, incident.kind): incident for incident in alerts.open_incidents(db, job_ids)}
     to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]
     to_close = [incident for key, incident in known.items() if key not in wanted]
     return _IncidentChanges([] if maintenance.is_open(db, now_ms) else to_open, to_close)
+
+
+def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], now_ms: int) -> None:
+    """Open and close incidents of some jobs, with their bands, as it is now."""
+    changes = _incident_changes(db, now_ms, job_ids)
+    for kind, problem in changes.to_open:
+        _open_incident(db, kind, problem, now_ms)
+    for incident in changes.to_close:
+        _close_incident(db, incident, now_ms)
 
 
 def _open_incident(db: sqlite3.Connection, kind: IncidentKind, problem: Problem, now_ms: int) -> None:

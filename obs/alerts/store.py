@@ -3,8 +3,9 @@
 Times are milliseconds since the Unix epoch.
 """
 
+import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from obs.alerts.kinds import KINDS, IncidentKind
@@ -34,9 +35,13 @@ class OpenIncident:
     annotation_id: int
 
 
-def open_incidents(db: sqlite3.Connection) -> list[OpenIncident]:
-    """All open incidents."""
-    rows = db.execute("SELECT id, job_id, kind, started_at, annotation_id FROM incidents WHERE ended_at IS NULL")
+def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> list[OpenIncident]:
+    """All open incidents, or those of some jobs."""
+    which = "" if job_ids is None else "AND job_id IN (SELECT value FROM json_each(?))"
+    rows = db.execute(
+        f"SELECT id, job_id, kind, started_at, annotation_id FROM incidents WHERE ended_at IS NULL {which}",
+        () if job_ids is None else (json.dumps(list(job_ids)),),
+    )
     return [OpenIncident(**{**dict(row), "kind": IncidentKind(row["kind"])}) for row in rows]
 
 

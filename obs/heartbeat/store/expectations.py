@@ -145,30 +145,31 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         )
 
 
-def flag_overdue(db: sqlite3.Connection, now_ms: int) -> int:
-    """Flag each job that has become overdue; returns how many."""
+def flag_overdue(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
+    """Flag jobs that have become overdue, at most `limit`; returns how many."""
     return db.execute(
-        "UPDATE jobs SET overdue_since = overdue_at, changed = 0"
-        f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}",
-        (now_ms,),
+        "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
+        f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY} LIMIT ?)",
+        (now_ms, limit),
     ).rowcount
 
 
-def flag_overrunning(db: sqlite3.Connection, now_ms: int) -> int:
-    """Flag each open run that has taken longer than runs of its job usually do; returns how many."""
+def flag_overrunning(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
+    """Flag open runs that have taken longer than runs of their job usually do, at most `limit`; returns how many."""
     return db.execute(
-        f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT}"
-        f" WHERE status = {Status.OPEN:d} AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ?",
-        (now_ms,),
+        f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN (SELECT id FROM runs"
+        f" WHERE status = {Status.OPEN:d} AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ? LIMIT ?)",
+        (now_ms, limit),
     ).rowcount
 
 
-def lose_runs(db: sqlite3.Connection, now_ms: int) -> int:
-    """Mark each open run that will not report its end any more as lost; returns how many."""
+def lose_runs(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
+    """Mark open runs that will not report their end any more as lost, at most `limit`; returns how many."""
     rows = db.execute(
-        f"UPDATE runs SET status = {Status.LOST:d} WHERE status = {Status.OPEN:d} AND started_at +"
-        " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ? RETURNING job_id",
-        (LONGEST_RUN_MS, now_ms),
+        f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN (SELECT id FROM runs"
+        f" WHERE status = {Status.OPEN:d} AND started_at +"
+        " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ? LIMIT ?) RETURNING job_id",
+        (LONGEST_RUN_MS, now_ms, limit),
     ).fetchall()
     db.executemany(
         f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?), changed = 0"

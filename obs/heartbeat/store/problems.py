@@ -3,7 +3,9 @@
 Times are milliseconds since the epoch.
 """
 
+import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from obs.heartbeat.runs import Status
@@ -40,9 +42,12 @@ TOO_OFTEN = f"{_SELECT}, too_often_since AS since FROM jobs WHERE too_often_sinc
 """Jobs that run more often than expected."""
 
 
-def find(db: sqlite3.Connection, problem: str, now_ms: int) -> list[Problem]:
-    """The jobs with a problem, which is one of the constants above."""
-    return [Problem(**dict(row)) for row in db.execute(problem, {"now": now_ms})]
+def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
+    """The jobs with a problem, which is one of the constants above: all of them, or those with these ids."""
+    if job_ids is not None:
+        problem = f"SELECT * FROM ({problem}) WHERE job_id IN (SELECT value FROM json_each(:ids))"
+    rows = db.execute(problem, {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
+    return [Problem(**dict(row)) for row in rows]
 
 
 def last_heartbeat(db: sqlite3.Connection, job_id: int) -> int | None:
