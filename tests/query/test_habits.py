@@ -186,7 +186,7 @@ ADVISED = [
         "oql_syntax",
         "Write count(*) FILTER (WHERE condition).",
     ),
-    ("SELECT count(*) FROM runs LAST hour", "oql_syntax", "Write a number and a unit: LAST 1 hour."),
+    ("SELECT count(*) FROM runs LAST hour", "oql_syntax", "Write a number and a unit: 1 hour, 1 day."),
     ("UPDATE runs SET status = 'x'", "oql_syntax", "OQL reads data and cannot change it."),
     ("SELECT count(*) WHERE status = 'failed' LAST 1d", "oql_syntax", "Write FROM and a source before it."),
     ("SELECT count(* FROM runs LAST 1d", "oql_syntax", "Unexpected 'FROM'. Expected ')'."),
@@ -340,8 +340,8 @@ ADVISED = [
         "oql_unknown_function",
         "Write EVERY 1h or EVERY 1d: it makes one row for each bucket of time.",
     ),
-    ("SELECT count(*) FROM runs EVERY hour LAST 1d", "oql_syntax", "Write a number and a unit: LAST 1 hour."),
-    ("SELECT count(*) FROM runs EVERY 1h LAST day", "oql_syntax", "Write a number and a unit: LAST 1 day."),
+    ("SELECT count(*) FROM runs EVERY hour LAST 1d", "oql_syntax", "Write a number and a unit: 1 hour, 1 day."),
+    ("SELECT count(*) FROM runs EVERY 1h LAST day", "oql_syntax", "Write a number and a unit: 1 hour, 1 day."),
     ("SELECT p95(duration) FROM runs LAST 1d", "oql_unknown_column", "Did you mean duration_ms?"),
     ("SELECT quantile(0.95, duration_ms) FROM runs LAST 1d", "oql_unknown_function", "Write percentile(x, 95)."),
     ("SELECT percentile(duration_ms, 0.5) FROM runs LAST 1d", "oql_type_mismatch", "Did you mean 50?"),
@@ -470,7 +470,7 @@ ADVISED = [
         "oql_syntax",
         "OQL has no window functions. BY and EVERY group rows.",
     ),
-    ("EXPLAIN ANALYZE SELECT count(*) FROM runs LAST 1d", "oql_syntax", "Write EXPLAIN SELECT."),
+    ("EXPLAIN ANALYZE SELECT count(*) FROM runs LAST 1d", "oql_syntax", "Unexpected 'ANALYZE'. Expected SELECT."),
 ]
 
 

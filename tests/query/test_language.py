@@ -89,6 +89,7 @@ AGGREGATES: list[tuple[str, str | None, Any]] = [
     ("count(*) FILTER (WHERE status = 'failed')", "count", 1),
     ("avg(duration_ms) FILTER (WHERE exit_code = 0)", "avg_duration_ms", 2_000.0),
     ("sum(duration_ms / 1000)", "sum_duration_ms_1000", 34.0),
+    ("max(concat(job, '/', status))", "max_concat_job_status", "backup/success"),
     ("100 * count(*) FILTER (WHERE status = 'failed') / count(*)", None, pytest.approx(33.333, abs=0.001)),
 ]
 

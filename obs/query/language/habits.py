@@ -19,7 +19,6 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "DROP", "CREATE", "ALTER"), "OQL reads data and cannot change it."),
     **dict.fromkeys(("TOP", "FIRST"), "Write LIMIT 10 at the end, or BY job TOP 10."),
     **dict.fromkeys(("TZ", "WITH", "ZONE", "AT"), "Write TIMEZONE 'Europe/Berlin'."),
-    "ANALYZE": "Write EXPLAIN SELECT.",
     ";": "Send one statement at a time.",
     "`": "Write names without quotes, or in double quotes.",
     "FACET": "Write BY.",
@@ -29,11 +28,8 @@ WORDS: Mapping[str, str] = {
     ".": "Write the column without the name of its source: a statement reads one source.",
     "{": "Write labels as conditions: WHERE job = 'backup'.",
     "[": "Write the range of time as a window: LAST 1h.",
-    "ON": _ONE_SOURCE,
     "SELECT": "A statement has one SELECT: there are no subqueries.",
-    "HOUR": "Write a number and a unit: LAST 1 hour.",
-    "DAY": "Write a number and a unit: LAST 1 day.",
-    "WEEK": "Write a number and a unit: LAST 1 week.",
+    **dict.fromkeys(("HOUR", "DAY", "WEEK"), "Write a number and a unit: 1 hour, 1 day."),
 }
 """What to write instead of a word or sign that the grammar does not know, in capital letters."""
 
@@ -61,19 +57,10 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("latest", "last_value", "arg_max", "argmax"), "Write last(x)."),
     **dict.fromkeys(("earliest", "first_value", "arg_min", "argmin"), "Write first(x)."),
     **dict.fromkeys(("quantile", "quantile_cont", "percentile_cont", "quantile_over_time"), "Write percentile(x, 95)."),
-    **dict.fromkeys(("approx_percentile", "approx_quantile"), "Write approx_p95(x)."),
     **dict.fromkeys(("std", "stdev", "stddev_samp", "stddev_pop", "variance"), "Write stddev(x)."),
     **dict.fromkeys(("ifnull", "nvl", "isnull"), "Write coalesce(x, y), or x IS NULL."),
-    **dict.fromkeys(("len", "char_length", "strlen"), "Write length(text)."),
     **dict.fromkeys(("to_date", "todate", "dateof", "strftime", "to_char", "date_format"), "Write date(time)."),
-    **dict.fromkeys(("datediff", "timestampdiff", "age"), "Subtract the times: NOW - time."),
-    **dict.fromkeys(("irate", "increase", "per_second"), "Write rate(count(*), 1m)."),
-    **dict.fromkeys(("count_over_time", "sum_over_time", "max_over_time", "min_over_time"), _SELECT),
-    **dict.fromkeys(("regexp_like", "regexp_matches", "regexp_contains"), "Write message =~ 'regex'."),
-    **dict.fromkeys(("current_timestamp", "getdate", "sysdate"), "Write NOW."),
-    **dict.fromkeys(("row_number", "rank", "dense_rank"), "Write TOP 10, or ORDER BY and LIMIT."),
     **dict.fromkeys(("cast", "try_cast", "convert"), "Columns have types. SHOW COLUMNS FROM runs lists them."),
-    "topk": "Write TOP 10.",
 }
 """What to write instead of a function that OQL does not have."""
 

@@ -83,7 +83,7 @@ def _has_measure(aggregate: Aggregate, rollup: Rollup) -> bool:
     if aggregate.name == "rate" or not aggregate.arguments:
         return True
     if _reads_cells(aggregate, rollup):
-        possible = ("count", "sum", "avg", "min", "max", "any")
+        possible = ("count", "sum", "avg", "min", "max", "any", "stddev")
         return not aggregate.distinct and (aggregate.percent is not None or aggregate.name in possible)
     if aggregate.distinct:
         return aggregate.name == "count"
@@ -169,6 +169,8 @@ class RollupSelect(RowSelect):
         if aggregate.name == "avg":
             total, counted = self._measure("total_ms", aggregate), self._measure("timed", aggregate)
             return f"(CAST(sum({total}) AS REAL) / nullif(sum({counted}), 0))"
+        if aggregate.name == "stddev":
+            return f"obs_stddev({self._measure('durations', aggregate)})"
         if aggregate.percent is not None:
             packed = self._measure("durations", aggregate)
             return f"obs_merged_percentile({packed}, {self.bind(aggregate.percent / 100)})"

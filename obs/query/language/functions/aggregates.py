@@ -7,6 +7,7 @@ from typing import Any
 from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
 from obs.query.language.functions.percentiles import Number, percentile
 from obs.sources import Type
+from obs.storage.packed import unpack
 
 PERCENTS = (50, 75, 90, 95, 99)
 """The percentiles that have functions of their own: p50, approx_p50..."""
@@ -39,8 +40,11 @@ class _StandardDeviation:
         self.mean = 0.0
         self.squares = 0.0
 
-    def step(self, value: Number | None) -> None:
-        if value is None:
+    def step(self, value: Number | bytes | None) -> None:
+        if isinstance(value, bytes):  # all durations of a cell of a rollup
+            for each in unpack(value):
+                self.step(each)
+        if value is None or isinstance(value, bytes):
             return
         self.count += 1
         distance = value - self.mean

@@ -92,6 +92,14 @@ SCALARS = (
     _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_text(str.upper)),
     _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_text(len)),
     Function(
+        "concat",
+        (Family.TEXT,),
+        Type.TEXT,
+        "The texts, one after the other; null if one of them is null.",
+        lambda *texts: f"({' || '.join(texts)})",
+        repeats=True,
+    ),
+    Function(
         "coalesce",
         (Family.ANY,),
         Result.COMMON,
