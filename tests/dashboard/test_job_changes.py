@@ -1,5 +1,7 @@
 """An admin changes jobs and schedules maintenance on the pages; the API then shows the change."""
 
+import re
+
 import pytest
 from flask import Flask
 
@@ -135,3 +137,14 @@ def test_no_incident_is_opened_while_a_job_is_paused_or_in_maintenance_or_never_
     sweep()
     assert "No open incidents" in admin.get("/incidents").text
     assert client.get("/api/v1/jobs/backup").json["overdue"] is False
+
+
+def test_a_ping_url_is_created_and_replaced_on_the_page(client: KeyClient, admin: Visitor, reader: Visitor) -> None:
+    client.post("/api/v1/heartbeat/backup/ping")
+    urls = []
+    for _ in range(2):
+        assert admin.post("/job/ping-url?name=backup").status_code == 302
+        urls += re.findall(r"http\S+/ping/[0-9a-f-]{36}", admin.get("/job?name=backup").text)[:1]
+    assert [client.get(url).status_code for url in urls] == [404, 200]
+    assert urls[1] not in reader.get("/job?name=backup").text
+    assert reader.post("/job/ping-url?name=backup").status_code == 403
