@@ -2,7 +2,7 @@
 
 Terms, each with one meaning throughout:
 
-history             the heartbeats that the learner looks at: the latest 256 (history.py)
+memory              the heartbeats that the learner remembers: the latest 256, and a few older ones (history.py)
 hypothesis          a candidate schedule: a basis, a gate and a time zone (hypotheses.py)
 basis               the pattern within a day: fixed times (a lattice), or a gap after the previous run (bases.py)
 gate                the days on which the schedule runs (gates.py)
@@ -22,7 +22,19 @@ reasons and the measurements.
 
 from obs.heartbeat.schedule.fit import VERSION, Fit
 from obs.heartbeat.schedule.grace import duration_bound
+from obs.heartbeat.schedule.history import Memory
 from obs.heartbeat.schedule.learning import ZONES, deadline, learn, too_often
 from obs.heartbeat.schedule.words import Description, describe
 
-__all__ = ["VERSION", "ZONES", "Description", "Fit", "deadline", "describe", "duration_bound", "learn", "too_often"]
+__all__ = [
+    "VERSION",
+    "ZONES",
+    "Description",
+    "Fit",
+    "Memory",
+    "deadline",
+    "describe",
+    "duration_bound",
+    "learn",
+    "too_often",
+]

@@ -13,6 +13,7 @@ All times are milliseconds of wall time (see clock.py).
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +26,8 @@ MAX_INTERVAL_BY_HOUR_MS = 90 * MINUTE_MS
 
 MIN_INTERVAL_BY_DAY_MS = 50 * MINUTE_MS
 """Lattices by the day are considered for jobs with at least this mean interval."""
+
+ALL_HOURS = tuple(range(24))
 
 _MAX_DAY_SLOTS = 14
 _MAX_HOUR_SLOTS = 12
@@ -63,14 +66,14 @@ class Lattice:
         return len(self.slots) * len(self.open)
 
     @property
-    def all_hours(self) -> bool:
-        """Whether this is a lattice by the hour that is open all day."""
-        return len(self.open) == 24
-
-    @property
     def spacing_ms(self) -> int:
         """The shortest time from one slot to the next."""
         return min(later - slot for slot, later in pairwise([*self.slots, self.slots[0] + self.period_ms]))
+
+    @property
+    def hours(self) -> tuple[int, tuple[int, ...]]:
+        """For a lattice by the hour: where its hours begin after full hours, and the hours that are open."""
+        return self.slots[0] - int(_EARLY_SHARE * (self.slots[0] + self.period_ms - self.slots[-1])), self.open
 
     def time_of_day(self, place: int) -> int:
         """The time of day of a slot, in milliseconds; `place` counts the slots of a day from 0."""
@@ -146,10 +149,11 @@ def day_lattices(walls: Sequence[int]) -> list[Lattice]:
     return found
 
 
-def hour_lattices(walls: Sequence[int], interval_ms: int) -> list[Lattice]:
+def hour_lattices(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> list[Lattice]:
     """Candidate lattices by the hour for a history with this usual interval.
 
-    Each is tried open all day, and once more with the longest unused part of the day closed.
+    Each is tried open all day, and once more with the longest unused part of the day closed. `older` are the wall
+    times of older heartbeats, at most one of each hour.
     """
     by_hour: list[tuple[list[int], float, int]] = []
     even = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3]
@@ -166,9 +170,9 @@ def hour_lattices(walls: Sequence[int], interval_ms: int) -> list[Lattice]:
             by_hour.append((slots, (len(filled) - 1) * math.log2(HOUR_MS / MINUTE_MS), len(filled)))
     lattices = []
     for slots, bits, placed in by_hour:
-        all_day = Lattice(HOUR_MS, tuple(slots), tuple(range(24)), bits + _ALL_HOURS_BITS, placed)
+        all_day = Lattice(HOUR_MS, tuple(slots), ALL_HOURS, bits + _ALL_HOURS_BITS, placed)
         lattices.append(all_day)
-        hours_open = _open_hours(all_day, walls)
+        hours_open = _open_hours(all_day, walls, older)
         if len(hours_open) < 24:
             lattices.append(Lattice(HOUR_MS, all_day.slots, hours_open, bits + _SOME_HOURS_BITS, placed))
     return lattices
@@ -232,10 +236,14 @@ def _hours_bits(hours: list[int]) -> float:
     return 1 + (len(hours) - 1) * math.log2(24)
 
 
-def _open_hours(lattice: Lattice, walls: Sequence[int]) -> tuple[int, ...]:
+def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[int, ...]:
     """The hours of the day, without the longest stretch in which no slot was ever filled."""
     _, places, _ = lattice.assign(walls)
-    used = sorted({place // len(lattice.slots) for place in places})
+    begins, _ = lattice.hours
+    count = Counter((wall - begins) // HOUR_MS % 24 for wall in older)
+    enough = max(2, len({wall // DAY_MS for wall in older}) / 5)  # fewer may be manual runs
+    often = {hour for hour, days in count.items() if days >= enough}
+    used = sorted(often | {place // len(lattice.slots) for place in places})
     stretches = [(later - earlier, later) for earlier, later in zip(used, [*used[1:], used[0] + 24], strict=True)]
     widest, opens = max(stretches)
     return tuple(sorted(hour % 24 for hour in range(opens, opens + 25 - widest)))

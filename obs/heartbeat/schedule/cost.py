@@ -7,10 +7,8 @@ missed slots in a row cost 10 + log2(v). If a job often misses slots, stating ho
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from operator import sub
-from typing import cast
 
 from obs.heartbeat.schedule.history import median
 from obs.times import SECOND_MS
@@ -60,21 +58,17 @@ def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
 
 
 def account(
-    ranks: Sequence[int | None], residuals: Sequence[int], bits: Sequence[float], allowance: float = math.inf
+    ranks: Sequence[int | None],
+    residuals: Sequence[int],
+    bits: Sequence[float],
+    allowance: float = math.inf,
+    excused: Collection[int] = (),
 ) -> Account | None:
     """The account of a history; None as soon as it is certain to cost `allowance` bits more than the residuals alone.
 
     `ranks` number the slots in order of time, None for a heartbeat in no slot; `bits` is what `residual_bits` returned.
+    No slot counts as missed before the heartbeats with the indexes `excused`.
     """
-    if None not in ranks:
-        steps = list(map(sub, cast("Sequence[int]", ranks[1:]), cast("Sequence[int]", ranks)))
-        stray = any(cost >= OUTLIER_BITS and residual < 0 for residual, cost in zip(residuals, bits, strict=True))
-        if min(steps, default=1) > 0 and not stray:
-            alone = [step - 1 for step in steps]  # each heartbeat is the only run of its slot
-            if sum(map(int.bit_length, alone)) > allowance:
-                return None
-            fits = sum(cost < OUTLIER_BITS for cost in bits)
-            return _with_misses(alone, range(1, len(bits)), list(bits), fits, residuals)
     kept: list[int] = []
     skips: list[int] = []
     each: list[float] = []
@@ -95,7 +89,7 @@ def account(
                 kept[-1], kept_cost = residual, cost
         else:
             if previous is not None:
-                skip = rank - previous - 1
+                skip = 0 if len(each) in excused else rank - previous - 1
                 skips.append(skip)
                 filled_at.append(len(each))
                 more += skip.bit_length()  # v missed slots in a row never cost less than 1 + log2 v

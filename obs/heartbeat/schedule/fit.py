@@ -8,7 +8,7 @@ from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 3
+VERSION = 4
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 
 
@@ -31,10 +31,11 @@ class Candidate:
 class Fit:
     """What a job's heartbeats show about its schedule. Times are milliseconds since the epoch.
 
-    seen              how many heartbeats of the current schedule were used, at most 256
+    seen              how many recent heartbeats of the current schedule were used, at most 256
     needed            how many heartbeats the first answer takes
     first_at          the first heartbeat that was used; None if there is none
     last_at           the last one
+    changed_at        the first heartbeat since the schedule changed, as far as is known; None if it has not changed
     candidates        the hypotheses that have weight, the best first; empty while learning
     fitted            how many of the heartbeats match the best candidate: they are the run of a slot, on time
     interval_ms       the usual interval between heartbeats
@@ -52,6 +53,7 @@ class Fit:
     needed: int
     first_at: int | None = None
     last_at: int | None = None
+    changed_at: int | None = None
     candidates: tuple[Candidate, ...] = ()
     fitted: int = 0
     interval_ms: int | None = None

@@ -122,7 +122,8 @@ def _order(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], first:
     return {day: place for place, day in enumerate(days)}
 
 
-def candidates(days: Sequence[int], span: int) -> list[tuple[Gate, float]]:
+@lru_cache(maxsize=256)
+def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     """The gates that are open on all of these distinct ascending days, each with its cost in bits.
 
     `span` is the number of days that the history covers.
@@ -153,10 +154,10 @@ def _weekday_bits(days: tuple[int, ...]) -> float:
 
 
 def _monthday_bits(days: tuple[int, ...]) -> float | None:
-    """The cost of one to four days of the month, or of up to 15 consecutive ones; None for any other set."""
+    """The cost of one to four days of the month, or of up to 30 consecutive ones; None for any other set."""
     if len(days) <= 4:
         return -math.log2(0.05) + 1.5 * (len(days) - 1) + _choices(31, len(days))
-    if len(days) <= 15 and days[-1] - days[0] == len(days) - 1:
+    if len(days) <= 30 and days[-1] - days[0] == len(days) - 1:
         return -math.log2(0.01) + 2 * math.log2(31)
     return None
 

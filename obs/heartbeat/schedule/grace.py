@@ -102,27 +102,15 @@ def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
 
 
 def student_t_quantile(upper_tail: float, df: float) -> float:
-    """The value that a Student-t variable with `df` degrees of freedom exceeds with this probability.
+    """The value that a Student-t variable with `df` (10 or more) degrees of freedom exceeds with this probability.
 
-    The approximation of G. W. Hill, Algorithm 396, Communications of the ACM 13 (1970).
+    The Cornish-Fisher expansion: Abramowitz and Stegun, Handbook of Mathematical Functions, formula 26.7.5.
     """
-    two = 2 * upper_tail
-    a = 1 / (df - 0.5)
-    b = 48 / (a * a)
-    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
-    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * df
-    x = d * two
-    y: float = x ** (2 / df)
-    if y > 0.05 + a:
-        x = NormalDist().inv_cdf(two / 2)
-        y = x * x
-        if df < 5:
-            c += 0.3 * (df - 4.5) * (x + 0.6)
-        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
-        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
-        y = math.expm1(a * y * y)
-    else:
-        y = ((1 / (((df + 6) / (df * y) - 0.089 * d - 0.822) * (df + 2) * 3) + 0.5 / (df + 4)) * y - 1) * (df + 1) / (
-            df + 2
-        ) + 1 / y
-    return math.sqrt(df * y)
+    x = NormalDist().inv_cdf(1 - upper_tail)
+    terms = (
+        (x**3 + x) / 4,
+        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
+        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
+        (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
+    )
+    return x + sum(term / df**power for power, term in enumerate(terms, 1))

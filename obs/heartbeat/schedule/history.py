@@ -1,16 +1,23 @@
-"""The history: the heartbeats that the learner looks at, and simple facts about them.
+"""The memory of a job's heartbeats, and simple facts about them.
 
-All times are milliseconds since the epoch.
+256 heartbeats of a job that runs every minute cover only four hours. So the memory also holds the first one of each
+hour for 15 days before, and of each day for 130 days. They show in which hours and on which days the job runs.
 """
 
+import json
+import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from statistics import median_low
+from typing import TypeVar
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
-from obs.times import MINUTE_MS, SECOND_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MAX_HEARTBEATS = 256
-"""How many of the latest heartbeats make up the history."""
+"""How many of the latest heartbeats are kept whatever their times."""
 
 MIN_HEARTBEATS = 3
 """How many heartbeats the first answer takes."""
@@ -18,19 +25,104 @@ MIN_HEARTBEATS = 3
 _MIN_HEARTBEATS_WHEN_FREQUENT = 8
 _FREQUENT_MS = 2 * MINUTE_MS
 _DUPLICATE_MS = 2 * SECOND_MS
+_HOURS = 15 * 24
+_DAYS = 130
+HOURLY_MS = (_HOURS - 1) * HOUR_MS
+"""For so long before the latest heartbeat, the memory has one of each hour."""
+
+_BURST_MORE = 3
+_BURST_TIMES = 3
+_BURST_SHARE = 0.25
+_BURST_DAYS = 3
+_IRREGULAR = 0.4
+
+Interval = tuple[int, int]
+"""A time from its start to its end."""
+Time = TypeVar("Time", int, float)
 
 
-def history(times: Iterable[int]) -> list[int]:
-    """The latest 256 heartbeats in ascending order; `times` may be in any order.
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The heartbeats of a job that the learner remembers, in ascending order: at most about 750.
 
-    A heartbeat within 2 seconds of the one before it counts as the same heartbeat. Times outside the
-    years 6 to 9995 are left out, because datetime cannot represent them in every zone.
+    It is a value. The order in which heartbeats are added makes no difference, nor does adding one twice.
     """
-    kept: list[int] = []
-    for time in sorted(times):
-        if EARLIEST_MS < time < LATEST_MS and (not kept or time - kept[-1] > _DUPLICATE_MS):
-            kept.append(time)
-    return kept[-MAX_HEARTBEATS:]
+
+    times: tuple[int, ...] = ()
+
+    def add(self, times: Iterable[int]) -> "Memory":
+        """The memory after these heartbeats, in any order.
+
+        Times outside the years 6 to 9995 are left out, because datetime cannot represent them in every zone.
+        """
+        ordered = sorted({*self.times, *(time for time in times if EARLIEST_MS < time < LATEST_MS)})
+        return Memory(tuple(thinned(ordered, SECOND_MS)))
+
+    def history(self, since: int | None = None) -> tuple[list[int], list[int]]:
+        """The latest heartbeats from `since` on, and the older ones; two within 2 seconds count as the same one."""
+        kept: list[int] = []
+        for time in self.times:
+            if (since is None or time >= since) and (not kept or time - kept[-1] > _DUPLICATE_MS):
+                kept.append(time)
+        return kept[-MAX_HEARTBEATS:], kept[:-MAX_HEARTBEATS]
+
+    def encode(self) -> bytes:
+        """The memory as bytes, at most about 2 KB, for `decode`."""
+        steps = [later - earlier for earlier, later in pairwise((0, *self.times))]
+        return zlib.compress(json.dumps(steps, separators=(",", ":")).encode())
+
+    @staticmethod
+    def decode(data: bytes) -> "Memory":
+        """The memory that `encode` wrote. Raises ValueError or zlib.error if the bytes are not a memory."""
+        return Memory(tuple(accumulate(json.loads(zlib.decompress(data)))))
+
+
+def thinned(ordered: Sequence[Time], second: int) -> list[Time]:
+    """The times to remember of these ascending ones. `second` is the length of a second in their unit.
+
+    Of times in the same two seconds, hour or day of UTC, the first one is kept, so that the result does not depend on
+    what was forgotten before.
+    """
+    if not ordered:
+        return []
+    kept: set[Time] = set()
+    end = len(ordered)
+    while end and len(kept) < MAX_HEARTBEATS:
+        end = bisect_left(ordered, ordered[end - 1] // (2 * second) * 2 * second, 0, end)
+        kept.add(ordered[end])
+    for length, count in ((3600 * second, _HOURS), (86400 * second, _DAYS)):
+        last = int(ordered[-1] // length)
+        at = bisect_left(ordered, (last - count) * length)
+        while at < end:
+            kept.add(ordered[at])
+            at = bisect_left(ordered, (ordered[at] // length + 1) * length, at)
+    return sorted(kept)
+
+
+def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[int], list[Interval]]:
+    """The recent heartbeats without those of days of manual runs, and the times that such days last.
+
+    On such a day there are far more heartbeats than on others, at irregular intervals: somebody tests or repairs the
+    job. Days of manual runs are rare, but the first day is often one.
+    """
+    by_day: dict[int, list[int]] = {}
+    for time in recent:
+        by_day.setdefault(time // DAY_MS, []).append(time)
+    days = list(by_day.values())
+    most = _BURST_MORE + _BURST_TIMES * median_low([len(day) for day in days]) if len(days) > 1 else _BURST_MORE - 1
+    bursts = [day for day in days if len(day) > most and is_irregular(day)]
+    # Of a job that always runs often, the recent heartbeats are from a few hours.
+    if not bursts or len(bursts) > max(1, len(days) * _BURST_SHARE) or (older and len(days) <= _BURST_DAYS):
+        return recent, []
+    dropped = {time for day in bursts for time in day}
+    return [time for time in recent if time not in dropped], [(day[0], day[-1]) for day in bursts]
+
+
+def is_irregular(times: Sequence[int]) -> bool:
+    """Whether the intervals between these heartbeats differ a lot."""
+    intervals = [later - earlier for earlier, later in pairwise(times)]
+    usual = median(intervals)
+    return median([abs(interval - usual) for interval in intervals]) > _IRREGULAR * usual
 
 
 def median(values: Sequence[int]) -> int:

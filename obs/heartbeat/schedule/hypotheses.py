@@ -5,13 +5,15 @@ All times are milliseconds.
 
 import itertools
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import cast
 
 from obs.heartbeat.schedule import gates
 from obs.heartbeat.schedule.bases import (
+    ALL_HOURS,
     MAX_INTERVAL_BY_HOUR_MS,
     MIN_INTERVAL_BY_DAY_MS,
     Lattice,
@@ -22,7 +24,7 @@ from obs.heartbeat.schedule.clock import offset_at, offsets, wall_to_epoch
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, residual_bits
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT
-from obs.heartbeat.schedule.history import usual_interval
+from obs.heartbeat.schedule.history import HOURLY_MS, Interval, usual_interval
 from obs.times import DAY_MS, HOUR_MS
 
 NEGLIGIBLE = 1e-5
@@ -33,7 +35,9 @@ _UTC_SHARE = 0.6
 _LATTICE_BITS = 1.0
 _GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
-_RARE_SHARE = 0.1  # of the runs; more missed slots than before the other runs are not usual
+_LONG_SKIP = 5  # missed slots in a row
+_LONG_SKIPS = 3
+_RARE_SHARE = 0.13  # of the runs; more missed slots than before the other runs are not usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +63,73 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A hypothesis with the account of the history under it."""
+    """A hypothesis with the accounts of the history under it: of the recent heartbeats, and of the older ones."""
 
     hypothesis: Hypothesis
     account: Account
+    older_bits: float
 
     @property
     def bits(self) -> float:
         """The description length: the cost of the hypothesis plus the cost of the history under it."""
-        return self.hypothesis.prior_bits + self.account.bits
+        return self.hypothesis.prior_bits + self.account.bits + self.older_bits
 
 
-def weigh(times: Sequence[int], zones: Sequence[str]) -> list[Weighed]:
+class Past:
+    """The older heartbeats that the memory has kept: what they cost under each hour gate, day gate and zone.
+
+    They show in which hours the job ran if it runs in every hour, otherwise only on which days.
+    """
+
+    def __init__(self, recent: Sequence[int], older: Sequence[int]) -> None:
+        by_hour = usual_interval(recent) <= HOUR_MS // 2
+        self._unit, self._opened = (HOUR_MS, ALL_HOURS) if by_hour else (DAY_MS, (0,))
+        self._times = [*older[bisect_left(older, recent[-1] - HOURLY_MS) if by_hour else 0 :], recent[0]]
+        self.first_at = self._times[0] if by_hour else recent[0]  # from here on, hours matter
+        self._walls: dict[str, list[int]] = {}
+        self._bits: dict[tuple[str, int, tuple[int, ...], Gate], float] = {}
+
+    def walls(self, zone: str) -> list[int]:
+        """The wall times of the older heartbeats, and of the first recent one."""
+        if zone not in self._walls:
+            self._walls[zone] = [
+                time + ahead for time, ahead in zip(self._times, offsets(zone, self._times), strict=True)
+            ]
+        return self._walls[zone]
+
+    def bits(self, zone: str, lattice: Lattice | None, gate: Gate) -> float:
+        """What the older heartbeats cost under a hypothesis."""
+        if len(self._times) == 1:
+            return 0.0
+        begins, opened = 0, self._opened
+        if lattice is not None and lattice.period_ms == self._unit == HOUR_MS:
+            begins, opened = lattice.hours
+        key = (zone, begins, opened, gate)
+        if key not in self._bits:
+            a_day = DAY_MS // self._unit
+            place = {hour: position for position, hour in enumerate(opened)}
+            cells = sorted({(wall - begins) // self._unit for wall in self.walls(zone)})
+            ranks = [
+                None if rank is None or cell % a_day not in place else rank * len(opened) + place[cell % a_day]
+                for rank, cell in zip(gate.ranks([cell // a_day for cell in cells]), cells, strict=True)
+            ]
+            zeros = [0] * len(ranks)
+            self._bits[key] = cast(Account, account(ranks, zeros, zeros)).bits
+        return self._bits[key]
+
+
+def weigh(
+    times: Sequence[int], zones: Sequence[str], older: Sequence[int] = (), unknown: Sequence[Interval] = ()
+) -> list[Weighed]:
     """All hypotheses with a weight that matters, for the ascending times of at least two heartbeats.
 
-    `zones` are the names of the time zones to try besides UTC, likelier ones first. The result has no particular order.
+    `zones` are the names of the time zones to try besides UTC, likelier ones first. `older` are those of the heartbeats
+    before `times` that the memory has kept. Slots in `unknown` times are not missed. The result has no particular
+    order.
     """
-    found = [_gap(times)]
+    excused = {bisect_left(times, start) for start, _ in unknown} | {bisect_left(times, end) for _, end in unknown}
+    past = Past(times, older)
+    found = [_gap(times, past, excused)]
     best = found[0].bits
     usual = usual_interval(times)
     mean = (times[-1] - times[0]) / (len(times) - 1)
@@ -84,30 +138,34 @@ def weigh(times: Sequence[int], zones: Sequence[str]) -> list[Weighed]:
     for zone in names:
         ahead = offsets(zone, times)
         # Zones that differ by the same number of whole hours throughout have the same slots: search once for all.
-        pattern = (ahead[0] % HOUR_MS, *(offset - ahead[0] for offset in ahead))
+        pattern = (ahead[0] % HOUR_MS, *(offset - ahead[0] for offset in (*ahead, offset_at(zone, past.first_at))))
         groups.setdefault(pattern, []).append((zone, ahead[0]))
     shares = _zone_shares(names)
     drafts = []
     for pattern, group in groups.items():
-        walls = [time + group[0][1] + change for time, change in zip(times, pattern[1:], strict=True)]
+        walls = [time + group[0][1] + change for time, change in zip(times, pattern[1 : len(times) + 1], strict=True)]
         lattices = day_lattices(walls) if mean >= MIN_INTERVAL_BY_DAY_MS else []
         if usual <= MAX_INTERVAL_BY_HOUR_MS:
-            lattices += hour_lattices(walls, usual)
-        skipped = _after_a_jump(group[0][0], times, pattern)
+            lattices += hour_lattices(walls, usual, past.walls(group[0][0]))
+        jumps = [(at, pattern[at + 1] - pattern[at]) for at in range(1, len(times)) if pattern[at + 1] > pattern[at]]
         for lattice in lattices:
             days, places, residuals = lattice.assign(walls)
-            for at, jump in skipped:
-                (day,), (place,), (residual,) = lattice.assign([walls[at] - jump])
-                if abs(residual) < abs(residuals[at]):
-                    days[at], places[at], residuals[at] = day, place, residual
+            for at, jump in jumps:
+                if offset_at(group[0][0], times[at] - 2 * jump) < offset_at(group[0][0], times[at]):
+                    # The clocks have just gone forward. This may be the run of a slot that they skipped.
+                    (day,), (place,), (residual,) = lattice.assign([walls[at] - jump])
+                    if abs(residual) < abs(residuals[at]):
+                        days[at], places[at], residuals[at] = day, place, residual
             bits = residual_bits(residuals, lattice.placed)
             if bits is not None:
-                drafts.append(_Draft(lattice, days, places, residuals, bits, group))
-    drafts.sort(key=lambda draft: draft.least)
-    for draft in drafts:
-        if draft.least > best + _NEGLIGIBLE_BITS:
+                # Gate, zone and missed slots can only add to this.
+                least = _LATTICE_BITS + lattice.bits + sum(bits)
+                drafts.append((least, lattice, (days, places, residuals, bits), group))
+    drafts.sort(key=lambda draft: draft[0])
+    for least, lattice, assigned, group in drafts:
+        if least > best + _NEGLIGIBLE_BITS:
             break
-        best = _weigh_draft(draft, shares, best, found)
+        best = _weigh_lattice(lattice, assigned, group, shares, best, found, past, excused)
     return found
 
 
@@ -116,9 +174,10 @@ def best_of(found: Sequence[Weighed]) -> Weighed:
     return min(found, key=lambda weighed: weighed.bits)
 
 
-def _gap(times: Sequence[int]) -> Weighed:
+def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:
     """The hypothesis that the next heartbeat comes one usual gap after the last one. Needs two heartbeats."""
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
     usual = median_low(gaps)
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
@@ -129,20 +188,9 @@ def _gap(times: Sequence[int]) -> Weighed:
         ranks.append(rank)
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
     # Without an allowance there is always an account.
-    return Weighed(Hypothesis("UTC", None, Gate(), usual, _GAP_BITS), cast(Account, account(ranks, residuals, bits)))
-
-
-def _after_a_jump(zone: str, times: Sequence[int], pattern: Sequence[int]) -> list[tuple[int, int]]:
-    """The indexes of heartbeats right after the zone's clocks went forward, with the milliseconds that were skipped.
-
-    Such a heartbeat may be the run of a slot that the clock skipped.
-    """
-    found = []
-    for at in range(1, len(times)):
-        jump = pattern[at + 1] - pattern[at]
-        if jump > 0 and offset_at(zone, times[at] - 2 * jump) < offset_at(zone, times[at]):
-            found.append((at, jump))
-    return found
+    recent = cast(Account, account(ranks, residuals, bits))
+    prior = _GAP_BITS + 2 * math.log2(max(usual, DAY_MS) / DAY_MS)  # few jobs count weeks from their last run
+    return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 
 def _zone_shares(names: Sequence[str]) -> dict[str, float]:
@@ -152,46 +200,40 @@ def _zone_shares(names: Sequence[str]) -> dict[str, float]:
     return {"UTC": _UTC_SHARE} | {name: rest * part for name, part in zip(names[1:], parts, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A lattice with the history assigned to its slots, for a group of zones that share it.
-
-    `group` are the names of the zones with their offset at the first heartbeat.
-    """
-
-    lattice: Lattice
-    days: list[int]
-    places: list[int]
-    residuals: list[int]
-    bits: list[float]
-    group: list[tuple[str, int]]
-
-    @property
-    def least(self) -> float:
-        """The cost of the lattice and the residuals, to which gate, zone and missed slots can only add."""
-        return _LATTICE_BITS + self.lattice.bits + sum(self.bits)
-
-
-def _weigh_draft(draft: _Draft, shares: dict[str, float], best: float, found: list[Weighed]) -> float:
+def _weigh_lattice(
+    lattice: Lattice,
+    assigned: tuple[list[int], list[int], list[int], list[float]],
+    group: list[tuple[str, int]],
+    shares: dict[str, float],
+    best: float,
+    found: list[Weighed],
+    past: Past,
+    excused: Collection[int],
+) -> float:
     """Append the lattice under each zone and gate to `found`, except those with a negligible weight.
 
-    `best` is the description length of the best hypothesis so far; returns it as it is afterwards.
+    `assigned` are days, places, residuals and their costs, for a `group` of zones with their first offsets. `best` is
+    the description length of the best hypothesis so far; returns it as it is afterwards.
     """
-    lattice, residuals, bits = draft.lattice, draft.residuals, draft.bits
-    least = draft.least
-    office_hours = lattice.period_ms == HOUR_MS and not lattice.all_hours
-    first_offset = draft.group[0][1]
+    first_days, first_places, residuals, bits = assigned
+    least = _LATTICE_BITS + lattice.bits + sum(bits)
+    office_hours = lattice.period_ms == HOUR_MS and len(lattice.open) < 24
+    first_offset = group[0][1]
     accounts: dict[tuple[int, int], dict[Gate, Account | None]] = {}
-    for zone, offset in draft.group:
+    for zone, offset in group:
         local, shift, more = lattice.moved(offset - first_offset)
         size = lattice.size
         stay = size - more
-        days = [day + shift + (place >= stay) for day, place in zip(draft.days, draft.places, strict=True)]
-        places = [(place + more) % size for place in draft.places]
-        active = sorted({day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS})
+        days = [day + shift + (place >= stay) for day, place in zip(first_days, first_places, strict=True)]
+        places = [(place + more) % size for place in first_places]
+        active = {day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS}
         known = accounts.setdefault((shift, more), {})
-        for gate, gate_bits in gates.candidates(active, days[-1] - days[0]) if active else ():
-            if gate.kind == "every" and lattice.all_hours and zone != "UTC":
+        tried = dict(gates.candidates(tuple(sorted(active)), days[-1] - days[0])) if active else {}
+        active.update(wall // DAY_MS for wall in past.walls(zone)[:-1])
+        if active:
+            tried.update(gates.candidates(tuple(sorted(active)), days[-1] - min(active)))
+        for gate, gate_bits in tried.items():
+            if gate.kind == "every" and len(lattice.open) == 24 and zone != "UTC":
                 continue  # running all hours of all days looks the same in every zone
             stated = gate_bits - math.log2(shares[zone])
             if office_hours and gate.numbers == gates.WORKDAYS:
@@ -204,34 +246,33 @@ def _weigh_draft(draft: _Draft, shares: dict[str, float], best: float, found: li
                     None if rank is None else rank * size + place
                     for rank, place in zip(gate.ranks(days), places, strict=True)
                 ]
-                known[gate] = account(ranks, residuals, bits, allowance)
+                known[gate] = account(ranks, residuals, bits, allowance, excused)
             seen = known[gate]
             if seen is not None and seen.residuals:
                 prior = _LATTICE_BITS + lattice.bits + stated
-                found.append(Weighed(Hypothesis(zone, local, gate, 0, prior), seen))
+                found.append(Weighed(Hypothesis(zone, local, gate, 0, prior), seen, past.bits(zone, local, gate)))
                 best = min(best, found[-1].bits)
     return best
 
 
-def usual_skip(seen: Account) -> int:
-    """How many missed slots in a row are usual for a job that misses often: at most one run in ten follows more.
+def usual_skip(seen: Account, days: float) -> int:
+    """How many missed slots in a row are usual for a job that misses often: at most one run in eight follows more.
 
-    0 for a job that does not miss often.
+    For a job that is silent for long on most of these `days`, as on a laptop that is switched off, it is the longest
+    such silence. 0 for a job that does not miss often.
     """
     if not seen.misses_often:
         return 0
+    long = [skip for skip in seen.skips if skip >= _LONG_SKIP]
+    if len(long) >= max(_LONG_SKIPS, days / 2):
+        return max(long[-RECENT:])
     recent = sorted(seen.skips[-RECENT:])
     return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))]
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:
-    """The day number and place of the slot that an epoch time belongs to, and its residual.
-
-    Raises ValueError for a gap, which has no slots of its own.
-    """
-    if hypothesis.lattice is None:
-        raise ValueError("a gap has no slots of its own")
-    days, places, residuals = hypothesis.lattice.assign([time + offset_at(hypothesis.zone, time)])
+    """The day number and place of the slot of a lattice that an epoch time belongs to, and its residual."""
+    days, places, residuals = cast(Lattice, hypothesis.lattice).assign([time + offset_at(hypothesis.zone, time)])
     return days[0], places[0], residuals[0]
 
 

@@ -7,21 +7,38 @@ the next heartbeat is expected, and from when on silence means overdue. When the
 Times are milliseconds since the epoch, except in `deadline`.
 """
 
-import math
-from collections import Counter, OrderedDict
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from threading import Lock
+from operator import add
 
-from obs.heartbeat.schedule.change import since_change
-from obs.heartbeat.schedule.clock import offsets
+from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
 from obs.heartbeat.schedule.fit import Candidate, Fit
+from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
-from obs.heartbeat.schedule.history import history, needed, usual_interval
-from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, best_of, filled_slot, next_slot, usual_skip, weigh
-from obs.times import MINUTE_MS, SECOND_MS
+from obs.heartbeat.schedule.history import (
+    Interval,
+    Memory,
+    is_irregular,
+    needed,
+    thinned,
+    usual_interval,
+    without_bursts,
+)
+from obs.heartbeat.schedule.hypotheses import (
+    NEGLIGIBLE,
+    Past,
+    Weighed,
+    best_of,
+    filled_slot,
+    next_slot,
+    usual_skip,
+    weigh,
+)
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ZONES = (
     "UTC",
@@ -43,50 +60,73 @@ _MIN_EARLY_MS = MINUTE_MS
 _MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
 _PATIENCE = 0.002  # the share of the weight that the candidates still waiting need to have
 _PATIENCE_GROWTH = 1.03  # for each usual interval of further waiting
+_SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
+_SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
+_LONGER = 1.1  # months have different lengths
+_MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
+_MIN_OLD_INTERVALS = 1.5  # the new part lasts at least this many usual intervals of the old part
+_MIN_OLDER_BITS = 22.0  # hours and days are independent
+_OLDER_DAYS = (2, 4, 8, 16, 32, 64)
+_MIN_BEFORE = 3  # heartbeats
+_RECENT = 24
+_POOR_MISFITS = 2
+_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45, 70, 110, 180)
+_TAILS_TRIED = 2
 _CACHED_FITS = 128
 _WATCHED_SLOTS = 10
 _DOUBLE_SLOTS = 3
 
 
-def learn(times: Iterable[int], zones: Sequence[str] = ZONES, previous: Fit | None = None) -> Fit:
+def learn(
+    times: Iterable[int], zones: Sequence[str] = ZONES, previous: Fit | None = None, unknown: Sequence[Interval] = ()
+) -> Fit:
     """What the heartbeats show about the job's schedule. `times` may be in any order.
 
     `zones` are the names of the time zones that the job may be scheduled in, besides UTC, likelier ones first.
     `previous` is the fit from before the latest heartbeat; it saves work if that heartbeat came as expected. Raises
     zoneinfo.ZoneInfoNotFoundError for an unknown zone.
+
+    `unknown` are the times, as ascending (start, end), in which nobody can know whether the job ran: maintenance,
+    pauses, downtime of the service. A slot in one of them is neither missed nor filled, nor is it waited for.
     """
-    seen = history(times)
+    changed_at = None if previous is None else previous.changed_at
+    seen, older = Memory().add(times).history(changed_at)
     unchecked = len(seen)
-    if previous is not None and previous.candidates:
-        current = [time for time in seen if previous.first_at is None or time >= previous.first_at]
-        if current and current[-1] == previous.last_at and len(current) == previous.seen:
-            return previous
-        if len(current) > 1 and current[-2] == previous.last_at:
-            updated = _updated(previous, current)
+    if previous is not None and previous.candidates and seen:
+        if seen[-1] == previous.last_at and len(seen) == previous.seen:
+            return _decided(previous, seen, unknown)
+        if len(seen) > 1 and seen[-2] == previous.last_at:
+            updated = _updated(previous, seen, unknown)
             if updated is not None:
                 return updated
         unchecked = previous.unchanged_for + 1
-        seen = current or seen
-    enough = needed(seen)
-    if len(seen) < enough:
-        return Fit(len(seen), enough, seen[0] if seen else None, seen[-1] if seen else None)
-    found = weigh(seen, zones)
+    calm, bursts = without_bursts(seen, older)
+    enough = needed(calm)
+    if len(calm) < enough:
+        return Fit(len(calm), enough, seen[0] if seen else None, seen[-1] if seen else None)
+    gaps = (*unknown, *bursts)
+    found = weigh(calm, zones, older, gaps)
     best = best_of(found)
-    if unchecked >= min(len(seen), max(_CHANGE_CHECK_INTERVAL, len(seen) // 16)):
+    if unchecked >= min(len(calm), max(_CHANGE_CHECK_INTERVAL, len(calm) // 16)):
         unchecked = 0
-        start = since_change(seen, best)
-        if start:
-            seen = seen[start:]
-            found = weigh(seen, zones)
+        start = _since_change(calm, best)
+        forgotten = len(older) if start else _older_change(calm, older, best)
+        if start or forgotten:
+            calm, older = calm[start:], older[forgotten:]
+            changed_at = (older or calm)[0]
+            seen = [time for time in seen if time >= calm[0]]
+            found = weigh(calm, zones, older, gaps)
             best = best_of(found)
+    days = (calm[-1] - calm[0]) / DAY_MS
     candidates = tuple(
-        Candidate(w.hypothesis, w.bits, usual_skip(w.account), w.account.residuals[-RECENT:])
+        Candidate(w.hypothesis, w.bits, usual_skip(w.account, days), w.account.residuals[-RECENT:])
         for w in sorted(found, key=lambda weighed: weighed.bits)
         if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE
     )
     # A gap says nothing about the first heartbeat, so that one always matches.
     fitted = best.account.fitted + (best.hypothesis.lattice is None)
-    return _decided(Fit(len(seen), enough, seen[0], seen[-1], candidates, fitted=fitted, unchanged_for=unchecked), seen)
+    fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, fitted, unchanged_for=unchecked)
+    return _decided(fit, seen, unknown)
 
 
 def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
@@ -95,54 +135,97 @@ def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
     For tools that score a learner: `times` and the result are SECONDS since the epoch. Times that are not finite are
     ignored. Fits are cached by the heartbeats they were learned from, so asking after every heartbeat is cheap.
     """
-    times_ms = sorted(round(time * SECOND_MS) for time in times if math.isfinite(time * SECOND_MS))
+    ordered = sorted(time for time in times if EARLIEST_MS < time * SECOND_MS < LATEST_MS)
     zones = tuple(zones)
-    seen = tuple(history(times_ms))
-    with _lock:
-        before = _fits.get((zones, tuple(history(times_ms[:-1]))))
-    fit = learn(seen, zones, before)
-    with _lock:
-        _fits[zones, seen] = fit
-        _fits.move_to_end((zones, seen))
-        while len(_fits) > _CACHED_FITS:
-            _fits.popitem(last=False)
+    seen, before_last = (
+        Memory().add(round(time * SECOND_MS) for time in thinned(some, 1)) for some in (ordered, ordered[:-1])
+    )
+    fit = learn(seen.times, zones, _fits.get((zones, before_last)))
+    if len(_fits) >= _CACHED_FITS:
+        _fits.pop(next(iter(_fits)), None)
+    _fits[zones, seen] = fit
     return None if fit.overdue_at is None else fit.overdue_at / SECOND_MS
 
 
-_lock = Lock()
-_fits: OrderedDict[tuple[tuple[str, ...], tuple[int, ...]], Fit] = OrderedDict()
+_fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 
 
 def too_often(times: Iterable[int], fit: Fit) -> bool:
-    """Whether three or more of the last ten slots have two or more heartbeats.
+    """Whether three or more of the last ten slots of the current schedule have two or more heartbeats.
+
+    Days of manual runs do not count.
 
     `fit` is what was learned before the job began to run too often: learning from these heartbeats would take the new
     pace for the schedule. For a gap, two heartbeats are in one slot if they are less than half the gap apart.
     """
     hypothesis = fit.hypothesis
-    seen = history(times)
+    seen, _ = without_bursts(*Memory().add(times).history(fit.changed_at))
     if hypothesis is None or len(seen) < 2:
         return False
     if hypothesis.lattice is None:
         since = seen[-1] - _WATCHED_SLOTS * hypothesis.gap_ms
         gaps = [later - earlier for earlier, later in pairwise(seen) if earlier >= since]
         return sum(gap < hypothesis.gap_ms / 2 for gap in gaps) >= _DOUBLE_SLOTS
-    walls = [time + offset for time, offset in zip(seen, offsets(hypothesis.zone, seen), strict=True)]
-    days, places, _ = hypothesis.lattice.assign(walls)
+    days, places, _ = hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))
     count = Counter(zip(days, places, strict=True))
     return sum(count[slot] > 1 for slot in sorted(count)[-_WATCHED_SLOTS:]) >= _DOUBLE_SLOTS
 
 
-def _decided(fit: Fit, seen: Sequence[int]) -> Fit:
+def _since_change(times: Sequence[int], best: Weighed) -> int:
+    """The index of the first heartbeat of the current schedule; 0 if the schedule has not changed.
+
+    It has if the heartbeats before and after it, each described on their own, cost fewer bits than all do together
+    under `best`. The saving has to exceed the cost of stating that there was a change and when.
+    """
+    count = len(times)
+    # For a gap a single misfit is enough: a job that was moved to another time of day has only one odd gap.
+    enough, watched = (1, count) if best.hypothesis.lattice is None else (_POOR_MISFITS, _RECENT)
+    if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
+        return 0
+    few = tuple(dict.fromkeys(("UTC", best.hypothesis.zone)))
+    saved: list[tuple[float, int]] = []
+    for start in (count - length for length in _TAIL_LENGTHS if count - length >= _MIN_BEFORE):
+        tail = times[start:]
+        if len(tail) >= needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
+            saved.append((sum(best.account.each[start - count :]) - best_of(weigh(tail, few)).bits, start))
+    gains = []
+    for _, start in sorted(saved, reverse=True)[:_TAILS_TRIED]:
+        if times[-1] - times[start] >= _MIN_OLD_INTERVALS * usual_interval(times[:start]):
+            apart = best_of(weigh(times[:start], few)).bits + best_of(weigh(times[start:], few)).bits
+            gains.append((best.bits - apart, start))
+    gain, start = max(gains, default=(0.0, 0))
+    return start if gain > _MIN_SAVED_BITS else 0
+
+
+def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> int:
+    """How many of the older heartbeats come from before a change of the hours or days in which the job runs."""
+    if best.older_bits <= _MIN_OLDER_BITS:
+        return 0
+    few = tuple(dict.fromkeys(("UTC", best.hypothesis.zone)))
+    starts = {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}
+    gains = []
+    for start in starts:
+        before = Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
+        gains.append((best.bits - before - best_of(weigh(times, few, older[start:])).bits, start))
+    gain, start = max(gains, default=(0.0, 0))
+    return start if gain > _MIN_OLDER_BITS else 0
+
+
+def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     """The fit with the fields that follow from its candidates: the next slot, the overdue time, the confidence."""
     last = seen[-1]
-    usual = usual_interval(seen)
+    usual = usual_interval(without_bursts(list(seen))[0] or seen)
     missed_ms = _MISSED_GAPS * max(later - earlier for earlier, later in pairwise(seen))
     lowest = fit.candidates[0].bits
     give_up_times, slots = [], []
     for candidate in fit.candidates:
-        bound = upper_bound(candidate.residuals, candidate.hypothesis.spacing_ms)
-        slot = next_slot(candidate.hypothesis, last, _early_ms(candidate.residuals, bound), candidate.skip)
+        hypothesis = candidate.hypothesis
+        bound = upper_bound(candidate.residuals, hypothesis.spacing_ms)
+        early = _early_ms(candidate.residuals, bound)
+        slot = next_slot(hypothesis, last, early, candidate.skip)
+        for start, end in unknown:
+            if last < end and start < slot + bound and slot < end:
+                slot = next_slot(hypothesis, end, early, candidate.skip)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((slot + min(bound, missed_ms) + SLACK_MS, weight))
         slots.append((slot, weight))
@@ -150,14 +233,43 @@ def _decided(fit: Fit, seen: Sequence[int]) -> Fit:
     grace = max(0, give_up_times[0][0] - expected)
     total = sum(weight for _, weight in slots)
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
+    overdue = max(last, _overdue_at(give_up_times, usual))
     return replace(
         fit,
         interval_ms=usual,
         expected_at=expected,
-        overdue_at=max(last, _overdue_at(give_up_times, usual)),
+        overdue_at=max(overdue, last + _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 8, usual)),
         grace_ms=grace,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
     )
+
+
+def _repeated_silence(best: Candidate, seen: Sequence[int], longer_than: int, usual: int) -> int:
+    """How long to wait because the job was silent for longer than this twice before and missed slots; 0 if it was not.
+
+    That is: after the last two heartbeats, or at the same time on the last two days or in the last two weeks. Two such
+    silences seldom are two failures. They are a change of schedule that is too recent to be learned.
+    """
+    found = [0]
+    bound = upper_bound(best.residuals, best.hypothesis.spacing_ms)
+    early = _early_ms(best.residuals, bound)
+    for period in () if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else (0, DAY_MS, WEEK_MS):
+        silences = []
+        for before in (1, 2):
+            at = len(seen) - 1 - before
+            if period:
+                then = seen[-1] - before * period
+                at = bisect_left(seen, then)
+                at -= at > 0 and then - seen[at - 1] < seen[at] - then
+                if abs(seen[at] - then) > _SAME_TIME * period:
+                    break
+            if at < 0 or seen[at + 1] - seen[at] <= longer_than:
+                break
+            if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + bound:
+                silences.append(seen[at + 1] - seen[at])
+        if len(silences) == 2:
+            found.append(round(_LONGER * max(silences)))
+    return max(found)
 
 
 def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> int:
@@ -182,7 +294,7 @@ def _early_ms(residuals: Sequence[int], bound: int) -> int:
     return max(_MIN_EARLY_MS, bound, -3 * min(residuals))
 
 
-def _updated(previous: Fit, seen: list[int]) -> Fit | None:
+def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < _NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
@@ -203,14 +315,13 @@ def _updated(previous: Fit, seen: list[int]) -> Fit | None:
     fit = replace(
         previous,
         seen=len(seen),
-        first_at=seen[0],
         last_at=time,
         candidates=tuple(c for c in candidates if 2.0 ** (lowest - c.bits) >= NEGLIGIBLE),
         fitted=min(len(seen), previous.fitted + 1),
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
     )
-    return _decided(fit, seen)
+    return _decided(fit, seen, unknown)
 
 
 def _residual_if_next(candidate: Candidate, last: int, time: int) -> int | None:

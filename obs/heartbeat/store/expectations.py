@@ -48,26 +48,22 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
         "SELECT found.*, fits.fit FROM ("
-        " SELECT id, last_event_id, learned_event_id, revision, last_event_id IS learned_event_id AS is_relearned, pin,"
+        " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision,"
+        " last_event_id IS learned_event_id AS is_relearned, pin,"
         " paused_at, paused_until, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
-        ") AS found LEFT JOIN fits ON fits.job_id = found.id AND fits.version = ?1"
+        ") AS found LEFT JOIN fits ON fits.job_id = found.job_id AND fits.version = ?1"
         " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
     return [
         Changed(
-            job_id=row["id"],
-            event_id=row["last_event_id"],
-            learned_event_id=row["learned_event_id"],
-            revision=row["revision"],
-            last_heartbeat_at=row["last_heartbeat_at"],
-            is_relearned=bool(row["is_relearned"]),
-            pin=pins.from_json(row["pin"]),
-            paused_at=row["paused_at"],
-            paused_until=row["paused_until"],
-            fit=None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode()),
+            **{
+                **row,
+                "pin": pins.from_json(row["pin"]),
+                "fit": None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode()),
+            }
         )
         for row in rows
     ]
@@ -115,27 +111,22 @@ def expectation(
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
     """Store an expectation, which applies for now if it is not final. A job that has changed since is learned again."""
+    times = ("expected_at", "overdue_at", "grace_ms", "overrun_after_ms", "lost_after_ms", "too_often")
+    found = ("job_id", "event_id", "learned_event_id", "revision")
     kept = db.execute(
-        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - ?12,"
-        " interval_ms = ?1, expected_at = ?2,"
-        " overdue_at = ?3, grace_ms = ?4, overrun_after_ms = ?5, lost_after_ms = ?6,"
-        " too_often_since = CASE WHEN ?7 IS NULL THEN too_often_since"
-        " WHEN ?7 THEN coalesce(too_often_since, last_heartbeat_at) END"
-        " WHERE id = ?8 AND last_event_id = ?9 AND learned_event_id IS ?10 AND revision = ?11",
-        (
-            expected.fit.interval_ms,
-            expected.expected_at,
-            expected.overdue_at,
-            expected.grace_ms,
-            expected.overrun_after_ms,
-            expected.lost_after_ms,
-            expected.too_often,
-            changed.job_id,
-            changed.event_id,
-            changed.learned_event_id,
-            changed.revision,
-            not is_final,
-        ),
+        "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
+        " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
+        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms,"
+        " too_often_since = CASE WHEN :too_often IS NULL THEN too_often_since"
+        " WHEN :too_often THEN coalesce(too_often_since, last_heartbeat_at) END"
+        " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
+        " AND revision = :revision",
+        {
+            **{name: getattr(expected, name) for name in times},
+            **{name: getattr(changed, name) for name in found},
+            "interval_ms": expected.fit.interval_ms,
+            "is_provisional": not is_final,
+        },
     )
     if kept.rowcount == 1 and expected.fit is not changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from obs.heartbeat.schedule import Fit, deadline, describe, duration_bound, learn, too_often
-from obs.heartbeat.schedule.history import history
+from obs.heartbeat.schedule.history import Memory
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
 
 JITTER_MS = 30_000
@@ -36,7 +36,7 @@ plausible = st.tuples(
 @given(st.one_of(anything, plausible))
 def test_no_history_raises_and_no_job_is_overdue_before_its_last_heartbeat(times: list[int]) -> None:
     fit = learn(times)
-    seen = history(times)
+    seen = Memory().add(times).history()[0]
     if fit.overdue_at is not None:
         assert fit.overdue_at >= seen[-1]
     described = describe(fit)
@@ -82,7 +82,7 @@ def test_the_order_in_which_heartbeats_arrive_does_not_matter(times: list[int], 
 @given(plausible, st.integers(min_value=-500, max_value=500))
 def test_learning_with_any_earlier_fit_gives_an_answer(times: list[int], cut: int) -> None:
     fit = learn(times, previous=learn(times[:cut]))
-    seen = history(times)
+    seen = Memory().add(times).history()[0]
     assert fit.last_at == (seen[-1] if seen else None)
     assert fit.overdue_at is None or fit.overdue_at >= seen[-1]
 

@@ -72,7 +72,7 @@ def test_consecutive_days_of_a_gate_are_one_rank_apart_and_other_days_have_none(
     ],
 )
 def test_a_gate_that_is_open_on_every_day_seen_is_a_candidate(days: list[str], gate: Gate) -> None:
-    seen = [day(text) for text in days]
+    seen = tuple(day(text) for text in days)
     found = dict(candidates(seen, seen[-1] - seen[0]))
     assert gate in found
     assert all(None not in candidate.ranks(seen) for candidate in found)

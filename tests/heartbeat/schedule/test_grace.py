@@ -66,8 +66,8 @@ def test_two_durations_are_not_enough() -> None:
 @pytest.mark.parametrize(
     ("upper_tail", "df", "quantile"),  # from the usual tables of Student's t
     [
-        (0.05, 3, 2.353),
-        (0.005, 3, 5.841),
+        (0.0005, 12, 4.318),
+        (0.0005, 10, 4.587),
         (0.05, 10, 1.812),
         (0.005, 10, 3.169),
         (0.0005, 30, 3.646),

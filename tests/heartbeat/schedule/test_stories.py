@@ -1,0 +1,76 @@
+"""The lives of jobs in stories.py, a few of each: how often the learner is wrong, and what it costs."""
+
+import random
+
+import pytest
+
+from obs.heartbeat.schedule import deadline, learn
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import at, cron
+from tests.heartbeat.schedule.stories import STORIES, lives, runs
+
+SEEDS = 2
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_mean_number_of_false_alarms(name: str) -> None:
+    """The accepted means are for hundreds of lives; two may have one alarm more in all."""
+    results = list(lives(name, SEEDS))
+    assert sum(result.false_alarms for result in results) <= SEEDS * STORIES[name][1] + 1
+
+
+@pytest.mark.parametrize("years", [3, 6])
+def test_a_yearly_job_is_flagged_within_two_weeks_from_its_third_year(years: int) -> None:
+    times = runs("0 3 10 2 *", random.Random(1), 366 * years, "2025-01-01 00:00")
+    limit = learn(times).overdue_at
+    assert limit is not None
+    assert at(f"{2025 + years}-02-10 03:00") < limit < at(f"{2025 + years}-02-24 03:00")
+
+
+@pytest.mark.parametrize(
+    ("expression", "due"),
+    [("0 3 5 * *", "2031-01-05 03:00"), ("0 3 1 1,4,7,10 *", "2031-01-01 03:00"), ("0 6 * * 1#1", "2031-01-06 06:00")],
+)
+def test_a_monthly_job_that_ran_for_six_years_is_missed_within_minutes(expression: str, due: str) -> None:
+    times = [time for time in cron(expression, since="2025-01-01 00:00", count=80) if time < at("2030-12-31 00:00")]
+    limit = deadline([time / SECOND_MS for time in reversed(times)])
+    assert limit is not None
+    assert at(due) < limit * SECOND_MS < at(due) + 5 * MINUTE_MS
+
+
+@pytest.mark.parametrize("days", ["1-19", "3-30", "8-28"])
+def test_a_long_range_of_days_of_the_month_is_learned(days: str) -> None:
+    times = [t for t in cron(f"0 3 {days} * *", since="2025-01-01 00:00", count=200) if t < at("2025-06-15 00:00")]
+    limit = learn(times).overdue_at
+    assert limit is not None
+    assert 0 < limit - at("2025-06-15 03:00") < 5 * MINUTE_MS
+    assert len(times) > 28
+
+
+def test_a_slot_in_an_unknown_time_is_neither_missed_nor_waited_for() -> None:
+    times = cron("0 2 * * *", since="2025-03-03 00:00", count=30)
+    next_day, pause = times[-1] + DAY_MS, (times[-1] + 22 * HOUR_MS, times[-1] + 30 * HOUR_MS)
+    assert (learn(times).overdue_at or 0) < next_day + 5 * MINUTE_MS
+    fit = learn(times, unknown=[pause])
+    assert fit.expected_at is not None
+    assert fit.overdue_at is not None
+    assert abs(fit.expected_at - (next_day + DAY_MS)) < MINUTE_MS
+    assert fit.expected_at < fit.overdue_at < next_day + DAY_MS + 5 * MINUTE_MS
+    assert learn(times, previous=learn(times), unknown=[pause]) == fit
+
+
+def test_a_job_that_runs_every_minute_has_its_interval_again_after_an_unknown_time() -> None:
+    times = cron("* * * * *", since="2025-03-03 00:00", count=500)
+    end = times[-1] + 6 * HOUR_MS
+    limit = learn(times, unknown=[(times[-1] + MINUTE_MS, end)]).overdue_at
+    assert limit is not None
+    assert end < limit < end + 5 * MINUTE_MS
+
+
+def test_slots_in_an_unknown_time_do_not_count_as_missed() -> None:
+    """A job that was paused three times for a week does not miss its runs often."""
+    times = cron("0 * * * *", since="2025-03-03 00:00", count=900)
+    pauses = [(times[n] + MINUTE_MS, times[n + 100] - MINUTE_MS) for n in (660, 770)]
+    seen = [time for time in times if not any(start < time < end for start, end in pauses)]
+    known, unknown = learn(seen), learn(seen, unknown=pauses)
+    assert unknown.candidates[0].bits < known.candidates[0].bits - 20
