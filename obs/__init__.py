@@ -14,11 +14,10 @@ from obs.annotations import routes as annotation_routes
 from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
-from obs.dashboard.overviews import Overviews
+from obs.dashboard.overview import Overviews
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
-from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.service import HeartbeatService
+from obs.heartbeat.service import HeartbeatService, SweepQueue
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
 from obs.ingest import openapi as heartbeat_operations
 from obs.ingest.endpoint import HeartbeatEndpoint, protocols

@@ -18,7 +18,7 @@ from obs.annotations import service as annotations
 from obs.errors import ServiceError
 from obs.heartbeat import rollups
 from obs.heartbeat import service as heartbeats
-from obs.heartbeat.queue import SweepQueue
+from obs.heartbeat.service import SweepQueue
 from obs.server.middleware import Wsgi
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
 from obs.storage.org import Org

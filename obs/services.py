@@ -9,7 +9,7 @@ from flask import Flask, current_app
 
 if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.background import Background
-    from obs.dashboard.overviews import Overviews
+    from obs.dashboard.overview import Overviews
     from obs.heartbeat.service import HeartbeatService
     from obs.ingest.endpoint import HeartbeatEndpoint
     from obs.query.service import QueryService

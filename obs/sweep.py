@@ -23,9 +23,9 @@ from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
 from obs.heartbeat.overdue import Expectation
-from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.runs import FUTURE_MS
-from obs.heartbeat.store import clocks, expectations, maintenance, problems
+from obs.heartbeat.service import SweepQueue
+from obs.heartbeat.store import expectations, maintenance, problems, upkeep
 from obs.heartbeat.store.expectations import Changed
 from obs.heartbeat.store.problems import Problem
 from obs.storage.batches import in_batches
@@ -156,7 +156,7 @@ def sweep(
 def _correct(db: sqlite3.Connection, seen: Reading) -> None:
     """Correct all times that were recorded while the wall clock was wrong, and learn from what is left."""
     correction = {**seen._asdict(), "latest_ms": MAX_MS if seen.is_behind else seen.now_ms}
-    for correct in (clocks.correct, alerts.correct_times, annotations.correct_times):
+    for correct in (upkeep.correct_times, alerts.correct_times, annotations.correct_times):
         correct(db, correction)
     expectations.learn_again(db)
 

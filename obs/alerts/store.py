@@ -72,7 +72,7 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
-    """Correct the times of incidents that were recorded by a wrong clock. See `obs.heartbeat.store.clocks.correct`."""
+    """Correct the times of incidents that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`."""
     last = "SELECT max(id) FROM incidents WHERE started_at <= :start_ms OR started_at > :end_ms"
     is_wrong = f"({{0}} > :latest_ms OR (id > coalesce(({last}), 0) AND {{0}} > :start_ms AND {{0}} <= :end_ms))"
     for time in ("ended_at", "started_at"):  # the ids are found by started_at

@@ -147,7 +147,7 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
-    """Correct the times of annotations that were recorded by a wrong clock. See `obs.heartbeat.store.clocks.correct`.
+    """Correct the times of annotations that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`.
 
     Times that were in the future when they were sent stay, because somebody has chosen them.
     """

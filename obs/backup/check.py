@@ -10,7 +10,7 @@ from sqlite_utils import Migrations
 import migrations.control
 import migrations.tenant
 from obs.backup import files
-from obs.heartbeat.store import derived
+from obs.heartbeat.store import upkeep
 from obs.storage.connection import explained, open_writer
 from obs.storage.copy import damages
 from obs.storage.migrate import steps
@@ -54,7 +54,7 @@ def check(repair: bool, folder: Path) -> None:
 def _repair(path: Path) -> None:
     with explained(), closing(open_writer(path, 5)) as db:
         db.execute("BEGIN IMMEDIATE")
-        for difference in derived.differences(db, repair=True):
+        for difference in upkeep.differences(db, repair=True):
             click.echo(f"Repaired {path}: {difference}", err=True)
         db.execute("COMMIT")
 
@@ -67,7 +67,7 @@ def _problems(path: Path, schema: Migrations) -> list[str]:
                 db.execute("BEGIN")
                 missing, unknown = steps(db, schema)
                 found = [f"the step {name} of the schema is missing or unknown" for name in sorted(missing | unknown)]
-                found = damages(db) or found or (derived.differences(db) if schema is _TENANT else [])
+                found = damages(db) or found or (upkeep.differences(db) if schema is _TENANT else [])
         except click.ClickException as error:
             found = [error.message]
         if not found:

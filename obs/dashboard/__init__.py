@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
-from obs.dashboard import docs, download, markup, missed, overview, schedules, vega, wording
+from obs.dashboard import download, libraries, overview, schedules, wording
 from obs.dashboard.routes import annotations, incidents, job, jobs, projects, query, settings, sign_in
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
@@ -37,7 +37,7 @@ _PAGES = (
     query.blp,
     annotations.blp,
     settings.blp,
-    vega.blp,
+    libraries.vega,
 )
 _MISSING = {
     "not_found": "Page not found.",
@@ -78,19 +78,19 @@ def init_app(app: Flask) -> None:
         size=wording.size,
         count=wording.count,
         state_name=wording.state,
-        cell=markup.cell,
-        moment=markup.moment,
-        ago=markup.ago,
-        precise=partial(markup.moment, to_the_second=True),
+        cell=wording.cell,
+        moment=wording.moment,
+        ago=wording.ago,
+        precise=partial(wording.moment, to_the_second=True),
         schedule=schedules.in_brief,
-        missed=missed.until_now,
+        missed=schedules.missed_until_now,
         version=overview.version,
     )
-    app.jinja_env.globals.update(vega_version=vega.VERSION, state_help=wording.STATE_HELP, services=services)
+    app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, state_help=wording.STATE_HELP, services=services)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
-    app.register_blueprint(docs.blp)
+    app.register_blueprint(libraries.docs)
     app.register_blueprint(download.blp)
     app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer())})
     app.after_request(_add_policy)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from obs.dashboard import missed, schedules, wording
+from obs.dashboard import schedules, wording
 from obs.heartbeat.runs import PROBLEMS
 from obs.heartbeat.store.jobs import Job
 
@@ -34,8 +34,8 @@ def of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:
     due = schedules.due(job)
     if due is None or not runs:
         return draw(runs)
-    counts = missed.before_each(tuple(run.started_at for run in runs), due)
-    return draw(runs, (*counts, missed.until_now(job, now_ms)) if job.overdue else counts)
+    counts = schedules.missed_before_each(tuple(run.started_at for run in runs), due)
+    return draw(runs, (*counts, schedules.missed_until_now(job, now_ms)) if job.overdue else counts)
 
 
 @lru_cache(maxsize=2048)  # most jobs have not changed since the last refresh

@@ -3,17 +3,19 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import marshmallow as ma
 from flask import request
 
-from obs.dashboard import zones
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
-from obs.times import format_ms
+from obs.times import format_ms, parse_iso, parse_time
 
+_COOKIE = "obs_zone"
+_EXAMPLE = "Enter a date and time, e.g. 2026-06-21 10:00."
 _PLAINER = (
     (re.compile(r"Missing data for required field\."), "Enter a value."),
     (re.compile(r"Length must be between 0 and (\d+)\."), r"Enter at most \1 characters."),
@@ -24,9 +26,56 @@ _PLAINER = (
 """Messages of the API, and how the pages say the same without the names of the API's fields."""
 
 
+def viewer_zone() -> ZoneInfo | None:
+    """The zone that the browser reported in a cookie; None when it reported none: no scripts, or the first page."""
+    return find_zone(request.cookies.get(_COOKIE, ""))
+
+
+def find_zone(name: str) -> ZoneInfo | None:
+    """The zone of that name, or None."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
+    """Milliseconds since the epoch of a time that a person typed or picked.
+
+    A time without an offset is in `zone`. When clocks go back, an hour exists twice: the first one is meant. When they
+    go forward, a time in the skipped hour is read with the offset from before the change: 02:30 becomes 03:30.
+    Times with an offset, and times relative to now (``now``, ``-2h``, ``+30m``), are accepted too.
+    Raises ValueError with a message for people.
+    """
+    text = text.strip()
+    try:
+        typed = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return parse_time(text, now_ms)
+        except ValueError as error:
+            raise ValueError(_EXAMPLE) from error
+    try:
+        moment = (typed if typed.tzinfo else typed.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(_EXAMPLE) from error
+    return parse_iso(moment.isoformat())
+
+
+def as_input(moment_ms: int | None, zone: ZoneInfo) -> str:
+    """A moment as the value of ``<input type="datetime-local">``: without an offset, and without seconds that are 0."""
+    if moment_ms is None:
+        return ""
+    try:
+        local = datetime.fromtimestamp(moment_ms // 1000, zone).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # a moment of the year 9999 that is in the year 10000 there
+        return format_ms(moment_ms)
+    return local.isoformat(timespec="seconds" if local.second else "minutes")
+
+
 def form_zone() -> ZoneInfo:
     """The zone of the times in a form: the one that the submitted form was shown in, else the viewer's, else UTC."""
-    return zones.find(request.form.get("zone", "")) or zones.viewer_zone() or ZoneInfo("UTC")
+    return find_zone(request.form.get("zone", "")) or viewer_zone() or ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +89,7 @@ class Form:
     values: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
     zone: ZoneInfo = field(default_factory=form_zone)
-    zone_is_known: bool = field(default_factory=lambda: zones.viewer_zone() is not None)
+    zone_is_known: bool = field(default_factory=lambda: viewer_zone() is not None)
 
 
 def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherwise: str = "") -> Form:
@@ -67,7 +116,7 @@ def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
     problems: dict[str, list[str]] = {}
     for name in fields.keys() & set(times):
         try:
-            fields[name] = format_ms(zones.parse(fields[name], form_zone(), viewer().now_ms))
+            fields[name] = format_ms(parse_typed(fields[name], form_zone(), viewer().now_ms))
         except ValueError as error:
             problems[name] = [str(error)]
     if problems:

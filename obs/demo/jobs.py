@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from obs.heartbeat.store.attributions import Attribution
+from obs.heartbeat.store.record import Attribution
 from obs.times import HOUR_MS, MINUTE_MS, SECOND_MS
 
 

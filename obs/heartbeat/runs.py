@@ -1,4 +1,4 @@
-"""Runs: their statuses, the kinds of heartbeats, and what each heartbeat does to a run. Pure.
+"""Runs and jobs: their statuses and states, and what each kind of heartbeat does to a run. Pure.
 
 =====  ====================================  ================================================
 call   no run is open                        a run is open
@@ -15,7 +15,7 @@ the same event, and an end that arrives after the run was given up still reports
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum, auto
+from enum import Enum, IntEnum, StrEnum, auto
 
 from obs.times import MINUTE_MS
 
@@ -138,3 +138,26 @@ def duration_of_close(run: Run, heartbeat: Heartbeat) -> int | None:
 def end_of_close(run: Run, heartbeat: Heartbeat) -> int:
     """When a run ended: the time of its end, but never before its start, because the clocks of hosts differ."""
     return max(heartbeat.time, run.started_at)
+
+
+class JobState(StrEnum):
+    """The state of a job at a moment, the most urgent first. The value is the word in the API, in OQL and on pages.
+
+    A job that is paused is in no other state; otherwise the most urgent state that applies is the one shown.
+    """
+
+    FAILED = "failed"
+    LOST = "lost"
+    OVERDUE = "overdue"
+    OVERRUNNING = "overrunning"
+    LATE = "late"
+    RUNNING = "running"
+    OK = "ok"
+    NEW = "new"
+    PAUSED = "paused"
+
+
+STATES = tuple(state.value for state in JobState)
+"""The words, the most urgent first."""
+TROUBLE = STATES[: STATES.index(JobState.LATE)]
+"""The words for the states in which a job needs a person to look at it."""

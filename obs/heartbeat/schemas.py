@@ -13,8 +13,7 @@ from obs.errors import invalid_field
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
-from obs.heartbeat.runs import KINDS, OUTCOMES, STATUSES
-from obs.heartbeat.states import STATES
+from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES
 from obs.times import DAY_MS
 
 _YEAR_SECONDS = 366 * 86_400

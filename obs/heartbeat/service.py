@@ -1,15 +1,15 @@
-"""Changes to jobs and maintenance windows, and the upkeep of events and runs. Every change goes through here."""
+"""Changes to jobs and maintenance windows, the upkeep of events and runs, and which organizations the sweep visits."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
-from obs.heartbeat.queue import SweepQueue
-from obs.heartbeat.store import attributions, expectations, jobs, maintenance, upkeep
+from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.storage.batches import BACKGROUND_SHARE, in_batches
@@ -20,6 +20,51 @@ from obs.tenancy import service as tenancy_service
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS
+
+
+class SweepQueue:
+    """The organizations that are due for a sweep: those with changes, and those where a time limit is reached.
+
+    Safe to use from any thread. Times are milliseconds since the epoch.
+    """
+
+    up_since_ms = 0  # silence before this time does not count
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed: set[Org] = set()
+        self._due_at: dict[Org, int | None] = {}
+        self._notes = 0
+
+    def note(self, org: Org) -> None:
+        """Note that something has changed in `org`: a heartbeat, or what a user has set."""
+        with self._lock:
+            self._changed.add(org)
+            self._notes += 1
+
+    def count(self) -> int:
+        """How many changes were noted since the last call."""
+        with self._lock:
+            notes, self._notes = self._notes, 0
+        return notes
+
+    def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
+        """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""
+        orgs = list(orgs)
+        with self._lock:
+            changed, self._changed = self._changed, set()
+            due_at = {org: 0 if org in changed else self._due_at.get(org, 0) for org in orgs}
+            due = [org for org, moment in due_at.items() if moment is not None and moment <= now_ms]
+            # Until `swept` is called an organization stays due: its file may be locked at the moment.
+            for org in (self._due_at.keys() - set(orgs)) | set(due):
+                self._due_at.pop(org, None)
+        return due
+
+    def swept(self, org: Org, due_at: int | None) -> None:
+        """Note that `org` was swept and is due again at `due_at`; None for not before something changes."""
+        with self._lock:
+            self._due_at[org] = due_at
+
 
 _DELETING_SECONDS = 20.0
 """About how long one request deletes jobs: proxies end a request that takes a minute."""
@@ -160,7 +205,7 @@ def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> i
     cutoff = now_ms - retention_days * DAY_MS
     return sum(
         in_batches(databases, org, partial(delete, cutoff=cutoff), share=BACKGROUND_SHARE)
-        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before, attributions.delete_names_before)
+        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before, upkeep.delete_names_before)
     )
 
 

@@ -1,7 +1,6 @@
 """The heartbeat area's sources for OQL, and the SQL for the state of a job at a moment (``:now``)."""
 
-from obs.heartbeat.runs import KINDS, STATUSES, Kind, Status
-from obs.heartbeat.states import STATES, JobState
+from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
 from obs.sources import Column, Grain, Rollup, Source, Type, one_of
 from obs.times import DAY_MS, HOUR_MS
 

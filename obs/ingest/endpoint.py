@@ -14,8 +14,8 @@ from obs import errors
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
 from obs.heartbeat.pins import Pin
-from obs.heartbeat.queue import SweepQueue
 from obs.heartbeat.runs import Kind
+from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import Recorded, record
 from obs.ingest.healthchecks import HealthchecksProtocol

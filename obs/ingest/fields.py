@@ -16,7 +16,7 @@ from obs.client.output import MOST_MESSAGE_BYTES
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import JOB_NAME, valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
-from obs.heartbeat.store.attributions import Attribution
+from obs.heartbeat.store.record import Attribution
 from obs.times import DAY_MS, MINUTE_MS
 
 _DIGITS = re.compile(r"[0-9]{1,15}")

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from obs.errors import ServiceError
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Heartbeat
-from obs.heartbeat.store.attributions import NOWHERE, Attribution
-from obs.heartbeat.store.record import Recorded
+from obs.heartbeat.store.record import NOWHERE, Attribution, Recorded
 from obs.tenancy.auth import Caller
 
 SCOPE = "heartbeat:write"

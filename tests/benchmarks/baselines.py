@@ -24,8 +24,7 @@ from granian.constants import HTTPModes, Interfaces
 from migrations import tenant
 from obs import create_app
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.attributions import NOWHERE
-from obs.heartbeat.store.record import record
+from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
 from obs.storage.databases import Databases
 from obs.storage.org import Org

@@ -9,8 +9,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.attributions import NOWHERE
-from obs.heartbeat.store.record import record
+from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, Clock, KeyClient

@@ -10,11 +10,9 @@ import pytest
 from flask import Flask
 
 from obs.dashboard.overview import SORTS, Choice, Selection
-from obs.heartbeat.runs import STATUSES, Heartbeat, Kind
-from obs.heartbeat.states import STATES
-from obs.heartbeat.store.attributions import NOWHERE
+from obs.heartbeat.runs import STATES, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.jobs import Job
-from obs.heartbeat.store.record import record
+from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
 from obs.storage.org import Org
 from obs.times import HOUR_MS, format_ms

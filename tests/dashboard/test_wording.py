@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from obs.dashboard import bars, calendar, missed, schedules, wording
+from obs.dashboard import bars, calendar, schedules, wording
 from obs.dashboard.bars import Bar
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
 
@@ -112,14 +112,14 @@ def at_two(*days: int) -> tuple[int, ...]:
 def test_missed_runs_are_counted_by_the_schedule(
     starts: tuple[int, ...], due: schedules.Due, counts: tuple[int, ...]
 ) -> None:
-    assert missed.before_each(starts, due) == counts
+    assert schedules.missed_before_each(starts, due) == counts
 
 
 def test_missed_runs_since_the_last_run_are_counted() -> None:
     (friday,) = at_two(4)
-    assert missed.since(friday, friday + 4 * DAY_MS, WEEKDAYS) == 2
-    assert missed.since(friday, friday + 3 * DAY_MS, schedules.Due("", "UTC", HOUR_MS)) == 72
-    assert missed.since(friday, friday + MINUTE_MS, schedules.Due("", "UTC", HOUR_MS)) == 1
+    assert schedules.missed_since(friday, friday + 4 * DAY_MS, WEEKDAYS) == 2
+    assert schedules.missed_since(friday, friday + 3 * DAY_MS, schedules.Due("", "UTC", HOUR_MS)) == 72
+    assert schedules.missed_since(friday, friday + MINUTE_MS, schedules.Due("", "UTC", HOUR_MS)) == 1
 
 
 UTC = ZoneInfo("UTC")

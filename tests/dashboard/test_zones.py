@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from obs.dashboard import zones
+from obs.dashboard import forms
 from obs.times import format_ms, parse_iso
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
@@ -37,24 +37,24 @@ def new_yorker(admin: Visitor) -> Visitor:
     ],
 )
 def test_a_typed_time_is_read_in_the_zone(text: str, moment: str) -> None:
-    assert format_ms(zones.parse(text, NEW_YORK, NOW_MS)) == moment
+    assert format_ms(forms.parse_typed(text, NEW_YORK, NOW_MS)) == moment
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "22:00", "2026-13-01T10:00", "0001-01-01T00:00", "9999-12-31T23:00"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"Enter a date and time|The year must be"):
-        zones.parse(text, NEW_YORK, NOW_MS)
+        forms.parse_typed(text, NEW_YORK, NOW_MS)
 
 
 @pytest.mark.parametrize("moment", ["2026-07-02T02:00:00Z", "2026-07-02T02:00:07Z", "2026-11-01T05:30:00Z"])
 def test_what_a_form_shows_is_read_back_as_the_same_time(moment: str) -> None:
-    shown = zones.as_input(parse_iso(moment), NEW_YORK)
-    assert zones.parse(shown, NEW_YORK, NOW_MS) == parse_iso(moment)
+    shown = forms.as_input(parse_iso(moment), NEW_YORK)
+    assert forms.parse_typed(shown, NEW_YORK, NOW_MS) == parse_iso(moment)
 
 
 def test_the_last_moment_of_the_year_9999_can_be_shown() -> None:
     moment = parse_iso("9999-12-31T23:59:59Z")
-    assert zones.parse(zones.as_input(moment, ZoneInfo("Asia/Tokyo")), ZoneInfo("Asia/Tokyo"), NOW_MS) == moment
+    assert forms.parse_typed(forms.as_input(moment, ZoneInfo("Asia/Tokyo")), ZoneInfo("Asia/Tokyo"), NOW_MS) == moment
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,7 @@ def totals(folder: Path) -> dict[str, Any]:
     from obs.heartbeat.rollups import SETTLED_MS
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
     from obs.heartbeat.store import rollups
-    from obs.heartbeat.store.attributions import NOWHERE
-    from obs.heartbeat.store.record import record
+    from obs.heartbeat.store.record import NOWHERE, record
     from obs.services import services
     from obs.tenancy import instance, keys, service
     from obs.tenancy import store as tenancy_store

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from obs.alerts.kinds import KINDS, IncidentKind
 from obs.heartbeat.runs import KINDS as EVENT_KINDS
-from obs.heartbeat.runs import OUTCOMES, STATUSES, Kind, Status
+from obs.heartbeat.runs import OUTCOMES, STATES, STATUSES, Kind, Status
 from obs.heartbeat.source import STATE_SQL
-from obs.heartbeat.states import STATES
 
 OBS = Path(__file__).parents[2] / "obs"
 NUMBER_IN_SQL = re.compile(r"\b(status|last_outcome|kind)\s*(=|<>|!=|IN|WHEN)\s*\(?\s*\d|CASE \?\d+ WHEN \d", re.I)

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import decode_cursor, encode_cursor
-from obs.dashboard import charts, forms, zones
+from obs.dashboard import charts, forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -33,7 +33,7 @@ def page(form: Form | None = None) -> tuple[str, int]:
     for name in ("start", "end"):
         try:
             if filters[name]:
-                range_[name] = zones.parse(filters[name], forms.form_zone(), caller.now_ms)
+                range_[name] = forms.parse_typed(filters[name], forms.form_zone(), caller.now_ms)
         except ValueError as error:
             problems[name] = str(error)
     selection = store.Selection(
@@ -120,4 +120,4 @@ def _edit(annotation: Annotation, form: Form) -> str:
 def _as_typed(annotation: Annotation, zone: ZoneInfo) -> dict[str, str]:
     """An annotation as the values of its form."""
     values = {name: getattr(annotation, name) or "" for name in _FIELDS}
-    return {**values, **{name: zones.as_input(getattr(annotation, name), zone) for name in _TIMES}}
+    return {**values, **{name: forms.as_input(getattr(annotation, name), zone) for name in _TIMES}}

@@ -4,8 +4,9 @@ from flask import Blueprint, flash, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from obs.alerts import store
-from obs.dashboard import forms, live, zones
+from obs.dashboard import forms
 from obs.dashboard.forms import Form
+from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
 from obs.heartbeat.schemas import MaintenanceWindowSchema
@@ -25,7 +26,7 @@ def page(form: Form | None = None) -> str:
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
-        version = live.version(store.version(db), windows)
+        version = page_version(store.version(db), windows)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     return render_template(
         "incidents.html",
@@ -59,4 +60,4 @@ def _next_hour(now_ms: int) -> dict[str, str]:
     """Suggested values: a window of one hour that starts now."""
     start, zone = now_ms // MINUTE_MS * MINUTE_MS, forms.form_zone()
     end = start + HOUR_MS
-    return {"title": "Maintenance", "start_time": zones.as_input(start, zone), "end_time": zones.as_input(end, zone)}
+    return {"title": "Maintenance", "start_time": forms.as_input(start, zone), "end_time": forms.as_input(end, zone)}

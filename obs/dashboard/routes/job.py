@@ -6,8 +6,9 @@ from flask.typing import ResponseReturnValue
 from obs import times
 from obs.alerts import store as alert_store
 from obs.api import decode_cursor, encode_cursor
-from obs.dashboard import calendar, charts, forms, live, schedules, store
+from obs.dashboard import calendar, charts, forms, schedules, store
 from obs.dashboard.forms import Form
+from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.runs import PROBLEMS
@@ -41,7 +42,7 @@ def page(**refused: Form) -> str:
     with caller.read() as db:
         job = known_job(db, _name(), now_ms)
         incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
-        version = live.version(job, incidents, today)
+        version = page_version(job, incidents, today)
         runs = job_store.runs_of(db, job.id, before=before, limit=_RUNS_SHOWN + 1)
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
@@ -147,7 +148,7 @@ def run_page(number: int) -> ResponseReturnValue:
         run = job_store.run(db, number)
         if run is None:
             raise ServiceError("run_not_found")
-        version = live.version(run, job_store.job(db, run.job, caller.now_ms))
+        version = page_version(run, job_store.job(db, run.job, caller.now_ms))
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else caller.now_ms

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from obs.dashboard import bars, store
 from obs.dashboard.overview import SORTS, Choice, version
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
-from obs.heartbeat.states import STATES
+from obs.heartbeat.runs import STATES
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
 from obs.tenancy import service

@@ -8,7 +8,7 @@ from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
 from obs.dashboard.sessions import viewer
-from obs.heartbeat.states import STATES, TROUBLE
+from obs.heartbeat.runs import STATES, TROUBLE
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 

@@ -21,7 +21,7 @@ from obs.times import MAX_MS
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job at a moment. `status` is its state, one of `obs.heartbeat.states.STATES`.
+    """A job at a moment. `status` is its state, one of `obs.heartbeat.runs.STATES`.
 
     `pin` is the schedule that was set by hand, `learned` describes the one that was learned; None where there is none.
     `last_run_at` is the start of its last run; its last heartbeat if it has no run. `changes_at` is when its state may

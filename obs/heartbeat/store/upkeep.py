@@ -1,8 +1,12 @@
-"""Upkeep of events and runs: the full-text index of messages, and deleting what is past its retention."""
+"""Upkeep of what is stored: indexing, deleting what is old, correcting times, and comparing what is derived."""
 
 import sqlite3
+from collections.abc import Iterator, Mapping
 
-from obs.heartbeat.runs import Status
+from obs.heartbeat.runs import FUTURE_MS, Kind, Status
+from obs.heartbeat.store import rollups
+from obs.heartbeat.store.record import RECENT_RUNS
+from obs.times import DAY_MS
 
 
 def has_unindexed(db: sqlite3.Connection) -> bool:
@@ -48,3 +52,122 @@ def delete_runs_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
         " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
         (cutoff, limit),
     ).rowcount
+
+
+def delete_names_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete the names of at most `limit` attributions that were last used before `cutoff`; returns how many.
+
+    Names that a job still has are kept. The rows stay: to delete one, SQLite would search all events for its id.
+    """
+    return db.execute(
+        "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
+        " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?"
+        " AND id NOT IN (SELECT attribution_id FROM jobs WHERE attribution_id IS NOT NULL"
+        " UNION ALL SELECT attribution_id FROM events WHERE attribution_id IS NOT NULL"
+        " AND id > (SELECT up_to FROM indexed_messages)) LIMIT ?)",
+        (cutoff, limit),
+    ).rowcount
+
+
+# The last event that was recorded before the wall clock came into doubt. Its id separates the events since from older
+# ones with the same times. Those of the last minute may have been recorded after the step. (The plus has SQLite read
+# from the newest event, not sort all of them.)
+_AFTER = """
+    SELECT id FROM events WHERE (+received_at <= :start_ms OR +received_at > :end_ms) AND +received_at < :now_ms - 60000
+    ORDER BY id DESC LIMIT 1
+"""
+# Those that arrived since the clock was read are not wrong.
+_WRONG = (
+    f"(id > :after AND received_at > :start_ms AND received_at <= :end_ms OR received_at > :latest_ms + {FUTURE_MS})"
+)
+# A time that the client sent was wrong too if it is close to what the service's clock showed.
+_TIME_IS_WRONG = f"(abs(time - received_at) * 2 < abs(:step_ms) OR time > :latest_ms + {FUTURE_MS})"
+_RUN = ", ".join(
+    f"{column} = min({column} + :step_ms, :latest_ms)"
+    for column in ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
+)
+_PAST = ("last_heartbeat_at", "created_at", "paused_at", "overdue_since", "failing_since", "lost_since")
+_STATEMENTS = (
+    # An open run goes on: the time since its start is the time that has passed.
+    f"UPDATE runs SET {_RUN} WHERE status = {Status.OPEN:d}"
+    f" AND NOT EXISTS (SELECT 1 FROM events WHERE run_id = runs.id AND {_WRONG})",
+    f"UPDATE runs SET {_RUN} WHERE id IN (SELECT run_id FROM events WHERE {_WRONG} AND {_TIME_IS_WRONG})",
+    "DELETE FROM fits WHERE job_id IN (SELECT job_id FROM events WHERE id > :after"
+    f" UNION SELECT id FROM jobs WHERE last_heartbeat_at > :latest_ms + {FUTURE_MS})",
+    f"UPDATE events SET time = CASE WHEN {_TIME_IS_WRONG} THEN min(time + :step_ms, :latest_ms) ELSE time END,"
+    f" received_at = min(received_at + :step_ms, :latest_ms) WHERE {_WRONG}",
+    "UPDATE jobs SET last_heartbeat_at = latest.time, changed = 0"
+    " FROM (SELECT job_id, max(time) AS time FROM events WHERE id > :after GROUP BY +job_id) AS latest"
+    " WHERE latest.job_id = jobs.id",
+    f"UPDATE jobs SET {', '.join(f'{column} = min({column}, :latest_ms)' for column in _PAST)},"
+    " paused_until = paused_until - max(0, paused_at - :latest_ms)"
+    f" WHERE max({', '.join(f'coalesce({column}, 0)' for column in _PAST)}) > :latest_ms",
+    "UPDATE jobs SET expected_at = expected_at + :step_ms, overdue_at = overdue_at + :step_ms"
+    " WHERE :step_ms <> 0 AND overdue_since IS NULL",
+)
+
+
+def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
+    """Correct the times of runs, events and jobs.
+
+    `correction` has the fields of `obs.tenancy.clock.Reading`, and `latest_ms`: times after that are wrong.
+    Jobs with corrected heartbeats lose what was learned. What is expected of the others moves with the wall clock.
+    """
+    after = db.execute(_AFTER, correction).fetchone() if correction["step_ms"] else (2**63 - 1,)
+    for statement in _STATEMENTS:
+        db.execute(statement, {**correction, "after": 0 if after is None else after[0]})
+
+
+# The counters of a job also count runs that were deleted because they are old. They are compared exactly only for a job
+# that still has its first event, and has no runs from before it; otherwise they must be at least what the rows say.
+_COUNTERS = ("run_count", "timed_run_count", "failures_in_row")
+_COUNT = f"""
+    WITH outcomes AS MATERIALIZED (
+        SELECT id, job_id, run_status FROM events WHERE run_status IN ({Status.SUCCESS:d}, {Status.FAILED:d})
+        AND (kind = {Kind.END:d} OR kind = {Kind.PING:d} AND NOT EXISTS
+            (SELECT 1 FROM events AS earlier WHERE earlier.run_id = events.run_id AND earlier.id < events.id))
+    ), successes AS MATERIALIZED (
+        SELECT job_id, max(id) AS id FROM outcomes WHERE run_status = {Status.SUCCESS:d} GROUP BY job_id
+    ), failures AS MATERIALIZED (
+        SELECT o.job_id, count(*) AS number FROM outcomes AS o LEFT JOIN successes AS s ON s.job_id = o.job_id
+        WHERE o.id > coalesce(s.id, 0) GROUP BY o.job_id
+    ), counted AS MATERIALIZED (
+        SELECT job_id, count(*) AS runs, min(started_at) AS first,
+            min({RECENT_RUNS}, count(duration_ms) FILTER (WHERE status = {Status.SUCCESS:d})) AS timed
+        FROM runs GROUP BY job_id
+    )
+    SELECT jobs.id, jobs.name, coalesce(first, created_at) > created_at - {DAY_MS} AND EXISTS
+            (SELECT 1 FROM events WHERE job_id = jobs.id AND received_at = created_at),
+        {", ".join(_COUNTERS)}, coalesce(runs, 0), coalesce(timed, 0), coalesce(number, 0)
+    FROM jobs LEFT JOIN counted ON counted.job_id = jobs.id LEFT JOIN failures ON failures.job_id = jobs.id
+"""
+
+
+def differences(db: sqlite3.Connection, *, repair: bool = False) -> list[str]:
+    """What differs, as texts. With `repair`, the counters are corrected, and the server does the rest again."""
+    return [*_counters(db, repair), *_rollups(db, repair), *_index(db, repair)]
+
+
+def _counters(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
+    for job_id, job, exact, *numbers in db.execute(_COUNT).fetchall():
+        for name, stored, counted in zip(_COUNTERS, numbers[:3], numbers[3:], strict=True):
+            if stored < counted or (exact and stored != counted):
+                yield f"{name} of the job {job} is {stored}, and {counted} by its rows"
+                if repair:
+                    db.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (counted, job_id))
+
+
+def _rollups(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
+    if outdated := rollups.outdated(db):
+        yield f"the totals of {outdated} hours and days differ from their runs"
+        if repair:
+            db.execute("DELETE FROM rolled_up_hours")  # and of days, by a trigger
+
+
+def _index(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
+    up_to, last = db.execute("SELECT up_to, (SELECT ifnull(max(id), 0) FROM events) FROM indexed_messages").fetchone()
+    if not 0 <= up_to <= last:
+        yield f"the index of messages ends at event {up_to}, and the last event is {last}"
+        if repair:
+            db.execute("INSERT INTO event_messages (event_messages) VALUES ('delete-all')")
+            db.execute("UPDATE indexed_messages SET up_to = 0")

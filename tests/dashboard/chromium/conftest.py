@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from obs.dashboard import vega
+from obs.dashboard import libraries
 from tests.conftest import KeyClient
 from tests.selection import find_chromium
 
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def chart_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of the chart library. Creating it takes seconds, so all tests share it."""
-    return vega.bundle(tmp_path_factory.mktemp("library"))
+    return libraries.bundle(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture

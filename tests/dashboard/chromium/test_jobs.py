@@ -5,7 +5,7 @@ import re
 from flask import Flask
 from playwright.sync_api import Page, expect
 
-from obs.heartbeat.states import STATES
+from obs.heartbeat.runs import STATES
 from obs.services import services
 from tests.conftest import Clock, KeyClient
 

@@ -1,21 +1,32 @@
-"""The chart library: Vega-Lite as one file, created from the package vl-convert and served from here."""
+"""What the pages use of packages, served from here: Vega-Lite for the charts, Swagger UI for the OpenAPI document."""
 
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import flask_swagger_ui
 from filelock import FileLock
-from flask import Blueprint, Response, current_app, send_file
+from flask import Blueprint, Response, current_app, render_template, send_file, send_from_directory
 
-blp = Blueprint("library", __name__)
-VERSION = version("vl-convert-python")
+from obs.server import compression
+
+vega = Blueprint("library", __name__)
+docs = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
+docs.after_request(compression.page)
+VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
 _PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
 _TIMEOUT_SECONDS = 60
+_SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
+# Swagger UI uses data: URLs for icons and sets style attributes.
+_DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 
-@blp.get("/library/vega-<version>.js")
+@vega.get("/library/vega-<version>.js")
 def script(version: str) -> Response:  # noqa: ARG001 - the address changes with the version, there is only one file
     """The file. Its address contains the version, so browsers can keep it for good."""
     path = bundle(Path(current_app.instance_path) / "cache")
@@ -24,7 +35,7 @@ def script(version: str) -> Response:  # noqa: ARG001 - the address changes with
 
 def bundle(folder: Path) -> Path:
     """The file, created in `folder` if it is missing, which takes seconds. Raises OSError or SubprocessError."""
-    path = folder / f"vega-{VERSION}.js"
+    path = folder / f"vega-{VEGA_VERSION}.js"
     if not path.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(folder / ".vega.lock"):
@@ -36,3 +47,17 @@ def bundle(folder: Path) -> Path:
                 partial.write_bytes(done.stdout)
                 partial.rename(path)
     return path
+
+
+@docs.get("/", strict_slashes=False)  # a redirect to the slash would name the host of the request
+def page() -> Response:
+    """Swagger UI."""
+    response = Response(render_template("docs.html"), mimetype="text/html")
+    response.headers["Content-Security-Policy"] = _DOCS_POLICY
+    return response
+
+
+@docs.get("/dist/<path:name>")
+def dist(name: str) -> Response:
+    """A file of Swagger UI."""
+    return send_from_directory(_SWAGGER_UI, name, max_age=86400)
