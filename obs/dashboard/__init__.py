@@ -12,16 +12,14 @@ from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
-from obs.dashboard import download, libraries, overview, schedules, wording
-from obs.dashboard.routes import annotations, incidents, job, jobs, projects, query, settings, sign_in
+from obs.dashboard import libraries, overview, schedules, wording
+from obs.dashboard.routes import annotations, incidents, job, jobs, query, settings, sign_in
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
 from obs.services import services
 from obs.storage.folders import write_once
 from obs.tenancy.service import SESSION_MS
-
-__all__ = ["error_page", "init_app"]
 
 _csrf = CSRFProtect()
 _POLICY = (
@@ -33,7 +31,7 @@ _PAGES = (
     jobs.blp,
     job.blp,
     incidents.blp,
-    projects.blp,
+    jobs.projects,
     query.blp,
     annotations.blp,
     settings.blp,
@@ -91,7 +89,7 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(CSRFError, _refuse_form)
     app.register_blueprint(_all_pages())
     app.register_blueprint(libraries.docs)
-    app.register_blueprint(download.blp)
+    app.register_blueprint(libraries.client)
     app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer())})
     app.after_request(_add_policy)
 

@@ -8,7 +8,8 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import marshmallow as ma
-from flask import request
+from flask import flash, redirect, request, url_for
+from werkzeug.wrappers import Response
 
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -122,6 +123,12 @@ def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
     if problems:
         raise ServiceError("invalid_field", errors={"json": problems})
     return fields
+
+
+def saved(message: str, endpoint: str, **values: Any) -> Response:
+    """Redirect to the page of `endpoint`, which shows `message`."""
+    flash(message)
+    return redirect(url_for(endpoint, **values))
 
 
 def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,20 @@
-"""What the pages use of packages, served from here: Vega-Lite for the charts, Swagger UI for the OpenAPI document."""
+"""Files of packages, served from here: Vega-Lite for charts, Swagger UI for the OpenAPI document, and the client."""
 
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
 import flask_swagger_ui
 from filelock import FileLock
-from flask import Blueprint, Response, current_app, render_template, send_file, send_from_directory
+from flask import Blueprint, Response, current_app, render_template, request, send_file, send_from_directory
 
 from obs.server import compression
 
 vega = Blueprint("library", __name__)
 docs = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
+client = Blueprint("client", __name__, url_prefix="/client")
 docs.after_request(compression.page)
 VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
@@ -61,3 +63,12 @@ def page() -> Response:
 def dist(name: str) -> Response:
     """A file of Swagger UI."""
     return send_from_directory(_SWAGGER_UI, name, max_age=86400)
+
+
+@client.get("/obs.sh")
+def shell_script() -> Response:
+    """The client for machines without Python."""
+    response = Response(files("obs.client").joinpath("obs.sh").read_bytes(), mimetype="text/x-shellscript")
+    response.add_etag()
+    response.make_conditional(request)
+    return response

@@ -3,13 +3,15 @@
 Times and durations are milliseconds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from obs.dashboard import wording
 from obs.heartbeat.pins import Cron, Interval, Never, cron_times
+from obs.heartbeat.schedule.words import EVERY_MINUTE
 from obs.heartbeat.store.jobs import Job
 from obs.times import MINUTE_MS
 
@@ -78,11 +80,13 @@ def _minutes(length_ms: int) -> str:
     return f"{length_ms / MINUTE_MS:.4f}".rstrip("0").rstrip(".")
 
 
+Results = Mapping[int, Mapping[str, int]]
+"""The number of runs by day and status."""
 _LONG_PAUSE = 1.2  # usual pauses; only longer pauses are searched for missed runs, because counting slots takes time
 _LONG_PAUSE_BY_INTERVAL = 1.6
 _FEW_PAUSES = 7
 _MOST_SLOTS_COUNTED = 100
-_OTHER_SCHEDULE_RUNS = 6
+_OTHER_SCHEDULE_RUNS = _OTHER_SCHEDULE_DAYS = 6
 
 
 @lru_cache(maxsize=4096)  # most jobs have not changed since the last refresh
@@ -102,6 +106,42 @@ def missed_before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
             counts = []
             break
     return tuple([0] * (len(starts) - len(counts)) + counts[::-1])
+
+
+def missed_by_day(
+    due: Due | None, results: Results, days: Mapping[int, tuple[int, int]], first_ms: int, until_ms: int
+) -> dict[int, int]:
+    """How many scheduled runs never came on each day, from the first heartbeat up to `until_ms`.
+
+    Before _OTHER_SCHEDULE_DAYS in a row that have runs and seem to miss most, the schedule was another one.
+    """
+    if due is None or not results:
+        return {}
+    oldest = min(results)
+    arrived = Counter({day: sum(counts.values()) for day, counts in results.items()})
+    expected = Counter(
+        {day: _due_between(due, max(start, first_ms), min(end, until_ms + 1)) for day, (start, end) in days.items()}
+    )
+    missed, doubtful = dict[int, int](), list[int]()
+    for day in range(max(days), oldest - 1, -1):
+        # A run at midnight may arrive a moment later, on the next day: a neighbour that has one more makes up for it.
+        spare = any(arrived[near] > expected[near] for near in (day - 1, day + 1))
+        missed[day] = max(0, expected[day] - arrived[day] - spare)
+        if arrived[day]:
+            doubtful = [*doubtful, day] if missed[day] > arrived[day] else []
+        if len(doubtful) == _OTHER_SCHEDULE_DAYS:
+            return {later: count for later, count in missed.items() if later > doubtful[0]}
+    if first_ms < days[oldest][0]:
+        missed[oldest] = 0  # some of its runs may be deleted already
+    return missed
+
+
+@lru_cache(maxsize=20_000)  # a past day does not change, and frequent times take long to count
+def _due_between(due: Due, start_ms: int, end_ms: int) -> int:
+    """How many runs were due from the start until before the end; nine tenths of it where an interval is usual only."""
+    if not due.cron or due.cron == EVERY_MINUTE:
+        return max(0, end_ms - start_ms) * 9 // (due.interval_ms * 10)
+    return sum(1 for _ in due.slots(start_ms - 1, end_ms - 1)) if start_ms < end_ms else 0
 
 
 def missed_until_now(job: Job, now_ms: int) -> int:

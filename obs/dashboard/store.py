@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
-from obs.dashboard.bars import Bar
 from obs.dashboard.charts import Point
+from obs.dashboard.drawings import Bar
 from obs.heartbeat.runs import STATUSES
 
 _MOST_ANNOTATIONS = 200

@@ -135,11 +135,6 @@ def duration_of_close(run: Run, heartbeat: Heartbeat) -> int | None:
     return max(0, heartbeat.time - run.started_at) if run.started else None
 
 
-def end_of_close(run: Run, heartbeat: Heartbeat) -> int:
-    """When a run ended: the time of its end, but never before its start, because the clocks of hosts differ."""
-    return max(heartbeat.time, run.started_at)
-
-
 class JobState(StrEnum):
     """The state of a job at a moment, the most urgent first. The value is the word in the API, in OQL and on pages.
 

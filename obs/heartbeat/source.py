@@ -1,5 +1,7 @@
 """The heartbeat area's sources for OQL, and the SQL for the state of a job at a moment (``:now``)."""
 
+from dataclasses import replace
+
 from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
 from obs.sources import Column, Grain, Rollup, Source, Type, one_of
 from obs.times import DAY_MS, HOUR_MS
@@ -146,15 +148,11 @@ EVENTS = Source(
     joins=_joins("events"),
 )
 
-LOGS = Source(
+LOGS = replace(
+    EVENTS,
     name="logs",
     row="a log message",
-    time="when it arrived",
-    table="events",
-    time_sql="events.received_at",
     columns=(*_EVENT, *_ATTRIBUTION, _MESSAGE),
-    tables=_EVENT_TABLES,
-    joins=_joins("events"),
     where=f"events.kind = {Kind.LOG:d}",
 )
 

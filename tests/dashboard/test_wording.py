@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from obs.dashboard import bars, calendar, schedules, wording
-from obs.dashboard.bars import Bar
+from obs.dashboard import drawings, schedules, wording
+from obs.dashboard.drawings import Bar
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
 
 NOW_MS = 20_000 * DAY_MS
@@ -73,7 +73,7 @@ def test_sizes(count: int, words: str) -> None:
 
 def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
     runs = (Bar(0, "success", 1000), Bar(DAY_MS, "failed", 2000), Bar(2 * DAY_MS, "lost", None))
-    drawn = str(bars.draw(runs))
+    drawn = str(drawings.draw_bars(runs))
     assert 'class="bar-success" d="M27 9V5h1V9"' in drawn
     assert 'class="bar-failed" d="M28 11V0h1V11"' in drawn
     assert 'class="bar-lost" d="M29 11V5h1V11"' in drawn
@@ -82,7 +82,7 @@ def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
 
 def test_runs_of_one_length_are_one_step_and_gaps_are_drawn_before_the_run_that_came() -> None:
     runs = tuple(Bar(day * DAY_MS, "success", 1000) for day in range(4))
-    drawn = str(bars.draw(runs, (0, 0, 1, 0, 2)))
+    drawn = str(drawings.draw_bars(runs, (0, 0, 1, 0, 2)))
     assert 'class="bar-success" d="M23 9V0h1h1V9M26 9V0h1h1V9"' in drawn
     assert 'class="bar-gap" d="M25 9V8h1V9M28 9V8h1h1V9"' in drawn
     assert "Last 4 runs: 4 succeeded, 3 missed" in drawn
@@ -127,20 +127,20 @@ FRIDAY = date(2024, 10, 4).toordinal()
 
 
 def test_a_day_of_the_calendar_shows_its_worst_result() -> None:
-    drawn = str(calendar.draw({FRIDAY: {"success": 3, "failed": 1}}, {}, FRIDAY - 10, FRIDAY + 1))
+    drawn = str(drawings.draw_calendar({FRIDAY: {"success": 3, "failed": 1}}, {}, FRIDAY - 10, FRIDAY + 1))
     assert "<title>Fri 04 Oct 2024: 1 failed, 3 succeeded</title>" in drawn
     assert "runs on 1 day, failed or lost runs on 1 day" in drawn
 
 
 def test_the_calendar_distinguishes_missed_days_from_days_without_a_scheduled_run() -> None:
     now_ms = 20_000 * DAY_MS + 12 * HOUR_MS  # the same Friday
-    days = calendar.days(now_ms, UTC)
+    days = drawings.days(now_ms, UTC)
     weekdays = (day for day in days if date.fromordinal(day).weekday() < 5)
     came = {day: {"success": 1} for day in weekdays if day != FRIDAY - 2}
     due = schedules.Due("0 2 * * 1-5", "Europe/Berlin", DAY_MS)
-    missed = calendar.missed_by_day(due, came, days, 0, now_ms)
+    missed = schedules.missed_by_day(due, came, days, 0, now_ms)
     assert {day: count for day, count in missed.items() if count} == {FRIDAY - 2: 1}
-    drawn = str(calendar.draw(came, missed, FRIDAY - 10, FRIDAY))
+    drawn = str(drawings.draw_calendar(came, missed, FRIDAY - 10, FRIDAY))
     assert "<title>Wed 02 Oct 2024: 1 missed</title>" in drawn
     assert drawn.count("day-missed") == 1
     assert "missed on 1 day" in drawn
@@ -173,13 +173,13 @@ def test_missed_runs_are_counted_by_day(
     due: schedules.Due | None, runs: dict[int, int], hour: int, expected: dict[int, int]
 ) -> None:
     now_ms = 20_000 * DAY_MS + hour * HOUR_MS
-    missed = calendar.missed_by_day(due, by_day(runs), calendar.days(now_ms, UTC), 0, now_ms)
+    missed = schedules.missed_by_day(due, by_day(runs), drawings.days(now_ms, UTC), 0, now_ms)
     assert {FRIDAY - day: count for day, count in missed.items() if count} == expected
 
 
 def test_nothing_is_missed_before_the_first_heartbeat() -> None:
     noon = 20_000 * DAY_MS + 12 * HOUR_MS
-    missed = calendar.missed_by_day(NIGHT, by_day({0: 7}), calendar.days(noon, UTC), noon - HOUR_MS, noon)
+    missed = schedules.missed_by_day(NIGHT, by_day({0: 7}), drawings.days(noon, UTC), noon - HOUR_MS, noon)
     assert sum(missed.values()) == 0
 
 
@@ -197,7 +197,7 @@ def test_nothing_is_missed_before_the_first_heartbeat() -> None:
 def test_a_day_is_filled_by_its_share_of_problems(
     counts: dict[str, int], missed: int, parts: list[tuple[str, int]]
 ) -> None:
-    drawn = str(calendar.draw({FRIDAY: counts} if counts else {}, {FRIDAY: missed}, FRIDAY, FRIDAY))
+    drawn = str(drawings.draw_calendar({FRIDAY: counts} if counts else {}, {FRIDAY: missed}, FRIDAY, FRIDAY))
     cell = drawn[drawn.index("Fri 04 Oct 2024") :]
     assert [(name, int(height)) for name, height in re.findall(r'day-(\w+)"[^>]*height="(\d+)"', cell)] == parts
     assert ("mark-" in cell) == (parts[-1][0] != "success" and parts[-1][1] >= 10)
@@ -207,13 +207,13 @@ def test_a_run_at_midnight_that_arrives_a_moment_later_is_not_missed() -> None:
     now_ms = 20_000 * DAY_MS + 12 * HOUR_MS
     arrived = by_day({10: 2, **dict.fromkeys((9, 8, 7, 6, 4, 3, 2, 1), 1)})
     due = schedules.Due("0 0 * * *", "UTC", DAY_MS)
-    missed = calendar.missed_by_day(due, arrived, calendar.days(now_ms, UTC), 0, now_ms)
+    missed = schedules.missed_by_day(due, arrived, drawings.days(now_ms, UTC), 0, now_ms)
     assert [FRIDAY - day for day, count in missed.items() if count] == [0, 5]
 
 
 def test_the_days_of_a_zone_follow_its_clock_changes() -> None:
     now_ms = parse_iso("2026-10-26T12:00:00Z")
-    days = list(calendar.days(now_ms, ZoneInfo("Europe/Berlin")).values())
-    assert len(days) == calendar.DAYS
-    assert [earlier[1] == later[0] for earlier, later in pairwise(days)] == [True] * (calendar.DAYS - 1)
+    days = list(drawings.days(now_ms, ZoneInfo("Europe/Berlin")).values())
+    assert len(days) == drawings.DAYS
+    assert [earlier[1] == later[0] for earlier, later in pairwise(days)] == [True] * (drawings.DAYS - 1)
     assert days[-2] == (parse_iso("2026-10-24T22:00:00Z"), parse_iso("2026-10-25T23:00:00Z"))  # 25 hours

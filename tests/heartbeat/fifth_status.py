@@ -40,7 +40,7 @@ class _Finder(MetaPathFinder):
 def totals(folder: Path) -> dict[str, Any]:
     """Create an organization with runs of every status; returns its totals, each as it is counted in one place."""
     from obs import create_app
-    from obs.dashboard import calendar
+    from obs.dashboard import drawings
     from obs.dashboard import store as dashboard_store
     from obs.heartbeat.rollups import SETTLED_MS
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
@@ -99,13 +99,13 @@ def totals(folder: Path) -> dict[str, Any]:
             break
     with tenancy.databases.read(ACME) as db:
         rows = {STATUSES[row[0]]: row[1] for row in db.execute("SELECT status, count(*) FROM runs GROUP BY status")}
-        days = calendar.days(now_ms, ZoneInfo("UTC"))
+        days = drawings.days(now_ms, ZoneInfo("UTC"))
         by_day: Counter[str] = Counter()
         titles = ""
         for job in db.execute("SELECT id FROM jobs").fetchall():
             results = dashboard_store.results_by_day(db, job[0], days)
             by_day.update({status: sum(day.get(status, 0) for day in results.values()) for status in STATUSES})
-            titles += calendar.draw(results, {}, min(days), max(days))
+            titles += drawings.draw_calendar(results, {}, min(days), max(days))
         drawn: Counter[str] = Counter()
         for number, word in re.findall(r"(\d+) (open|succeeded|failed|lost|cancelled)\b", titles):
             drawn[{"succeeded": "success"}.get(word, word)] += int(number)

@@ -3,7 +3,7 @@
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from flask import Blueprint, flash, redirect, render_template, request, url_for
+from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.annotations import schemas, service, store
@@ -65,8 +65,7 @@ def add() -> ResponseReturnValue:
         annotation, _ = service.create(viewer(), fields)
     except ServiceError as error:
         return page(forms.refused(error))[0], error.status
-    flash(f"Added {annotation.title}.")
-    return redirect(url_for("dashboard.annotations.page"))
+    return forms.saved(f"Added {annotation.title}.", "dashboard.annotations.page")
 
 
 @blp.get(f"/{_NUMBER}")
@@ -93,8 +92,7 @@ def change(number: int) -> ResponseReturnValue:
         service.update(viewer(), number, forms.load(schemas.AnnotationChangesSchema, fields))
     except ServiceError as error:
         return _edit(stored, forms.refused(error)), error.status
-    flash("Annotation saved.")
-    return redirect(url_for("dashboard.annotations.page"))
+    return forms.saved("Annotation saved.", "dashboard.annotations.page")
 
 
 @blp.post(f"/{_NUMBER}/end")
@@ -102,15 +100,13 @@ def end_now(number: int) -> ResponseReturnValue:
     """End an annotation now, which makes a point a band."""
     caller = viewer()
     service.update(caller, number, {"end_time": caller.now_ms})
-    flash("Annotation ended.")
-    return redirect(url_for("dashboard.annotations.page"))
+    return forms.saved("Annotation ended.", "dashboard.annotations.page")
 
 
 @blp.post(f"/{_NUMBER}/delete")
 def delete(number: int) -> ResponseReturnValue:
     deleted = service.delete(viewer(), number)
-    flash(f"Deleted {deleted.title}.")
-    return redirect(url_for("dashboard.annotations.page"))
+    return forms.saved(f"Deleted {deleted.title}.", "dashboard.annotations.page")
 
 
 def _edit(annotation: Annotation, form: Form) -> str:

@@ -1,6 +1,6 @@
 """Incidents, open ones first, and maintenance windows."""
 
-from flask import Blueprint, flash, redirect, render_template, url_for
+from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
 from obs.alerts import store
@@ -45,15 +45,13 @@ def add_window() -> ResponseReturnValue:
         services().heartbeats.add_window(viewer(), **window)
     except ServiceError as error:
         return page(forms.refused(error)), error.status
-    flash("Maintenance scheduled.")
-    return redirect(url_for("dashboard.incidents.page"))
+    return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
 
 
 @blp.post(f"/maintenance/{_NUMBER}/delete")
 def delete_window(number: int) -> ResponseReturnValue:
     services().heartbeats.delete_window(viewer(), number)
-    flash("Maintenance window deleted.")
-    return redirect(url_for("dashboard.incidents.page"))
+    return forms.saved("Maintenance window deleted.", "dashboard.incidents.page")
 
 
 def _next_hour(now_ms: int) -> dict[str, str]:

@@ -1,12 +1,12 @@
 """A job: its schedule, its history, and the forms that change it. A run, with its timeline."""
 
-from flask import Blueprint, flash, redirect, render_template, request, url_for
+from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts import store as alert_store
 from obs.api import decode_cursor, encode_cursor
-from obs.dashboard import calendar, charts, forms, schedules, store
+from obs.dashboard import charts, drawings, forms, schedules, store
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import is_admin, viewer
@@ -38,7 +38,7 @@ def page(**refused: Form) -> str:
     before = decode_cursor(cursor, int, int) if cursor else None
     now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
     zone = forms.form_zone()
-    today = calendar.day_of(now_ms, zone)
+    today = drawings.day_of(now_ms, zone)
     with caller.read() as db:
         job = known_job(db, _name(), now_ms)
         incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
@@ -47,12 +47,12 @@ def page(**refused: Form) -> str:
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
-        days = calendar.days(now_ms, zone)
+        days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
         uuid = job_store.ping_uuid(db, job.id) if is_admin(caller) else None
     shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
-    missed = calendar.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
+    missed = schedules.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
         "job/page.html",
         job=job,
@@ -65,7 +65,7 @@ def page(**refused: Form) -> str:
         ranges=_RANGES,
         spec=charts.durations(points, annotations, start, now_ms) if points else None,
         legend=charts.LEGEND,
-        calendar=calendar.draw(results, missed, calendar.day_of(job.first_heartbeat_at, zone), today),
+        calendar=drawings.draw_calendar(results, missed, drawings.day_of(job.first_heartbeat_at, zone), today),
         problems=PROBLEMS,
         pauses=_PAUSES,
         pin=refused.get("pin") or Form(schedules.form_values(job)),
@@ -85,8 +85,7 @@ def save_pin() -> ResponseReturnValue:
         _change({"pin": pinned})
     except ServiceError as error:
         return page(pin=forms.refused(error, fields, otherwise="kind")), error.status
-    flash("Schedule reset to learned." if pinned is None else "Schedule saved.")
-    return _redirect()
+    return _saved("Schedule reset to learned." if pinned is None else "Schedule saved.")
 
 
 @blp.post("/pause")
@@ -101,23 +100,20 @@ def pause() -> ResponseReturnValue:
         _change(fields)
     except ServiceError as error:
         return page(pause=forms.refused(error, otherwise="until")), error.status
-    flash("Job paused.")
-    return _redirect()
+    return _saved("Job paused.")
 
 
 @blp.post("/resume")
 def resume() -> ResponseReturnValue:
     _change({"paused": False})
-    flash("Job resumed.")
-    return _redirect()
+    return _saved("Job resumed.")
 
 
 @blp.post("/ping-url")
 def replace_ping_url() -> ResponseReturnValue:
     """Give a job a ping URL, or another one."""
     _change({"ping_uuid": None})
-    flash("The job has a new ping URL.")
-    return _redirect()
+    return _saved("The job has a new ping URL.")
 
 
 @blp.post("/rename")
@@ -128,16 +124,18 @@ def rename() -> ResponseReturnValue:
         _change({"name": new_name})
     except ServiceError as error:
         return page(rename=forms.refused(error, otherwise="new_name")), error.status
-    flash(f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.")
-    return redirect(url_for("dashboard.job.page", name=new_name))
+    return forms.saved(
+        f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.",
+        "dashboard.job.page",
+        name=new_name,
+    )
 
 
 @blp.post("/delete")
 def delete() -> ResponseReturnValue:
     """Delete a job with its runs."""
     services().heartbeats.delete_job(viewer(), _name())
-    flash(f"Deleted {_name()}.")
-    return redirect(url_for("dashboard.jobs.page"))
+    return forms.saved(f"Deleted {_name()}.", "dashboard.jobs.page")
 
 
 @blp.get("/run/<int(max=9223372036854775807):number>")
@@ -199,5 +197,5 @@ def _change(fields: dict[str, object]) -> None:
     services().heartbeats.change_job(viewer(), _name(), forms.load(JobChangesSchema, fields))
 
 
-def _redirect() -> ResponseReturnValue:
-    return redirect(url_for("dashboard.job.page", name=_name()))
+def _saved(message: str) -> ResponseReturnValue:
+    return forms.saved(message, "dashboard.job.page", name=_name())

@@ -1,23 +1,27 @@
-"""The overview of all jobs: the start page."""
+"""The overview of all jobs, which is the start page, and their projects with services and hosts."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from flask import Blueprint, flash, get_template_attribute, redirect, render_template, request, url_for
+from flask import Blueprint, get_template_attribute, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
-from obs.dashboard import bars, store
+from obs.dashboard import drawings, forms, store
 from obs.dashboard.overview import SORTS, Choice, version
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
-from obs.heartbeat.runs import STATES
+from obs.heartbeat.runs import STATES, TROUBLE
+from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
 from obs.tenancy import service
 from obs.tenancy.auth import Caller
 
 blp = Blueprint("jobs", __name__)
+projects = Blueprint("projects", __name__, url_prefix="/projects")
 _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response stays below 30 KB
 
 
@@ -75,8 +79,7 @@ def delete() -> ResponseReturnValue:
     counted = services().heartbeats.delete_jobs(caller, prefix, dry_run=request.method == "GET")
     if request.method == "GET" or counted["remaining"]:
         return render_template("jobs/delete.html", prefix=prefix, **counted)
-    flash(f"Jobs deleted: {counted['deleted']:,}.")
-    return redirect(url_for("dashboard.jobs.page"))
+    return forms.saved(f"Jobs deleted: {counted['deleted']:,}.", "dashboard.jobs.page")
 
 
 @blp.post("/first-key")
@@ -89,8 +92,8 @@ def create_first_key() -> ResponseReturnValue:
 def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup]]:
     """Jobs with their last runs as bars."""
     with caller.read() as db:
-        runs = store.recent_runs(db, [job.id for job in jobs], bars.SHOWN)
-    return [(job, bars.of_job(job, runs[job.id], caller.now_ms)) for job in jobs]
+        runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
+    return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms)) for job in jobs]
 
 
 def _choice() -> Choice:
@@ -106,3 +109,39 @@ def _choice() -> Choice:
         desc="1" if get("desc") else "",
         page=int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 1,
     )
+
+
+@projects.get("", endpoint="page")
+def projects_page() -> ResponseReturnValue:
+    """One row per project, which opens to show its services and hosts."""
+    caller = viewer()
+    with caller.read() as db:
+        jobs = job_store.jobs(db, caller.now_ms, after=None, limit=-1)
+    return render_template("projects.html", projects=_roll_up(jobs), states=STATES)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A project, a service or a host with the number of its jobs by state. A job may have None of each."""
+
+    name: str | None
+    states: Counter[str] = field(default_factory=Counter)
+    services: dict[str | None, "_Part"] = field(default_factory=dict)
+    hosts: dict[str | None, "_Part"] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> int:
+        """How many of its jobs need attention."""
+        return sum(self.states[state] for state in TROUBLE)
+
+
+def _roll_up(jobs: Iterable[Job]) -> list[_Part]:
+    """Jobs by project: the projects with the most trouble first, then by name; jobs without a project come last."""
+    found: dict[str | None, _Part] = {}
+    for job in jobs:
+        project = found.setdefault(job.project, _Part(job.project))
+        service = project.services.setdefault(job.service, _Part(job.service))
+        host = project.hosts.setdefault(job.host, _Part(job.host))
+        for part in (project, service, host):
+            part.states[job.status] += 1
+    return sorted(found.values(), key=lambda one: (one.name is None, -one.trouble, (one.name or "").casefold()))

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from flask import Blueprint, Response, current_app, flash, redirect, render_template, request, send_file, url_for
+from flask import Blueprint, Response, current_app, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
 from obs import times
@@ -75,8 +75,7 @@ def create_key() -> ResponseReturnValue:
 @blp.post("/keys/<int(max=9223372036854775807):key_id>/revoke")
 def revoke_key(key_id: int) -> ResponseReturnValue:
     service.revoke_key(services().tenancy, viewer().org, key_id, actor=viewer().actor)
-    flash("Key revoked.")
-    return redirect(url_for("dashboard.settings.page") + "#keys")
+    return forms.saved("Key revoked.", "dashboard.settings.page", _anchor="keys")
 
 
 @blp.get("/audit")
