@@ -29,8 +29,6 @@ _MARKS = {**dict.fromkeys(PROBLEMS, "m0 3l7 7m0-7l-7 7"), "missed": "m0 6.5h7"}
 
 
 class Bar(NamedTuple):
-    """A run: its start, its status and its duration in milliseconds."""
-
     started_at: int
     status: str
     duration_ms: int | None
@@ -89,7 +87,6 @@ def _top(duration_ms: int | None, longest_ms: int) -> int:
 
 
 def _with_gaps(runs: Sequence[Bar], gaps: Sequence[int]) -> list[Bar | None]:
-    """`runs` with None for each missed run."""
     marks: list[Bar | None] = []
     for count, run in zip_longest(gaps, runs):
         marks += [None] * min(_DRAWN_GAPS, count or 0)

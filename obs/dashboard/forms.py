@@ -33,7 +33,6 @@ def viewer_zone() -> ZoneInfo | None:
 
 
 def find_zone(name: str) -> ZoneInfo | None:
-    """The zone of that name, or None."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

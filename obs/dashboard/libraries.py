@@ -53,7 +53,6 @@ def bundle(folder: Path) -> Path:
 
 @docs.get("/", strict_slashes=False)  # a redirect to the slash would name the host of the request
 def page() -> Response:
-    """Swagger UI."""
     response = Response(render_template("docs.html"), mimetype="text/html")
     response.headers["Content-Security-Policy"] = _DOCS_POLICY
     return response
@@ -61,7 +60,6 @@ def page() -> Response:
 
 @docs.get("/dist/<path:name>")
 def dist(name: str) -> Response:
-    """A file of Swagger UI."""
     return send_from_directory(_SWAGGER_UI, name, max_age=86400)
 
 

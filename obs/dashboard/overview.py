@@ -53,7 +53,6 @@ class Choice:
         return {name: value for name, value in values.items() if value and value != getattr(_DEFAULT, name)}
 
     def is_filtered(self) -> bool:
-        """Whether a filter is set."""
         return any((self.state, self.q, self.project, self.service, self.host))
 
 
@@ -77,12 +76,10 @@ class Overview:
 
     @property
     def pages(self) -> int:
-        """The number of pages of the jobs that match."""
         return max(1, -(-self.matching // PAGE_SIZE))
 
     @property
     def in_trouble(self) -> int:
-        """How many jobs need attention."""
         return sum(self.states.get(state, 0) for state in TROUBLE)
 
     @property

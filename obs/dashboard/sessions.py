@@ -35,7 +35,6 @@ class PageSessions(SecureCookieSessionInterface):
 
 
 def begin_session(token: str) -> None:
-    """Sign this browser in with the token of a session."""
     session.clear()
     session.permanent = True
     session["token"] = token

@@ -19,7 +19,6 @@ Position = tuple[int, int, int]
 
 
 def position(db: sqlite3.Connection) -> Position:
-    """The position after all changes so far."""
     found = "SELECT (SELECT coalesce(max(id), 0) FROM events), last, last_deleted FROM job_changes"
     position: Position = tuple(db.execute(found).fetchone())
     return position

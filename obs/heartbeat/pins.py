@@ -94,7 +94,6 @@ def from_dict(fields: Mapping[str, Any]) -> Pin:
 
 
 def to_dict(pin: Pin) -> dict[str, Any]:
-    """The pin as JSON fields, which `from_dict` reads."""
     match pin:
         case Cron(expression, zone, grace_ms):
             return {"cron": expression, "timezone": zone, "grace_seconds": grace_ms // SECOND_MS}
@@ -110,7 +109,6 @@ def from_json(text: str | None) -> Pin | None:
 
 
 def to_json(pin: Pin | None) -> str | None:
-    """The pin in its stored form, which `from_json` reads; None for None."""
     return None if pin is None else json.dumps(to_dict(pin))
 
 

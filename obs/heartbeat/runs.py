@@ -87,8 +87,6 @@ class Run:
 
 
 class Action(Enum):
-    """What a heartbeat does."""
-
     OPEN = auto()  # opens a new run
     REPLACE = auto()  # the open run becomes lost, and a new run opens
     RECORD = auto()  # records a run that is already closed

@@ -16,8 +16,9 @@ from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES
 from obs.times import DAY_MS
 
-_YEAR_SECONDS = 366 * 86_400
+_YEAR_DAYS = 366
 _LONGEST_DAYS = 31
+_TOLERANCE = "Failures in a row that open an incident."
 
 
 def _text(check: Callable[[str], None], longest: int, description: str, example: str) -> ma.fields.Str:
@@ -25,8 +26,10 @@ def _text(check: Callable[[str], None], longest: int, description: str, example:
     return ma.fields.Str(validate=check, metadata={**limits, "description": description, "example": example})
 
 
-def _number(least: int, most: int, error: str, **metadata: Any) -> WholeNumber:
-    return WholeNumber(validate=ma.validate.Range(least, most, error=error), metadata=metadata)
+def _seconds(name: str, least: int, description: str, example: int) -> WholeNumber:
+    error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {_YEAR_DAYS} days."
+    limits = ma.validate.Range(least, _YEAR_DAYS * 86_400, error=error)
+    return WholeNumber(validate=limits, metadata={"description": description, "example": example})
 
 
 def _latest(header: str) -> ma.fields.Str:
@@ -34,8 +37,6 @@ def _latest(header: str) -> ma.fields.Str:
 
 
 class LearnedSchema(Schema):
-    """The schedule that was learned for a job, in words."""
-
     state = ma.fields.Str(metadata={"description": "learning, regular or irregular.", "example": "regular"})
     summary = ma.fields.Str(metadata={"example": "Weekdays at 02:00, Europe/Berlin"})
     evidence = ma.fields.Str(metadata={"example": "Learned from 44 runs (43 match)"})
@@ -52,20 +53,8 @@ class PinSchema(Schema):
     timezone = _text(
         pins.check_zone, MAX_ZONE_LENGTH, "The time zone of the cron expression; default UTC.", "Europe/Berlin"
     )
-    interval_seconds = _number(
-        1,
-        _YEAR_SECONDS,
-        "The interval must be 1 second to 366 days.",
-        description="The longest time between two heartbeats.",
-        example=3600,
-    )
-    grace_seconds = _number(
-        0,
-        _YEAR_SECONDS,
-        "The grace period must be 0 seconds to 366 days.",
-        description="The grace period: how late a heartbeat may be; default 60.",
-        example=300,
-    )
+    interval_seconds = _seconds("interval", 1, "The longest time between two heartbeats.", 3600)
+    grace_seconds = _seconds("grace period", 0, "The grace period: how late a heartbeat may be; default 60.", 300)
     never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "true: the job is never overdue."})
 
     @ma.pre_dump
@@ -74,8 +63,6 @@ class PinSchema(Schema):
 
 
 class JobChangesSchema(Schema):
-    """The fields of a job to change."""
-
     name = ma.fields.Str(
         metadata={**JOB_NAME, "description": "A new name; the history stays.", "example": "nightly-backup"}
     )
@@ -84,8 +71,9 @@ class JobChangesSchema(Schema):
     )
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
-    failure_tolerance = _number(
-        1, 1000, "Must be from {min} to {max}.", description="Failures in a row that open an incident.", example=3
+    failure_tolerance = WholeNumber(
+        validate=ma.validate.Range(1, 1000, error="Must be from {min} to {max}."),
+        metadata={"description": _TOLERANCE, "example": 3},
     )
     ping_uuid = ma.fields.Str(
         allow_none=True,
@@ -123,8 +111,6 @@ class MaintenanceWindowSchema(Schema):
 
 
 class MaintenanceWindowListSchema(Schema):
-    """Maintenance windows, the latest start first."""
-
     maintenance_windows = ma.fields.List(ma.fields.Nested(MaintenanceWindowSchema))
 
 
@@ -155,15 +141,11 @@ class JobSchema(Schema):
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "The schedule that was set by hand."})
     paused = ma.fields.Bool()
     paused_until = Time(allow_none=True, metadata={"description": "null: until the job is resumed."})
-    failure_tolerance = ma.fields.Int(
-        metadata={"description": "Failures in a row that open an incident.", "example": 1}
-    )
+    failure_tolerance = ma.fields.Int(metadata={"description": _TOLERANCE, "example": 1})
     failures_in_row = ma.fields.Int(metadata={"example": 0})
 
 
 class JobWithPingUrlSchema(JobSchema):
-    """A job with the URL to which it can send pings without a key."""
-
     ping_url = ma.fields.Str(
         allow_none=True,
         metadata={
@@ -174,15 +156,11 @@ class JobWithPingUrlSchema(JobSchema):
 
 
 class JobListSchema(Schema):
-    """Jobs by name."""
-
     jobs = ma.fields.List(ma.fields.Nested(JobSchema))
     next_cursor = ma.fields.Str(allow_none=True)
 
 
 class RunSchema(Schema):
-    """A run."""
-
     id = ma.fields.Int(metadata={"example": 42})
     run_id = ma.fields.Str(allow_none=True, metadata={"description": "The client's own id."})
     job = ma.fields.Str(metadata={"example": "nightly-backup"})
@@ -198,15 +176,11 @@ class RunSchema(Schema):
 
 
 class RunListSchema(Schema):
-    """Runs, newest start first."""
-
     runs = ma.fields.List(ma.fields.Nested(RunSchema))
     next_cursor = ma.fields.Str(allow_none=True)
 
 
 class EventSchema(Schema):
-    """A stored heartbeat."""
-
     kind = ma.fields.Str(validate=ma.validate.OneOf(KINDS))
     time = Time()
     received_at = Time()
@@ -214,21 +188,15 @@ class EventSchema(Schema):
 
 
 class RunWithTimelineSchema(RunSchema):
-    """A run with its events in the order of their times."""
-
     timeline = ma.fields.List(ma.fields.Nested(EventSchema))
 
 
 class PageSchema(Schema):
-    """Which page of a list."""
-
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
     cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
 
 
 class RunPageSchema(PageSchema):
-    """Which runs to list."""
-
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATUSES))
     start = ma.fields.Str(
         load_default=None, metadata={"description": "Runs that started then or later: ISO 8601, or such as -24h."}
@@ -241,8 +209,6 @@ def _filter(description: str) -> Text:
 
 
 class JobPageSchema(PageSchema):
-    """Which jobs to list."""
-
     q = _filter("Text that the name contains.")
     prefix = _filter("Text that the name starts with; case-sensitive.")
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATES))
@@ -251,14 +217,10 @@ class JobPageSchema(PageSchema):
 
 
 class JobPrefixSchema(Schema):
-    """Which jobs to delete."""
-
     prefix = Text(1, 200, required=True, metadata={"description": "What the names start with.", "example": "test/"})
     dry_run = ma.fields.Bool(load_default=False, metadata={"description": "Only count the jobs."})
 
 
 class DeletedJobsSchema(Schema):
-    """How many jobs were deleted, and how many with the prefix remain."""
-
     deleted = ma.fields.Int(metadata={"example": 51200})
     remaining = ma.fields.Int(metadata={"example": 0})

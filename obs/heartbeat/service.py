@@ -174,7 +174,6 @@ class HeartbeatService:
         return {"deleted": max(0, found - remaining), "remaining": remaining}
 
     def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
-        """Schedule maintenance with the fields of MaintenanceWindowSchema."""
         window = caller.write(lambda db: maintenance.add(db, start_time, end_time, title))
         self.queue.note(caller.org)
         return window
@@ -202,11 +201,8 @@ def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> i
 
     Jobs stay, so that a job that fell silent is still seen.
     """
-    cutoff = now_ms - retention_days * DAY_MS
-    return sum(
-        in_batches(databases, org, partial(delete, cutoff=cutoff), share=BACKGROUND_SHARE)
-        for delete in (upkeep.delete_events_before, upkeep.delete_runs_before, upkeep.delete_names_before)
-    )
+    delete = partial(upkeep.delete_before, cutoff=now_ms - retention_days * DAY_MS)
+    return in_batches(databases, org, delete, share=BACKGROUND_SHARE)
 
 
 def no_job(name: str) -> ServiceError:

@@ -70,7 +70,6 @@ def add() -> ResponseReturnValue:
 
 @blp.get(f"/{_NUMBER}")
 def edit(number: int) -> ResponseReturnValue:
-    """The form of an annotation."""
     annotation = service.get(viewer(), number)
     return _edit(annotation, Form(_as_typed(annotation, forms.form_zone())))
 
@@ -114,6 +113,5 @@ def _edit(annotation: Annotation, form: Form) -> str:
 
 
 def _as_typed(annotation: Annotation, zone: ZoneInfo) -> dict[str, str]:
-    """An annotation as the values of its form."""
     values = {name: getattr(annotation, name) or "" for name in _FIELDS}
     return {**values, **{name: forms.as_input(getattr(annotation, name), zone) for name in _TIMES}}

@@ -111,14 +111,12 @@ def resume() -> ResponseReturnValue:
 
 @blp.post("/ping-url")
 def replace_ping_url() -> ResponseReturnValue:
-    """Give a job a ping URL, or another one."""
     _change({"ping_uuid": None})
     return _saved("The job has a new ping URL.")
 
 
 @blp.post("/rename")
 def rename() -> ResponseReturnValue:
-    """Rename a job; its history stays."""
     new_name = request.form.get("new_name", "").strip()
     try:
         _change({"name": new_name})
@@ -133,14 +131,12 @@ def rename() -> ResponseReturnValue:
 
 @blp.post("/delete")
 def delete() -> ResponseReturnValue:
-    """Delete a job with its runs."""
     services().heartbeats.delete_job(viewer(), _name())
     return forms.saved(f"Deleted {_name()}.", "dashboard.jobs.page")
 
 
 @blp.get("/run/<int(max=9223372036854775807):number>")
 def run_page(number: int) -> ResponseReturnValue:
-    """A run with its timeline."""
     caller = viewer()
     with caller.read() as db:
         run = job_store.run(db, number)

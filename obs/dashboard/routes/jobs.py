@@ -90,7 +90,6 @@ def create_first_key() -> ResponseReturnValue:
 
 
 def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup]]:
-    """Jobs with their last runs as bars."""
     with caller.read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
     return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms)) for job in jobs]
@@ -131,7 +130,6 @@ class _Part:
 
     @property
     def trouble(self) -> int:
-        """How many of its jobs need attention."""
         return sum(self.states[state] for state in TROUBLE)
 
 

@@ -56,7 +56,6 @@ def page() -> ResponseReturnValue:
 
 @blp.get("/answer.csv")
 def as_csv() -> Response:
-    """The result as CSV with a header line."""
     answer = _answer(_ask(_statement()))
     lines = io.StringIO()
     writer = csv.writer(lines)
@@ -67,7 +66,6 @@ def as_csv() -> Response:
 
 @blp.get("/answer.json")
 def as_json() -> Response:
-    """The result as the API returns it."""
     return Response(_ask(_statement()).body, mimetype="application/json", headers=_download("json"))
 
 

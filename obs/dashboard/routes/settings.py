@@ -80,7 +80,6 @@ def revoke_key(key_id: int) -> ResponseReturnValue:
 
 @blp.get("/audit")
 def audit_log() -> str:
-    """The newest entries of the audit log."""
     with require_admin().read() as db:
         return render_template("audit.html", entries=store.audit_entries(db, _ENTRIES_SHOWN))
 

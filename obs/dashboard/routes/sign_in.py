@@ -19,7 +19,6 @@ _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
 
 @blp.get("/sign-in")
 def page() -> ResponseReturnValue:
-    """The form that takes a key."""
     return render_template("sign_in.html", next=request.args.get("next", ""))
 
 
@@ -61,7 +60,6 @@ def by_link(token: str) -> ResponseReturnValue:
 
 @blp.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
-    """End the session."""
     caller = find_viewer()
     end_session()
     if caller is not None:

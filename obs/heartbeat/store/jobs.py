@@ -77,8 +77,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A stored heartbeat."""
-
     kind: str
     time: int
     received_at: int
@@ -166,7 +164,6 @@ def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replace: bo
 
 
 def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
-    """The name of the job with this UUID in its ping URL, or None."""
     row = db.execute(
         "SELECT jobs.name FROM ping_urls JOIN jobs ON jobs.id = ping_urls.job_id WHERE uuid = ?", (uuid,)
     ).fetchone()
@@ -174,7 +171,6 @@ def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
 
 
 def count_jobs(db: sqlite3.Connection) -> int:
-    """The number of jobs."""
     count: int = db.execute("SELECT count(*) FROM jobs").fetchone()[0]
     return count
 
@@ -210,7 +206,6 @@ def runs_of(
 
 
 def run(db: sqlite3.Connection, run_id: int) -> Run | None:
-    """The run with that id, or None."""
     row = db.execute(f"{_RUN} WHERE runs.id = ?", (run_id,)).fetchone()
     return None if row is None else _run(row)
 

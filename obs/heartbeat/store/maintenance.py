@@ -25,15 +25,11 @@ def windows(db: sqlite3.Connection) -> list[MaintenanceWindow]:
 
 
 def silences(db: sqlite3.Connection, up_since_ms: int) -> list[tuple[int, int]]:
-    """The times, as (start, end), in which no job of the organization becomes overdue.
-
-    They are those of maintenance, and the time until `up_since_ms`, when the service started.
-    """
+    """When no job becomes overdue, as (start, end): during maintenance, and until the service started."""
     return [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows(db))]
 
 
 def is_open(db: sqlite3.Connection, now_ms: int) -> bool:
-    """Whether `now_ms` is within a maintenance window."""
     found = db.execute("SELECT 1 FROM maintenance_windows WHERE start_time <= ?1 AND end_time > ?1", (now_ms,))
     return found.fetchone() is not None
 

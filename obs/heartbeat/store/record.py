@@ -23,10 +23,7 @@ NOWHERE = Attribution(None, None, None)
 
 
 def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attribution, sent: Attribution) -> int | None:
-    """The id of `known` updated with what a call `sent`; None for nowhere. A new combination is added.
-
-    What the call leaves out does not change.
-    """
+    """The id of `known` with the parts that a call `sent`; None for nowhere. A new combination is added."""
     if sent == NOWHERE:
         return known_id
     updated = Attribution(*(later or before for later, before in zip(sent, known, strict=True)))
@@ -216,10 +213,7 @@ def _apply(
 
 
 def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -> _Change:
-    """Apply a start that arrives after other heartbeats of its run: it moves the start of the run.
-
-    After the end it also sets the duration, unless the end reported one.
-    """
+    """Move the start of a run to a start that arrives late; after the end, also set a duration that is missing."""
     if not run.ended:
         db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (heartbeat.time, run.id))
         return _Change(run.id, run.status)

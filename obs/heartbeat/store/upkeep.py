@@ -10,7 +10,6 @@ from obs.times import DAY_MS
 
 
 def has_unindexed(db: sqlite3.Connection) -> bool:
-    """Whether there are events that are not indexed yet."""
     row = db.execute("SELECT 1 FROM events WHERE id > (SELECT up_to FROM indexed_messages) LIMIT 1").fetchone()
     return row is not None
 
@@ -34,39 +33,32 @@ def index_messages(db: sqlite3.Connection, limit: int) -> int:
     return int(count)
 
 
-def delete_events_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` events that arrived before `cutoff`, but none of an open run; returns how many."""
-    return db.execute(
-        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?"
-        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
-        " ORDER BY received_at LIMIT ?)",
-        (cutoff, limit),
-    ).rowcount
+_OLD = (
+    # Events of an open run stay.
+    "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?1"
+    f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
+    " ORDER BY received_at LIMIT ?2)",
+    f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
+    " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
+    # The rows of attributions stay: to delete one, SQLite would search all events for its id.
+    "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
+    " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?1"
+    " AND id NOT IN (SELECT attribution_id FROM jobs WHERE attribution_id IS NOT NULL"
+    " UNION ALL SELECT attribution_id FROM events WHERE attribution_id IS NOT NULL"
+    " AND id > (SELECT up_to FROM indexed_messages)) LIMIT ?2)",
+)
 
 
-def delete_runs_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` runs that ended before `cutoff`; returns how many."""
-    return db.execute(
-        "DELETE FROM runs WHERE id IN (SELECT id FROM runs"
-        f" WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
-        " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
-        (cutoff, limit),
-    ).rowcount
+def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete at most `limit` events from before `cutoff`; without any, runs; without any, names that no job has now.
 
-
-def delete_names_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete the names of at most `limit` attributions that were last used before `cutoff`; returns how many.
-
-    Names that a job still has are kept. The rows stay: to delete one, SQLite would search all events for its id.
+    Returns how many.
     """
-    return db.execute(
-        "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
-        " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?"
-        " AND id NOT IN (SELECT attribution_id FROM jobs WHERE attribution_id IS NOT NULL"
-        " UNION ALL SELECT attribution_id FROM events WHERE attribution_id IS NOT NULL"
-        " AND id > (SELECT up_to FROM indexed_messages)) LIMIT ?)",
-        (cutoff, limit),
-    ).rowcount
+    for deletion in _OLD:
+        deleted = db.execute(deletion, (cutoff, limit)).rowcount
+        if deleted:
+            return deleted
+    return 0
 
 
 # The last event that was recorded before the wall clock came into doubt. Its id separates the events since from older
