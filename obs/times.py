@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -85,6 +85,14 @@ def format_many_ms(moments: Iterable[int]) -> list[str]:
 def _time_of_day(milliseconds: int) -> str:
     """The time of day as `format_ms` writes it; `milliseconds` count from midnight."""
     return format_ms(milliseconds)[len("1970-01-01T") :]
+
+
+def find_zone(name: str) -> ZoneInfo | None:
+    """The time zone with that name, or None."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def offset_ms(moment_ms: int, zone: ZoneInfo) -> int:

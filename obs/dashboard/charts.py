@@ -1,7 +1,4 @@
-"""The charts as Vega-Lite specifications. Pure; colours and text styles come from the page.
-
-Times are milliseconds since the epoch, durations are milliseconds.
-"""
+"""The charts as Vega-Lite specifications. Pure, in milliseconds; colours and text styles come from the page."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -89,10 +86,7 @@ def _by_status(values: list[str]) -> Spec:
 
 
 def series(columns: Sequence[str], rows: Sequence[Sequence[Any]], annotations: Sequence[Annotation]) -> list[Spec]:
-    """Lines over the buckets of a timeseries: one chart per number, one line per group.
-
-    A number and its value in the previous window (``<name>_previous``) are lines of one chart.
-    """
+    """A chart for each number of a timeseries, with its values in the previous window, and a line for each group."""
     numbers = [place for place in range(1, len(columns)) if is_number(rows, place)]
     groups = [place for place in range(1, len(columns)) if place not in numbers]
     names = [columns[place] for place in numbers]

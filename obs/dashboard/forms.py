@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import marshmallow as ma
 from flask import flash, redirect, request, url_for
@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response
 
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
-from obs.times import format_ms, parse_iso, parse_time
+from obs.times import find_zone, format_ms, parse_iso, parse_time
 
 _COOKIE = "obs_zone"
 _EXAMPLE = "Enter a date and time, e.g. 2026-06-21 10:00."
@@ -30,13 +30,6 @@ _PLAINER = (
 def viewer_zone() -> ZoneInfo | None:
     """The zone that the browser reported in a cookie; None when it reported none: no scripts, or the first page."""
     return find_zone(request.cookies.get(_COOKIE, ""))
-
-
-def find_zone(name: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
 
 
 def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
@@ -146,10 +139,6 @@ def _messages(details: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _messages(inner, key if isinstance(key, str) else name)
     else:
         for message in details:
-            yield name, _plainer(message)
-
-
-def _plainer(message: str) -> str:
-    for pattern, replacement in _PLAINER:
-        message = pattern.sub(replacement, message)
-    return message
+            for pattern, replacement in _PLAINER:
+                message = pattern.sub(replacement, message)
+            yield name, message

@@ -33,10 +33,7 @@ def version(job: Job) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The filters, the order and the page that the viewer chose. An empty filter matches everything.
-
-    The fields are the parameters of the query string; `desc` is set for a descending order.
-    """
+    """The filters, order and page that the viewer chose, named as in the query string. Empty filters match all."""
 
     state: str = ""
     q: str = ""
@@ -180,10 +177,7 @@ class JobsOfOrg:
         self._version = 0
 
     def show(self, caller: Caller, choice: Choice, known_version: str = "") -> Overview | None:
-        """The page of the overview that `choice` asks for; None if its version is `known_version`.
-
-        Raises ServiceError (503).
-        """
+        """The page that `choice` asks for; None if its version is `known_version`. Raises ServiceError (503)."""
         with self._lock:
             self._refresh(caller)
             if known_version == str(self._version):

@@ -1,7 +1,4 @@
-"""When a job is due, and its schedule in a few words and as the values of the schedule form. Pure.
-
-Times and durations are milliseconds.
-"""
+"""The schedule of a job: when runs are due, how many were missed, in words and as a form. Pure, in milliseconds."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,10 +57,7 @@ def in_brief(job: Job) -> tuple[str, str]:
 
 
 def form_values(job: Job) -> dict[str, str]:
-    """The schedule form: kind (learn, cron, interval or never), cron, timezone, and interval and grace in minutes.
-
-    The cron expression that was learned is a suggestion for a job without a pin.
-    """
+    """The values of the schedule form. It suggests the learned cron expression for a job without a pin."""
     cron, zone = (job.learned.cron or "", job.learned.zone) if job.learned else ("", "UTC")
     values = {"kind": "learn", "cron": cron, "timezone": zone, "interval": "", "grace": "1"}
     match job.pin:

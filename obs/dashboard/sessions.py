@@ -18,11 +18,7 @@ NEW_KEY_MS = 5 * MINUTE_MS
 
 
 class PageSessions(SecureCookieSessionInterface):
-    """Flask's signed cookies for pages only.
-
-    Under ``/api/`` the session is always empty and never sent: the API uses keys, and a heartbeat should not pay for
-    reading and signing cookies.
-    """
+    """Flask's signed cookies, but not under ``/api/``: a heartbeat should not pay for reading and signing cookies."""
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
         if request.path.startswith("/api/"):

@@ -31,10 +31,7 @@ def changed_jobs(db: sqlite3.Connection, since: Position) -> set[int]:
 
 
 def recent_runs(db: sqlite3.Connection, ids: Collection[int], count: int) -> dict[int, tuple[Bar, ...]]:
-    """The last `count` runs of jobs by the job's id, oldest first.
-
-    It is one statement that reads the index runs_job but not the table of runs.
-    """
+    """The last `count` runs of jobs by the job's id, oldest first. Only the index runs_job is read."""
     rows = db.execute(
         "SELECT value, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
         " (SELECT started_at, status, duration_ms FROM runs WHERE runs.job_id = value"
@@ -50,10 +47,7 @@ def _bars(runs: str) -> tuple[Bar, ...]:
 
 
 def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[Point]:
-    """The runs of a job that started from `start` to `end`.
-
-    The range is divided into about `limit` parts; runs with one status in one part are one point.
-    """
+    """The runs of a job from `start` to `end`, in about `limit` parts: those of a part with one status are a point."""
     rows = db.execute(
         "SELECT min(started_at), status, avg(duration_ms), count(*) FROM runs"
         " WHERE job_id = ? AND started_at BETWEEN ? AND ? GROUP BY started_at / ?, status ORDER BY 1",

@@ -59,10 +59,7 @@ KINDS = tuple(kind.name.lower() for kind in Kind)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A heartbeat that was parsed and checked. `time` is milliseconds since the epoch, `run_id` the client's own id.
-
-    `output` is log messages of the same run that come before `message`.
-    """
+    """A heartbeat that was parsed and checked. `time` is milliseconds since the epoch, `run_id` the client's own id."""
 
     kind: Kind
     time: int
@@ -71,7 +68,7 @@ class Heartbeat:
     exit_code: int | None = None
     duration_ms: int | None = None
     message: str | None = None
-    output: Sequence[str] = ()
+    output: Sequence[str] = ()  # log messages of the same run that come before `message`
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,7 @@ from obs.times import DAY_MS
 
 
 class SweepQueue:
-    """The organizations that are due for a sweep: those with changes, and those where a time limit is reached.
-
-    Safe to use from any thread. Times are milliseconds since the epoch.
-    """
+    """The organizations that are due for a sweep, by a change or by the time. Thread-safe; times are milliseconds."""
 
     up_since_ms = 0  # silence before this time does not count
 
@@ -186,9 +183,9 @@ class HeartbeatService:
 
 
 def index_messages(databases: Databases, org: Org) -> int:
-    """Index new messages of `org` for full-text search, for a limited time, so that no heartbeat waits for it.
+    """Index new messages of `org` for full-text search for a limited time; returns how many events there were.
 
-    Returns how many events there were. Raises ServiceError (503).
+    Raises ServiceError (503).
     """
     with databases.read(org) as db:
         if not upkeep.has_unindexed(db):

@@ -76,10 +76,7 @@ def edit(number: int) -> ResponseReturnValue:
 
 @blp.post(f"/{_NUMBER}")
 def change(number: int) -> ResponseReturnValue:
-    """Set all fields of an annotation to those of the form.
-
-    A time that was not edited stays as it is, to the millisecond; the form shows less than that.
-    """
+    """Set all fields to those of the form. A time that was not edited stays as it is, to the millisecond."""
     stored = service.get(viewer(), number)
     try:
         empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}

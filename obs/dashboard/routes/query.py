@@ -16,7 +16,7 @@ from obs.dashboard import charts, store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
-from obs.query.execution.run import QueryResponse, QueryResult
+from obs.query.execution.run import QueryResult
 from obs.services import services
 from obs.tenancy.source import AUDIT
 
@@ -35,7 +35,7 @@ def page() -> ResponseReturnValue:
     status, headers = 200, dict[str, str]()
     if text.strip():
         try:
-            answer = _answer(_ask(text))
+            answer = _answer(text)
         except ServiceError as error:
             shown["error"], status, headers = error, error.status, error.headers
         else:
@@ -56,7 +56,7 @@ def page() -> ResponseReturnValue:
 
 @blp.get("/answer.csv")
 def as_csv() -> Response:
-    answer = _answer(_ask(_statement()))
+    answer = _answer(_statement())
     lines = io.StringIO()
     writer = csv.writer(lines)
     writer.writerow(map(_cell, answer.columns))
@@ -66,7 +66,9 @@ def as_csv() -> Response:
 
 @blp.get("/answer.json")
 def as_json() -> Response:
-    return Response(_ask(_statement()).body, mimetype="application/json", headers=_download("json"))
+    return Response(
+        services().queries.run(viewer(), _statement()).body, mimetype="application/json", headers=_download("json")
+    )
 
 
 def _download(kind: str) -> dict[str, str]:
@@ -83,11 +85,8 @@ def _statement() -> str:
     return request.args.get("q", "").replace("\r\n", "\n")
 
 
-def _ask(text: str) -> QueryResponse:
-    return services().queries.run(viewer(), text)
-
-
-def _answer(reply: QueryResponse) -> QueryResult:
+def _answer(statement: str) -> QueryResult:
+    reply = services().queries.run(viewer(), statement)
     return QueryResult(**json.loads(reply.body), window=reply.window)
 
 

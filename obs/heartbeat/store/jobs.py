@@ -1,7 +1,4 @@
-"""Jobs, their runs and timelines: reading, the changes that users make, and deleting.
-
-Times and durations are milliseconds; times since the epoch.
-"""
+"""Jobs, their runs and timelines: reading, the changes that users make, and deleting. Times are milliseconds."""
 
 import json
 import sqlite3

@@ -50,10 +50,7 @@ _OLD = (
 
 
 def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` events from before `cutoff`; without any, runs; without any, names that no job has now.
-
-    Returns how many.
-    """
+    """Delete at most `limit` events before `cutoff`; without any, runs; without any, unused names. Returns how many."""
     for deletion in _OLD:
         deleted = db.execute(deletion, (cutoff, limit)).rowcount
         if deleted:
