@@ -87,7 +87,12 @@ def init_app(app: Flask) -> None:
     app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, state_help=wording.STATE_HELP, services=services)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
-    app.register_blueprint(_all_pages())
+    pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
+    pages.before_request(_check)
+    pages.after_request(_compress)
+    for blueprint in _PAGES:
+        pages.register_blueprint(blueprint)
+    app.register_blueprint(pages)
     app.register_blueprint(libraries.docs)
     app.register_blueprint(libraries.client)
     app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer())})
@@ -114,15 +119,6 @@ def _page_above() -> str:
         path = path.rpartition("/")[0]
     query_string = request.query_string.decode("latin-1")
     return quote(path or "/") + (f"?{query_string}" if query_string else "")
-
-
-def _all_pages() -> Blueprint:
-    pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
-    pages.before_request(_check)
-    pages.after_request(_compress)
-    for blueprint in _PAGES:
-        pages.register_blueprint(blueprint)
-    return pages
 
 
 def _check() -> ResponseReturnValue | None:

@@ -23,7 +23,6 @@ from obs.times import MINUTE_MS, SECOND_MS, find_zone
 MAX_CRON_LENGTH = 200
 MAX_ZONE_LENGTH = 64
 
-_DEFAULT_GRACE_SECONDS = 60
 # The fields of a cron expression: the name in the errors of cronsim, its name for people, its values.
 _CRON_FIELDS = (
     ("minute", "minute", "0-59"),
@@ -82,7 +81,7 @@ def cron_times(expression: str, zone: str, after_ms: int) -> Iterator[int]:
 
 def from_dict(fields: Mapping[str, Any]) -> Pin:
     """The pin with these fields of JSON. Raises marshmallow's ValidationError unless they are those of one kind."""
-    grace_ms = fields.get("grace_seconds", _DEFAULT_GRACE_SECONDS) * SECOND_MS
+    grace_ms = fields.get("grace_seconds", 60) * SECOND_MS
     match sorted(fields.keys() - {"grace_seconds"}):
         case ["cron"] | ["cron", "timezone"]:
             return Cron(fields["cron"], fields.get("timezone", "UTC"), grace_ms)

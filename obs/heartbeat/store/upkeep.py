@@ -1,7 +1,7 @@
 """Upkeep of what is stored: indexing, deleting what is old, correcting times, and comparing what is derived."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store import rollups
@@ -134,29 +134,21 @@ _COUNT = f"""
 
 def differences(db: sqlite3.Connection, *, repair: bool = False) -> list[str]:
     """What differs, as texts. With `repair`, the counters are corrected, and the server does the rest again."""
-    return [*_counters(db, repair), *_rollups(db, repair), *_index(db, repair)]
-
-
-def _counters(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
+    found: list[str] = []
     for job_id, job, exact, *numbers in db.execute(_COUNT).fetchall():
         for name, stored, counted in zip(_COUNTERS, numbers[:3], numbers[3:], strict=True):
             if stored < counted or (exact and stored != counted):
-                yield f"{name} of the job {job} is {stored}, and {counted} by its rows"
+                found.append(f"{name} of the job {job} is {stored}, and {counted} by its rows")
                 if repair:
                     db.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (counted, job_id))
-
-
-def _rollups(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
     if outdated := rollups.outdated(db):
-        yield f"the totals of {outdated} hours and days differ from their runs"
+        found.append(f"the totals of {outdated} hours and days differ from their runs")
         if repair:
             db.execute("DELETE FROM rolled_up_hours")  # and of days, by a trigger
-
-
-def _index(db: sqlite3.Connection, repair: bool) -> Iterator[str]:
     up_to, last = db.execute("SELECT up_to, (SELECT ifnull(max(id), 0) FROM events) FROM indexed_messages").fetchone()
     if not 0 <= up_to <= last:
-        yield f"the index of messages ends at event {up_to}, and the last event is {last}"
+        found.append(f"the index of messages ends at event {up_to}, and the last event is {last}")
         if repair:
             db.execute("INSERT INTO event_messages (event_messages) VALUES ('delete-all')")
             db.execute("UPDATE indexed_messages SET up_to = 0")
+    return found
