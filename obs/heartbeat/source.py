@@ -127,11 +127,6 @@ _MESSAGE = Column(
     ),
 )
 
-_EVENT_TABLES = (
-    *("events", "jobs", "attributions", "indexed_messages"),
-    *(f"event_messages{part}" for part in ("", "_config", "_data", "_idx")),
-)
-
 EVENTS = Source(
     name="events",
     row="a heartbeat",
@@ -144,7 +139,10 @@ EVENTS = Source(
         *_ATTRIBUTION,
         _MESSAGE,
     ),
-    tables=_EVENT_TABLES,
+    tables=(
+        *("events", "jobs", "attributions", "indexed_messages"),
+        *(f"event_messages{part}" for part in ("", "_config", "_data", "_idx")),
+    ),
     joins=_joins("events"),
 )
 

@@ -155,18 +155,10 @@ def record(
     if heartbeat.output:
         db.executemany(_ADD_EVENT, [(*before, Kind.LOG, *after, text, None) for text in heartbeat.output])
     event = db.execute(_ADD_EVENT, (*before, heartbeat.kind, *after, heartbeat.message, idempotency_key))
-    db.execute(
-        _UPDATE_JOB,
-        (
-            event.lastrowid,
-            heartbeat.time,
-            change.new_runs,
-            change.outcome,
-            change.duration_ms if change.run_status is Status.SUCCESS else None,
-            find_attribution(db, job.attribution_id, job.attribution, attribution),
-            job.id,
-        ),
-    )
+    duration_ms = change.duration_ms if change.run_status is Status.SUCCESS else None
+    totals = (change.new_runs, change.outcome, duration_ms)
+    latest_id = find_attribution(db, job.attribution_id, job.attribution, attribution)
+    db.execute(_UPDATE_JOB, (event.lastrowid, heartbeat.time, *totals, latest_id, job.id))
     return Recorded(change.run_id, change.run_status, heartbeat.time, is_new)
 
 
