@@ -20,8 +20,7 @@ from obs.heartbeat import rollups
 from obs.heartbeat import service as heartbeats
 from obs.heartbeat.service import SweepQueue
 from obs.server.middleware import Wsgi
-from obs.storage.batches import BACKGROUND_SHARE, in_batches
-from obs.storage.org import Org
+from obs.storage.databases import BACKGROUND_SHARE, Org, in_batches
 from obs.sweep import Sweeper, for_each_organization
 from obs.tenancy import audit
 from obs.tenancy.auth import Tenancy

@@ -27,9 +27,7 @@ from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import expectations, maintenance, problems, upkeep
 from obs.heartbeat.store.expectations import Changed
 from obs.heartbeat.store.problems import Problem
-from obs.storage.batches import in_batches
-from obs.storage.databases import Databases
-from obs.storage.org import Org
+from obs.storage.databases import Databases, Org, in_batches
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone

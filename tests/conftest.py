@@ -15,8 +15,8 @@ import migrations.control
 import migrations.tenant
 from obs import create_app
 from obs.services import services
-from obs.storage.migrate import migrate
-from obs.storage.org import Org
+from obs.storage.databases import Org
+from obs.storage.file import migrate
 from obs.tenancy import auth, instance, keys, service, store
 from obs.times import parse_iso
 

@@ -11,9 +11,7 @@ from typing import Any
 from obs.annotations import rules, store
 from obs.annotations.rules import Annotation
 from obs.errors import ServiceError
-from obs.storage.batches import BACKGROUND_SHARE, in_batches
-from obs.storage.databases import Databases
-from obs.storage.org import Org
+from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller

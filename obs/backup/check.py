@@ -11,9 +11,8 @@ import migrations.control
 import migrations.tenant
 from obs.backup import files
 from obs.heartbeat.store import upkeep
-from obs.storage.connection import explained, open_writer
-from obs.storage.copy import damages
-from obs.storage.migrate import steps
+from obs.storage.connection import damages, explained, open_writer
+from obs.storage.file import steps
 from obs.tenancy.cli import instance_option, reported_errors
 
 _TENANT = migrations.tenant.migrations

@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 
 from obs.errors import ServiceError
-from obs.storage.connection import explained, open_reader
-from obs.storage.copy import copy, damages
+from obs.storage.connection import copy, damages, explained, open_reader
 from obs.storage.folders import sync_folder
 from obs.tenancy import store
 

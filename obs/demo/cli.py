@@ -17,9 +17,8 @@ from obs.demo import story
 from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
-from obs.storage.connection import explained, open_reader
-from obs.storage.copy import copy
-from obs.storage.org import Org
+from obs.storage.connection import copy, explained, open_reader
+from obs.storage.databases import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
 from obs.tenancy.auth import Caller, Tenancy

@@ -6,9 +6,7 @@ from functools import partial
 
 from obs.heartbeat.store import rollups
 from obs.heartbeat.store.rollups import Unit
-from obs.storage.batches import BACKGROUND_SHARE, in_batches
-from obs.storage.databases import Databases
-from obs.storage.org import Org
+from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 SETTLED_MS = 15 * MINUTE_MS

@@ -12,9 +12,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
-from obs.storage.batches import BACKGROUND_SHARE, in_batches
-from obs.storage.databases import Databases
-from obs.storage.org import Org
+from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit, keys
 from obs.tenancy import service as tenancy_service
 from obs.tenancy.audit import Action

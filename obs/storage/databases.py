@@ -1,29 +1,115 @@
-"""The open files of organizations; when there are too many, the least recently used is closed."""
+"""The files of organizations: which are open, the problems with them, and large changes in small transactions."""
 
+import logging
+import math
 import resource
 import sqlite3
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, busy, explained, open_writer
-from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile
+from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, locked, migrate
 from obs.storage.folders import sync_folder
-from obs.storage.migrate import locked, migrate
-from obs.storage.org import Org
-from obs.storage.problems import FileProblems
 
 T = TypeVar("T")
 _MOST_FILES = 2_048
 """A file with a writer and a reader takes about 0.4 MB of memory."""
+
+REPEAT_SECONDS = 600.0
+"""How often a problem that persists is logged again."""
+
+SETTLE_SECONDS = 30.0
+"""A problem stays known this long after it was logged, so that one that comes and goes is not logged each time."""
+
+_ERROR_CODES = frozenset({"storage_busy", "storage_full", "storage_unavailable"})
+
+BACKGROUND_SHARE = 0.25
+"""The share of the writer's time that background work may use; the rest is for heartbeats."""
+_LONGEST_SECONDS = 0.05
+_AIM_SECONDS = _LONGEST_SECONDS / 4
+_FIRST, _MOST = 10, 5_000  # rows in a batch
+_log = logging.getLogger(__name__)
+
+
+class Org(NamedTuple):
+    """An organization: its name, and the id in the control file, which no other organization ever gets.
+
+    An organization that is deleted and created again has the same slug and another id. As text, it is the slug.
+    """
+
+    slug: str
+    id: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of its SQLite file. Slugs contain no dot."""
+        return f"{self.slug}.{self.id}.db"
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class FileProblems:
+    """The current problems with the files of organizations. Thread-safe.
+
+    `operation` is ``read`` or ``write``: on a full disk, reading still works. `path` returns the path of an
+    organization's file.
+    """
+
+    def __init__(self, path: Callable[[Org], Path]) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._logged: dict[tuple[Org, str], tuple[str, float]] = {}
+        self._unusable: set[tuple[Org, str]] = set()
+
+    def failed(self, org: Org, operation: str, error: ServiceError) -> None:
+        """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
+        if error.error not in _ERROR_CODES:
+            return
+        now = time.monotonic()
+        with self._lock:
+            if error.error == "storage_unavailable":
+                self._unusable.add((org, operation))
+            logged, logged_at = self._logged.get((org, operation), ("", 0.0))
+            if logged == error.error and now - logged_at < REPEAT_SECONDS:
+                return
+            self._logged[org, operation] = error.error, now
+        _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
+
+    def worked(self, org: Org, operation: str) -> None:
+        """Record that an operation on the file of `org` succeeded. A file that can be written can also be read."""
+        if not self._logged:
+            return
+        for working in ("write", "read") if operation == "write" else ("read",):
+            with self._lock:
+                self._unusable.discard((org, working))
+                _, logged_at = self._logged.get((org, working), ("", math.inf))
+                if time.monotonic() - logged_at < SETTLE_SECONDS:
+                    continue
+                del self._logged[org, working]
+            _log.warning("organization %s can %s %s again", org, working, self._path(org))
+
+    def forget(self, org: Org) -> None:
+        """Forget the problems of an organization that was deleted or replaced by one of the same name."""
+        with self._lock:
+            for operation in ("read", "write"):
+                self._logged.pop((org, operation), None)
+                self._unusable.discard((org, operation))
+
+    def unusable(self) -> set[Org]:
+        """The organizations whose files the operator has to repair."""
+        with self._lock:
+            return {org for org, _ in self._unusable}
 
 
 def allow_many_descriptors() -> int:
@@ -41,9 +127,9 @@ def files_that_fit(descriptors: int) -> int:
 
 
 class Databases:
-    """The files of all organizations in one folder, opened on first use. Thread-safe.
+    """The files of all organizations in one folder, opened on first use; the least recently used are closed.
 
-    `org` always comes from the control file, never from a request.
+    Thread-safe. `org` always comes from the control file, never from a request.
     """
 
     def __init__(
@@ -229,3 +315,35 @@ class Databases:
         """Remove the least recently used idle file, which the caller closes. The caller has the mutex."""
         idle = next((org for org, file in self._files.items() if file not in self._users), None)
         return None if idle is None else self._files.pop(idle)
+
+
+def in_batches(
+    databases: Databases,
+    org: Org,
+    step: Callable[[sqlite3.Connection, int], int],
+    *,
+    share: float = 1.0,
+    seconds: float = math.inf,
+) -> int:
+    """Call ``step(connection, limit)`` in one transaction after another until it returns 0; returns the sum.
+
+    `step` changes at most `limit` rows and returns how many it changed. The limit adapts to the time that the batches
+    take, so that none blocks other writes for _LONGEST_SECONDS. With a `share` below 1 there are pauses, so that the
+    batches use that share of the writer's time, and the work stops when the instance is about to close. It also stops
+    after `seconds`.
+    """
+    total, limit = 0, _FIRST
+    end = time.monotonic() + seconds
+
+    def unit(db: sqlite3.Connection) -> tuple[int, float]:
+        started = time.perf_counter()
+        return step(db, limit), time.perf_counter() - started
+
+    while True:
+        changed, seconds_taken = databases.write(org, unit)
+        total += changed
+        if changed == 0 or time.monotonic() >= end:
+            return total
+        if share < 1 and databases.winding_down.wait(seconds_taken * (1 / share - 1)):
+            return total
+        limit = max(1, min(_MOST, int(limit * min(2.0, _AIM_SECONDS / max(seconds_taken, 1e-6)))))

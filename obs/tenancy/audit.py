@@ -7,9 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from obs.errors import ServiceError
-from obs.storage.batches import BACKGROUND_SHARE, in_batches
-from obs.storage.databases import Databases
-from obs.storage.org import Org
+from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import store
 
 _log = logging.getLogger(__name__)

@@ -15,9 +15,8 @@ from obs.server.access_log import note_caller
 from obs.server.clients import client_address
 from obs.services import services
 from obs.storage.connection import MissingFileError
-from obs.storage.databases import Databases
+from obs.storage.databases import Databases, Org
 from obs.storage.file import DatabaseFile
-from obs.storage.org import Org
 from obs.tenancy import keys
 from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress

@@ -10,9 +10,8 @@ import migrations.control
 import migrations.tenant
 from obs.errors import ServiceError
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
-from obs.storage.file import DatabaseFile
+from obs.storage.file import DatabaseFile, migrate
 from obs.storage.folders import make_folder
-from obs.storage.migrate import migrate
 from obs.storage.space import DiskSpace
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from obs.errors import ServiceError
+from obs.storage.databases import Org
 from obs.storage.file import DatabaseFile
-from obs.storage.org import Org
 from obs.tenancy import keys, store
 from obs.tenancy.store import Credential
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from obs.api import is_storable
 from obs.errors import ServiceError, invalid_field
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.tenancy import audit, keys, store
 from obs.tenancy.audit import COMMAND_LINE, Action, Actor
 from obs.tenancy.auth import Tenancy

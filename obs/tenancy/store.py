@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.tenancy import keys
 
 _LONGEST_AGENT = 200

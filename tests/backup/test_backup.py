@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
 from tests.backup.conftest import file_of, stored

@@ -26,8 +26,7 @@ from obs import create_app
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
-from obs.storage.databases import Databases
-from obs.storage.org import Org
+from obs.storage.databases import Databases, Org
 from obs.tenancy.auth import requires
 from tests.benchmarks.load import Measured
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from obs import config
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.tenancy import instance, service, store
 
 START_SECONDS = 60

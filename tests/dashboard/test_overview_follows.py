@@ -14,7 +14,7 @@ from obs.heartbeat.runs import STATES, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.times import HOUR_MS, format_ms
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.times import format_ms, parse_iso
 from tests.conftest import ACME, Clock, KeyClient
 from tests.heartbeat.conftest import Sender

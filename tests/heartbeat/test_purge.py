@@ -7,7 +7,7 @@ from typing import Any
 from flask import Flask
 
 from obs.services import services
-from obs.storage.batches import in_batches
+from obs.storage.databases import in_batches
 from obs.tenancy import auth
 from tests.conftest import ACME, Clock, KeyClient
 from tests.heartbeat.conftest import Sender

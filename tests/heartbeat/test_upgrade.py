@@ -7,7 +7,7 @@ from sqlite_utils import Database
 
 import migrations.tenant
 from obs.heartbeat.store import jobs
-from obs.storage.migrate import migrate
+from obs.storage.file import migrate
 
 
 def _file_of_version_0_1(path: Path, *names: str) -> None:

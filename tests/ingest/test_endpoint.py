@@ -10,7 +10,7 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from tests.conftest import ACME, KeyClient
 from tests.heartbeat.conftest import BASE
 

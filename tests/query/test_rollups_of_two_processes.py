@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from tests.conftest import KeyClient
 
 END = "/api/v1/heartbeat/mail/end"

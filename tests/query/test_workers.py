@@ -19,7 +19,7 @@ from obs.query.execution.limits import Limits
 from obs.query.execution.run import QueryRequest
 from obs.query.execution.workers import Workers
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.times import DAY_MS
 from tests.conftest import ACME, ApiResponse, KeyClient
 

@@ -10,8 +10,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
-from obs.storage.batches import in_batches
-from obs.storage.databases import Databases
+from obs.storage.databases import Databases, in_batches
 from obs.tenancy import auth
 from tests.conftest import ACME
 
@@ -51,7 +50,7 @@ def test_pauses_limit_the_share_of_the_writers_time(databases: Databases, monkey
     monkeypatch.setattr(databases, "winding_down", winding_down)
     ticks = count()
     clock = SimpleNamespace(perf_counter=lambda: next(ticks) / 100, monotonic=time.monotonic)
-    monkeypatch.setattr("obs.storage.batches.time", clock)
+    monkeypatch.setattr("obs.storage.databases.time", clock)
     assert in_batches(databases, ACME, _delete, share=0.2) == 5_000
     assert len(winding_down.pauses) > 10
     assert winding_down.pauses == [pytest.approx(0.04)] * len(winding_down.pauses)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from obs.errors import ServiceError
-from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
+from obs.storage.databases import Databases, Org, allow_many_descriptors, files_that_fit
 from obs.storage.file import DESCRIPTORS_PER_FILE
-from obs.storage.org import Org
 from tests.conftest import ACME
 from tests.storage.conftest import MakeDatabases
 
@@ -105,8 +104,6 @@ import resource, shutil, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 import migrations.tenant
-from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
-from obs.storage.org import Org
 most = files_that_fit(allow_many_descriptors())
 databases = Databases(Path(sys.argv[1]), migrations.tenant.migrations, busy_seconds=5, most_waiting=9, most_files=most)
 databases.create(Org("org", 1000))

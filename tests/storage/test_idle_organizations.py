@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from tests.conftest import Clock, KeyClient
 
 TASKS = ("sweep", "index of messages", "rollups")

@@ -14,9 +14,8 @@ from sqlite_utils import Database, Migrations
 import migrations.tenant
 from obs.errors import ServiceError
 from obs.services import services
-from obs.storage.databases import Databases
-from obs.storage.migrate import migrate
-from obs.storage.org import Org
+from obs.storage.databases import Databases, Org
+from obs.storage.file import migrate
 from tests.conftest import ACME, KeyClient
 from tests.storage.conftest import MakeDatabases, numbers
 
@@ -92,7 +91,6 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import migrations.tenant
-from obs.storage.migrate import migrate
 steps = migrations.tenant.migrations
 
 @steps()
@@ -122,7 +120,6 @@ TWICE = """
 import sys
 from pathlib import Path
 import migrations.tenant
-from obs.storage.migrate import migrate
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(20):

@@ -9,8 +9,7 @@ from contextlib import closing
 import pytest
 
 from obs.errors import ServiceError
-from obs.storage.batches import in_batches
-from obs.storage.databases import Databases
+from obs.storage.databases import Databases, in_batches
 from tests.conftest import ACME
 from tests.storage.conftest import MakeDatabases
 

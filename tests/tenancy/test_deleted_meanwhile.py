@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from obs.errors import ServiceError
-from obs.storage.copy import copy
+from obs.storage.connection import copy
 from obs.storage.databases import Databases
 from obs.tenancy import service
 from obs.tenancy.auth import Tenancy

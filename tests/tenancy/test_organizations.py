@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.tenancy import instance, service, store
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, KeyClient

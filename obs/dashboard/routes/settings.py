@@ -15,7 +15,7 @@ from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_n
 from obs.errors import ServiceError, invalid_field
 from obs.limits import limits
 from obs.services import services
-from obs.storage.copy import copy
+from obs.storage.connection import copy
 from obs.tenancy import keys, service, store
 from obs.tenancy.schemas import KeyRequestSchema
 from obs.times import DAY_MS

@@ -9,7 +9,7 @@ from obs.dashboard.sessions import begin_session, end_session, find_viewer
 from obs.errors import ServiceError
 from obs.server.clients import client_address
 from obs.services import services
-from obs.storage.org import Org
+from obs.storage.databases import Org
 from obs.tenancy import audit, keys, service
 from obs.tenancy.audit import Action, Actor
 

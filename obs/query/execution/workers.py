@@ -18,7 +18,7 @@ from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_slow
 from obs.query.execution.run import QueryRequest, QueryResponse
 from obs.sources import Source
-from obs.storage.org import Org
+from obs.storage.databases import Org
 
 _WORKER = "obs.query.execution.worker"
 _START_SECONDS = 60
