@@ -104,6 +104,7 @@ import resource, shutil, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 import migrations.tenant
+from obs.storage.databases import Databases, Org, allow_many_descriptors, files_that_fit
 most = files_that_fit(allow_many_descriptors())
 databases = Databases(Path(sys.argv[1]), migrations.tenant.migrations, busy_seconds=5, most_waiting=9, most_files=most)
 databases.create(Org("org", 1000))

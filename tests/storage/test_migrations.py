@@ -91,6 +91,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import migrations.tenant
+from obs.storage.file import migrate
 steps = migrations.tenant.migrations
 
 @steps()
@@ -120,6 +121,7 @@ TWICE = """
 import sys
 from pathlib import Path
 import migrations.tenant
+from obs.storage.file import migrate
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(20):
