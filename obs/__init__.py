@@ -23,13 +23,13 @@ from obs.ingest import openapi as heartbeat_operations
 from obs.ingest.endpoint import HeartbeatEndpoint, protocols
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
-from obs.server import clients, compression, middleware, monitoring
+from obs.server import compression, middleware, monitoring
 from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services, attach
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
-from obs.tenancy.source import AUDIT
+from obs.tenancy.audit import AUDIT
 
 SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS, AUDIT)
 """The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
@@ -58,7 +58,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     queue = SweepQueue()
     built = Services(
         tenancy=tenancy,
-        trust_proxies=clients.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
+        trust_proxies=middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
         access_log=AccessLog(str(app.config["ACCESS_LOG"]), clock),
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),

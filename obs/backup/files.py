@@ -13,7 +13,7 @@ import click
 
 from obs.errors import ServiceError
 from obs.storage.connection import copy, damages, explained, open_reader
-from obs.storage.folders import sync_folder
+from obs.storage.disk import sync_folder
 from obs.tenancy import store
 
 CONTROL = "control.db"

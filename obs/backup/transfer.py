@@ -14,7 +14,7 @@ import click
 from sqlite_utils import Database
 
 from obs.backup import files
-from obs.backup.write import unnamed
+from obs.backup.copies import unnamed
 from obs.storage.connection import damages, open_writer
 from obs.tenancy import service
 from obs.tenancy.cli import instance_option, opened, reported_errors

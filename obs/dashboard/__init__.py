@@ -18,7 +18,7 @@ from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_
 from obs.errors import ServiceError
 from obs.server import compression
 from obs.services import services
-from obs.storage.folders import write_once
+from obs.storage.disk import write_once
 from obs.tenancy.service import SESSION_MS
 
 _csrf = CSRFProtect()

@@ -7,7 +7,7 @@ from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, Se
 
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
-from obs.server.clients import client_address
+from obs.server.middleware import client_address
 from obs.services import services
 from obs.tenancy import keys, service
 from obs.tenancy.audit import Actor

@@ -14,7 +14,6 @@ from obs import config
 from obs.alerts import store as alerts
 from obs.annotations import service as annotations
 from obs.demo import story
-from obs.demo.jobs import JOBS, NOTES
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
 from obs.storage.connection import copy, explained, open_reader
@@ -52,7 +51,7 @@ def demo(org: str, folder: Path) -> None:
             _fill(tenancy, filled, now_ms, time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
-        f"{org} has {len(JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"
+        f"{org} has {len(story.JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"
         "Sign in once, within 24 hours, while obs serve is running:",
         err=True,
     )
@@ -87,7 +86,7 @@ def _record(sent: Sequence[story.Sent], db: sqlite3.Connection) -> None:
 
 
 def _annotate(tenancy: Tenancy, org: Org, now_ms: int) -> None:
-    for begins, ends, name, title in NOTES:
+    for begins, ends, name, title in story.NOTES:
         start_time = round(now_ms - begins * DAY_MS)
         end_time = None if ends is None else round(now_ms - ends * DAY_MS)
         caller = Caller(org, 0, frozenset({"admin"}), start_time, tenancy)

@@ -1,7 +1,11 @@
-"""The heartbeats of the demo in the order of time. Pure; times are milliseconds since the epoch."""
+"""The story of the demo: a small shop, its office, and a home with a network drive, and their heartbeats in order.
+
+Pure; times are milliseconds since the epoch.
+"""
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from typing import NamedTuple
@@ -9,13 +13,99 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
-from obs.demo.jobs import DISRUPTIONS, JOBS, SLOW, DemoJob
 from obs.heartbeat.runs import Heartbeat, Kind, Status
-from obs.times import DAY_MS, SECOND_MS
+from obs.heartbeat.store.record import Attribution
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 DAYS = 89
 _MISSED_SHARE = 0.003
 _LOST_SHARE = 0.0008
+
+
+@dataclass(frozen=True, slots=True)
+class DemoJob:
+    """A job: when it runs, how long it takes (None: it only pings), how often it fails, what it logs."""
+
+    name: str
+    cron: str
+    typical_ms: int | None
+    at: Attribution
+    zone: str = "UTC"
+    failure_share: float = 0.006
+    lines: tuple[str, ...] = ()
+    error: str = "error: exit status 1"
+
+
+class Disruption(NamedTuple):
+    """A time in which jobs are silent or fail, in days before now."""
+
+    begins: float
+    ends: float
+    jobs: tuple[str, ...]
+    silent: bool
+
+
+_WEB = Attribution("web-1", "storefront", "shop")
+_DB = Attribution("db-1", "database", "shop")
+_PAY = Attribution("web-2", "billing", "shop")
+_OFFICE = Attribution("office-1", "accounting", "office")
+_NAS = Attribution("nas", "storage", "home")
+_PI = Attribution("pi", "house", "home")
+_BANK_DOWN = "error: the bank responded with 503"
+
+JOBS = (
+    DemoJob("shop/heartbeat", "*/5 * * * *", None, _WEB),
+    DemoJob("shop/send-queue", "*/15 * * * *", 9 * SECOND_MS, _WEB, lines=("sent {n} messages",)),
+    DemoJob("shop/sync-stock", "*/30 * * * *", 48 * SECOND_MS, _WEB, failure_share=0.02, lines=("{n} items changed",)),
+    DemoJob("shop/search-index", "7 * * * *", 4 * MINUTE_MS, _WEB, lines=("indexed {n} products",)),
+    DemoJob("shop/sitemap", "40 3 * * *", 35 * SECOND_MS, _WEB),
+    DemoJob("shop/thumbnails", "20 */2 * * *", 2 * MINUTE_MS, _WEB, lines=("{n} images",)),
+    DemoJob("shop/expire-carts", "12 */6 * * *", 14 * SECOND_MS, _WEB),
+    DemoJob("db/backup", "0 2 * * *", 22 * MINUTE_MS, _DB, lines=("dumped {n} MB", "uploaded to nas")),
+    DemoJob("db/backup-verify", "30 5 * * 0", 41 * MINUTE_MS, _DB, lines=("restored, {n} tables match",)),
+    DemoJob("db/vacuum", "15 4 * * *", 6 * MINUTE_MS, _DB),
+    DemoJob("db/replica-lag", "*/10 * * * *", None, _DB),
+    DemoJob("db/partitions", "0 1 1 * *", 3 * MINUTE_MS, _DB),
+    DemoJob("billing/invoices", "0 6 * * 1-5", 11 * MINUTE_MS, _PAY, "Europe/Berlin", lines=("{n} invoices",)),
+    DemoJob("billing/dunning", "30 9 * * 1-5", 95 * SECOND_MS, _PAY, "Europe/Berlin", lines=("{n} reminders",)),
+    DemoJob("billing/bank-import", "5 8-18 * * 1-5", 26 * SECOND_MS, _PAY, "Europe/Berlin", 0.07, error=_BANK_DOWN),
+    DemoJob("billing/exchange-rates", "10 16 * * 1-5", 4 * SECOND_MS, _PAY, "Europe/Berlin", lines=("{n} rates",)),
+    DemoJob("office/payroll", "0 5 28 * *", 18 * MINUTE_MS, _OFFICE, "Europe/Berlin"),
+    DemoJob("office/report-weekly", "0 7 * * 1", 7 * MINUTE_MS, _OFFICE, "Europe/Berlin"),
+    DemoJob("office/scan-inbox", "*/20 7-19 * * 1-5", 11 * SECOND_MS, _OFFICE, "Europe/Berlin", lines=("{n} pages",)),
+    DemoJob("office/certbot-renew", "0 */12 * * *", 8 * SECOND_MS, _OFFICE, lines=("no renewal due",)),
+    DemoJob("home/photos", "30 1 * * *", 16 * MINUTE_MS, _NAS, "Europe/Berlin", 0.02, ("copied {n} files",)),
+    DemoJob("home/scrub", "0 3 * * 6", 5 * HOUR_MS, _NAS, "Europe/Berlin", lines=("0 errors in {n} GB",)),
+    DemoJob("home/snapshots", "0 * * * *", 3 * SECOND_MS, _NAS),
+    DemoJob("home/dyndns", "*/15 * * * *", None, _PI),
+    DemoJob("home/weather", "25 * * * *", 2 * SECOND_MS, _PI, "UTC", 0.03, error="error: could not resolve host"),
+)
+
+SLOW = (33.2, 26.4, 2.3, "shop")
+"""From and to (days before now), the factor by which the jobs of a project are slower, and the project."""
+
+DISRUPTIONS = (
+    Disruption(61.4, 60.7, ("home/photos", "home/scrub", "home/snapshots"), silent=True),
+    Disruption(44.1, 43.9, ("shop/sync-stock", "shop/search-index"), silent=False),
+    Disruption(18.6, 17.3, ("billing/bank-import",), silent=False),
+    Disruption(9.3, 9.05, ("db/replica-lag", "db/vacuum"), silent=True),
+    Disruption(1.3, 0.0, ("home/photos",), silent=False),
+    Disruption(0.4, 0.0, ("home/dyndns",), silent=True),
+)
+
+NOTES = (
+    (82.3, None, "deploy/shop", "Shop 3.8 released"),
+    (68.2, None, "deploy/shop", "Shop 3.9 released"),
+    (61.4, 60.7, "incident/nas", "Power outage at the drive"),
+    (52.2, None, "deploy/billing", "Billing 1.14 released"),
+    (44.1, 43.9, "incident/stock", "The supplier's API moved"),
+    (33.2, None, "deploy/shop", "Shop 4.0 released"),
+    (30.4, 30.3, "migration/orders", "Orders partitioned by month"),
+    (26.4, None, "deploy/shop", "Shop 4.0.1 released: adds the missing index"),
+    (18.6, 17.3, "incident/bank", "The bank's API was down"),
+    (12.2, None, "deploy/billing", "Billing 1.15 released"),
+    (5.2, None, "deploy/shop", "Shop 4.1 released"),
+)
 
 
 class Sent(NamedTuple):

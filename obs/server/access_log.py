@@ -12,8 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 from urllib.parse import unquote
 
-from obs.server.clients import client_address
-from obs.server.middleware import Wsgi
+from obs.server.middleware import Wsgi, client_address
 from obs.times import format_ms
 
 _ENTRY = "obs.access_log"

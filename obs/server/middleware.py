@@ -1,7 +1,16 @@
-"""The WSGI stack: the middleware that every request passes before it reaches Flask."""
+"""The WSGI stack: the middleware that every request passes before it reaches Flask.
 
-from collections.abc import Callable, Iterable
+Some of it is here: what finds the client behind trusted proxies, and what recognizes ingest addresses.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from obs.config import ConfigError
 
 if TYPE_CHECKING:
     from obs.services import Services
@@ -11,6 +20,12 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 Middleware = Callable[[Wsgi], Wsgi]
 """Takes the next WSGI application and returns one that calls it."""
+
+ENVIRON_ORG = "obs.ingest_org"
+"""The key in the WSGI environment for the organization whose ingest address a request used."""
+
+_ORG = r"(?P<org>[^/.]+)"
+_CLIENT = "obs.client_address"
 
 
 def stack(services: "Services") -> tuple[Middleware, ...]:
@@ -23,3 +38,99 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
         services.tenancy.ingest.recognize,
         services.ingest.answer_heartbeats,
     )
+
+
+def client_address(environ: Mapping[str, Any]) -> str:
+    """The IP address of the client of a WSGI request. A trusted proxy reports it; else it is the address that sends."""
+    address: str = environ.get(_CLIENT) or environ.get("REMOTE_ADDR", "")
+    return address
+
+
+def client_network(environ: Mapping[str, Any]) -> str:
+    """The network that limits count as one client: the IPv4 address, or the /64 of the IPv6 address."""
+    address = _parse(client_address(environ))
+    return str(ip_network((address, 64), strict=False) if isinstance(address, IPv6Address) else address)
+
+
+def trust_proxies(setting: str) -> Callable[[Wsgi], Wsgi]:
+    """The middleware for TRUSTED_PROXIES: IP addresses and networks, separated by spaces or commas.
+
+    In requests from these, the client, the scheme and the host come from the X-Forwarded- headers. The client is the
+    last address in X-Forwarded-For that is not trusted: what precedes it is the client's own claim. In all other
+    requests the headers are ignored. Raises ConfigError.
+    """
+    try:
+        networks = [ip_network(text) for text in setting.replace(",", " ").split()]
+    except ValueError as error:
+        raise ConfigError(f"TRUSTED_PROXIES must be IP addresses or networks: {error}") from error
+
+    @lru_cache(maxsize=1_000)
+    def trusts(text: str) -> bool:
+        address = _parse(text)
+        return address is not None and any(address in network for network in networks)
+
+    def layer(app: Wsgi) -> Wsgi:
+        def forwarded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            client = environ.get("REMOTE_ADDR", "")
+            if trusts(client):
+                *_, scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").split(",")
+                *_, host = environ.get("HTTP_X_FORWARDED_HOST", "").split(",")
+                environ["HTTP_HOST"] = host.strip() or environ.get("HTTP_HOST", "")
+                if scheme.strip() in ("http", "https"):
+                    environ["wsgi.url_scheme"] = scheme.strip()
+                hops = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+                while trusts(client) and hops and (address := _parse(hops.pop().strip())):
+                    client = str(address)
+                environ[_CLIENT] = client
+            return app(environ, start_response)
+
+        return forwarded if networks else app
+
+    return layer
+
+
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+class IngestAddress:
+    """The ingest address of each organization: by path (``/in/<org>``) or by host name, as INGEST_URL_TEMPLATE says."""
+
+    def __init__(self, template: str, base_url: str) -> None:
+        """`base_url` has no trailing slash. Raises ConfigError for a template that does not contain ``{org}`` once."""
+        url = urlsplit(template.replace("{base_url}", base_url))
+        if template.count("{org}") != 1 or "{org}" not in url.netloc + url.path or not url.scheme:
+            raise ConfigError(f"INGEST_URL_TEMPLATE must be a URL that contains {{org}} once, not {template!r}")
+        self._template = template
+        self._base_url = base_url
+        self._host = self._path = None
+        if "{org}" in url.netloc:
+            host = re.escape(url.hostname or "").replace(re.escape("{org}"), _ORG)
+            self._host = re.compile(host, re.IGNORECASE)
+        else:
+            path = url.path.removeprefix(urlsplit(base_url).path) if "{base_url}" in template else url.path
+            self._path = re.compile(re.escape(path.rstrip("/")).replace(re.escape("{org}"), _ORG) + r"(?=/)")
+
+    def url(self, org: str) -> str:
+        """The ingest address of `org`. Clients append the paths of the API to it."""
+        return self._template.replace("{base_url}", self._base_url).replace("{org}", org).rstrip("/")
+
+    def recognize(self, app: Wsgi) -> Wsgi:
+        """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
+
+        in_path, in_host = self._path, self._host
+
+        def noted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            if in_path is not None and (match := in_path.match(environ["PATH_INFO"])):
+                environ[ENVIRON_ORG] = match["org"]
+                environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
+                environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
+            if in_host is not None and (match := in_host.fullmatch(environ.get("HTTP_HOST", "").partition(":")[0])):
+                environ[ENVIRON_ORG] = match["org"].lower()
+            return app(environ, start_response)
+
+        return noted

@@ -1,24 +1,51 @@
-"""``obs serve``: locks the instance, opens the listening socket, and starts the supervisor."""
+"""``obs serve``: locks the instance, opens the listening socket, and starts the supervisor, which starts the worker.
+
+The worker process is the application, its writers and its background work, served by granian.
+"""
 
 import fcntl
 import logging
 import os
 import socket
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from obs import config
-from obs.server import supervisor, worker
-from obs.storage.folders import make_folder
-from obs.tenancy import instance
-from obs.tenancy.ingest import IngestAddress
+import click
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.net import SocketHolder  # type: ignore[attr-defined]
+from granian.server.mp import MPServer
+
+from obs import config, create_app
+from obs.errors import ServiceError
+from obs.server import bodies, supervisor
+from obs.server.middleware import IngestAddress, Wsgi
+from obs.services import services
+from obs.storage.databases import allow_many_descriptors, files_that_fit
+from obs.storage.disk import make_folder
+from obs.storage.file import DESCRIPTORS_PER_FILE
+from obs.sweep import for_each_organization
+from obs.tenancy import instance, service
 
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
 _HOLDER_BYTES = 1_000  # the lock file always has this size, so that it can be written over on a full disk
 _LOCK_SECONDS = 5  # a worker ends within this time after its supervisor was killed
+_BACKLOG = 2048  # connections that may wait to be accepted
+_HEADER_MS = 10_000  # until the headers of a request are complete, also for the next request of a connection
+_MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
+_OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
+_BEAT_SECONDS = 1
+_GRANIAN_OPTIONS = (
+    "log_enabled log_level log_config env_files runtime_mode runtime_threads runtime_blocking_threads blocking_threads"
+    " blocking_threads_idle_timeout backpressure task_impl http1_settings http2_settings websockets ssl_ctx"
+)
 
 
 def check(folder: Path, overrides: Mapping[str, str | int]) -> dict[str, str | int]:
@@ -37,7 +64,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     settings = check(folder, overrides)
     level = str(settings["LOG_LEVEL"]).upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    work = partial(worker.work, folder, overrides)
+    work = partial(_work, folder, overrides)
     running = supervisor.from_running_version(work)
     if running is None:
         lock = _lock(folder)
@@ -70,7 +97,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        return socket.create_server(address[:2], family=family, backlog=worker.BACKLOG, dualstack_ipv6=both)
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise OSError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
 
@@ -96,3 +123,102 @@ def _lock(folder: Path) -> int:
             raise OSError(f"Cannot lock the instance {folder}: {error.strerror}. It needs a local disk.") from error
         else:
             return descriptor
+
+
+def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, beat: Callable[[], object]) -> int:
+    """Serve the instance on `listener` until SIGTERM or SIGINT, and finish the accepted requests. Migrates every file.
+
+    Calls `beat` after requests, at most once per second. Returns the exit code of the process.
+    """
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    try:
+        app = create_app({"INSTANCE": folder, **overrides})
+        tenancy = services(app).tenancy
+        first = service.create_first_organization(tenancy)
+        for_each_organization(tenancy, tenancy.databases.update, tenancy.keyring.organizations())
+        services(app).background.start()
+    except (ServiceError, config.ConfigError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        return supervisor.CANNOT_START
+    background, queries, settings = services(app).background, services(app).queries, app.config
+    threading.Thread(target=queries.start, name="start-queries", daemon=True).start()
+    served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
+    welcome = partial(_welcome, instance.base_url(settings), folder, first)
+    server = _Server(
+        "obs",
+        interface=Interfaces.WSGI,
+        blocking_threads=int(settings["THREADS"]),
+        http=HTTPModes.http1,
+        websockets=False,
+        backpressure=_most_connections(),  # idle ones included
+        http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
+        log_level=LogLevels.error,
+    )
+    server.listener = listener
+    server.serve(target_loader=lambda: _reporting(served, beat, welcome), wrap_loader=False)
+    background.stop()
+    queries.close()
+    services(app).access_log.close()
+    instance.close(tenancy)
+    return 0
+
+
+class _Server(MPServer):
+    """granian without its own supervisor: its worker runs in this process, and accepts from an open socket."""
+
+    listener: socket.socket
+
+    def startup(self, spawn_target: Callable[..., None], target_loader: Callable[[], Wsgi]) -> None:
+        """Run the worker; returns after SIGTERM or SIGINT, when the accepted requests are finished."""
+        # granian closes its descriptor to stop accepting; the supervisor has another one of the same socket.
+        holder = SocketHolder(fd=self.listener.detach(), uds=False, backlog=_BACKLOG)  # type: ignore[call-arg]
+        renamed = {"loop_impl": self.loop, "http_mode": self.http, "callback_loader": target_loader}
+        unused = dict.fromkeys(("process_name", "ipc", "static_path", "log_access_fmt"))
+        options = {name: getattr(self, name) for name in _GRANIAN_OPTIONS.split()} | renamed | unused
+        scope = {"url_path_prefix": None}
+        spawn_target(worker_id=1, sock=((None, holder), None), scope_opts=scope, metrics=(None, None), **options)
+        self.interrupt_signal = True
+        self.main_loop_interrupt.set()
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Do nothing: `startup` leaves nothing to stop."""
+
+
+def _most_connections() -> int:
+    """How many connections may be open at once: the file descriptors that the organizations' files do not need."""
+    descriptors = allow_many_descriptors()
+    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS)
+
+
+def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> Wsgi:
+    """The WSGI application that calls `welcome` with the first request, and `beat` after requests, once per second."""
+    welcomes, beat_at = [welcome], 0.0
+
+    def reporting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        nonlocal beat_at
+        if welcomes:
+            with suppress(IndexError):  # another thread was faster
+                welcomes.pop()()
+        try:
+            return app(environ, start_response)
+        finally:
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + _BEAT_SECONDS
+                with suppress(BlockingIOError):  # a supervisor that hangs reads nothing
+                    beat()
+
+    return reporting
+
+
+def _welcome(address: str, folder: Path, first: tuple[str, str] | None) -> None:
+    click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
+    if first is not None:
+        key, token = first
+        click.echo(
+            f"\nYour API key. It will not be shown again:\n\n    {key}\n\n"
+            f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
+            f"    {address}/sign-in/{token}\n\n"
+            f"Send a first heartbeat:\n\n"
+            f"    curl -fsS -m 10 --retry 5 --retry-connrefused -X POST -H 'X-API-Key: {key}'"
+            f" {address}/api/v1/heartbeat/my-first-job/ping\n"
+        )

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from obs.errors import ServiceError
-from obs.storage.space import try_to_write
+from obs.storage.disk import try_to_write
 
 _WRITER_PRAGMAS = (
     "journal_mode = WAL",

@@ -18,8 +18,8 @@ from sqlite_utils import Migrations
 
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, busy, explained, open_writer
+from obs.storage.disk import sync_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, locked, migrate
-from obs.storage.folders import sync_folder
 
 T = TypeVar("T")
 _MOST_FILES = 2_048

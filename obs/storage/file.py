@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
 
 from obs.storage.connection import MissingFileError, busy, explained, open_reader, open_writer, unavailable
-from obs.storage.folders import sync_folder
+from obs.storage.disk import sync_folder
 from obs.storage.writer import GroupCommit
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from obs.errors import ServiceError
+from obs.sources import Column, Source, Type
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import store
 
@@ -28,6 +29,24 @@ class Action(StrEnum):
     DELETE_JOBS = "delete jobs"
     SET_PING_URL = "set ping url"
     DELETE_ANNOTATION = "delete annotation"
+
+
+AUDIT = Source(
+    name="audit",
+    row="an entry of the audit log (only for admins)",
+    time="when it happened",
+    table="audit",
+    time_sql="audit.time",
+    columns=(
+        Column("action", Type.TEXT, "audit.action", "What was done.", texts=tuple(Action)),
+        Column("actor", Type.TEXT, "audit.actor", "Who did it: a key with its label, a session, or `command line`."),
+        Column("object", Type.TEXT, "audit.object", "What it was done to, such as the name of a job."),
+        Column("address", Type.TEXT, "audit.address", "The IP address of the client."),
+    ),
+    tables=("audit",),
+    admin_only=True,
+)
+"""The audit log as a source for OQL."""
 
 
 class Actor(NamedTuple):

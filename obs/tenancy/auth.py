@@ -12,14 +12,13 @@ from flask import g, request
 from obs.api import SECURITY, Blueprint
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
-from obs.server.clients import client_address
+from obs.server.middleware import ENVIRON_ORG, IngestAddress, client_address
 from obs.services import services
 from obs.storage.connection import MissingFileError
 from obs.storage.databases import Databases, Org
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys
 from obs.tenancy.audit import COMMAND_LINE, Actor
-from obs.tenancy.ingest import ENVIRON_ORG, IngestAddress
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.quotas import Quotas
 from obs.tenancy.rate import Failures

@@ -9,13 +9,12 @@ from typing import Any
 import migrations.control
 import migrations.tenant
 from obs.errors import ServiceError
+from obs.server.middleware import IngestAddress
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
+from obs.storage.disk import DiskSpace, make_folder
 from obs.storage.file import DatabaseFile, migrate
-from obs.storage.folders import make_folder
-from obs.storage.space import DiskSpace
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
-from obs.tenancy.ingest import IngestAddress
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.quotas import Quotas
 from obs.tenancy.rate import Failures

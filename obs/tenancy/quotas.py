@@ -10,8 +10,8 @@ from typing import Any
 from obs.config import LIMITS
 from obs.errors import ServiceError
 from obs.storage.databases import Databases, Org
+from obs.storage.disk import DiskSpace
 from obs.storage.file import DatabaseFile
-from obs.storage.space import DiskSpace
 from obs.tenancy import audit, store
 from obs.tenancy.audit import Action, Actor
 

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, after_this_request
 
 from obs.errors import ServiceError
-from obs.server.clients import client_network
+from obs.server.middleware import client_network
 from obs.times import MINUTE_MS
 
 _MOST_SUBJECTS = 10_000

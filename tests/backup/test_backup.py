@@ -98,7 +98,7 @@ def test_what_a_killed_backup_has_left_is_deleted(obs: Obs, instance: Path, back
 
 def _partial_names(obs: Obs, instance: Path, backups: Path) -> list[Path]:
     """The temporary names that a backup uses, seen while its lock and a copy are in its way."""
-    from obs.backup.write import unnamed
+    from obs.backup.copies import unnamed
 
     with unnamed(instance, backups) as path:
         return [path]

@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 
 from obs.config import ConfigError
-from obs.tenancy.ingest import IngestAddress
+from obs.server.middleware import IngestAddress
 from tests.conftest import KeyClient
 
 PING = "/api/v1/heartbeat/backup/ping"

@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 
 from obs.config import ConfigError
-from obs.server.clients import client_address, client_network, trust_proxies
+from obs.server.middleware import client_address, client_network, trust_proxies
 from obs.services import services
 from obs.tenancy import rate, service
 from tests.conftest import ApiResponse, Clock, KeyClient

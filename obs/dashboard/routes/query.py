@@ -18,7 +18,7 @@ from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
 from obs.query.execution.run import QueryResult
 from obs.services import services
-from obs.tenancy.source import AUDIT
+from obs.tenancy.audit import AUDIT
 
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500

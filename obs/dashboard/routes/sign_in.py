@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.dashboard.sessions import begin_session, end_session, find_viewer
 from obs.errors import ServiceError
-from obs.server.clients import client_address
+from obs.server.middleware import client_address
 from obs.services import services
 from obs.storage.databases import Org
 from obs.tenancy import audit, keys, service
