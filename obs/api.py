@@ -74,8 +74,6 @@ class _Parser(FlaskParser):
 
 
 class Blueprint(SmorestBlueprint):  # type: ignore[misc]
-    """flask-smorest's blueprint with the parser above."""
-
     ARGUMENTS_PARSER = _Parser()
 
 
@@ -91,8 +89,6 @@ class ErrorSchema(ma.Schema):
 
 
 class _Api(SmorestApi):  # type: ignore[misc]
-    """flask-smorest's Api, with the schema of this service's errors."""
-
     ERROR_SCHEMA = ErrorSchema
 
 
@@ -100,7 +96,6 @@ class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
     """flask-smorest's plugin for paths, which also accepts paths that are not routes of Flask."""
 
     def path_helper(self, rule: Any = None, **kwargs: Any) -> str | None:
-        """The path of `rule`; None without a rule, where the caller of `spec.path` names the path."""
         return None if rule is None else super().path_helper(rule, **kwargs)
 
 
@@ -214,7 +209,6 @@ def time_of_query(name: str, text: str | None, now_ms: int) -> int | None:
 
 
 def encode_cursor(*parts: int | str) -> str:
-    """Encode `parts` as an opaque cursor."""
     return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode().rstrip("=")
 
 

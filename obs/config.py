@@ -32,7 +32,6 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The name of its environment variable."""
         return f"OBS_{self.name}"
 
 

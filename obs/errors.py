@@ -121,7 +121,6 @@ class ServiceError(Exception):
         return None if self.hint is None or self.hint in self.message else self.hint
 
     def body(self) -> dict[str, Any]:
-        """The JSON object of the response."""
         body: dict[str, Any] = {
             "code": self.status,
             "status": HTTP_STATUS_CODES[self.status],
@@ -165,7 +164,6 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
 
 
 def json_body(error: ServiceError) -> str:
-    """The body of the response for `error` under ``/api/``, as JSON text."""
     return json.dumps(error.body(), separators=(",", ":"))
 
 
@@ -182,7 +180,6 @@ def internal_error(error: Exception, method: str, path: str) -> ServiceError:
 
 
 def from_http_exception(error: HTTPException) -> ServiceError:
-    """The ServiceError for an exception of Werkzeug, webargs or flask-smorest."""
     data: Mapping[str, Any] = getattr(error, "data", None) or {}
     details = data.get("errors") or data.get("messages")
     code = error.code or 500

@@ -10,8 +10,6 @@ from enum import StrEnum
 
 
 class Type(StrEnum):
-    """The type of a column in OQL."""
-
     TEXT = "text"
     INTEGER = "integer"
     NUMBER = "number"

@@ -1,7 +1,4 @@
-"""What an annotation is, and the rules and limits for changes. Pure: the time of the request is an argument.
-
-All times are milliseconds since the Unix epoch.
-"""
+"""What an annotation is, and the rules for changes. Pure. Times are milliseconds since the epoch."""
 
 import hashlib
 from collections.abc import Collection, Container, Mapping

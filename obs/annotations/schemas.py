@@ -127,8 +127,6 @@ class AnnotationQuerySchema(Schema):
 
 
 class AnnotationListSchema(Schema):
-    """A page of annotations, newest start first."""
-
     annotations = ma.fields.List(ma.fields.Nested(AnnotationSchema))
     next_cursor = ma.fields.Str(
         allow_none=True, metadata={"description": "Send it as cursor to get the next page; null on the last page."}

@@ -1,7 +1,4 @@
-"""Changes to annotations. Every route, page and command goes through here.
-
-Times are milliseconds since the epoch.
-"""
+"""Changes to annotations. Every route, page and command goes through here."""
 
 import sqlite3
 from collections.abc import Container, Mapping

@@ -1,7 +1,4 @@
-"""Annotations in the organization's file. No function returns one past the retention, whether it is purged or not.
-
-All times are milliseconds since the Unix epoch.
-"""
+"""Annotations in the organization's file. No function returns one past the retention. All times are milliseconds."""
 
 import sqlite3
 import unicodedata
@@ -37,7 +34,6 @@ class Selection:
 
 
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
-    """The annotation with that id; None if there is none."""
     if annotation_id > _MAX_ID:
         return None
     row = db.execute(
@@ -97,7 +93,6 @@ def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
 
 
 def count_annotations(db: sqlite3.Connection) -> int:
-    """The number of annotations that are stored."""
     count: int = db.execute("SELECT count(*) FROM annotations").fetchone()[0]
     return count
 
@@ -121,12 +116,10 @@ def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, 
 
 
 def replace(db: sqlite3.Connection, annotation: Annotation) -> None:
-    """Replace the annotation with the same id."""
     db.execute(_UPDATE, asdict(annotation))
 
 
 def delete(db: sqlite3.Connection, annotation_id: int) -> None:
-    """Delete an annotation."""
     db.execute("DELETE FROM annotations WHERE id = ?", (annotation_id,))
 
 
@@ -142,7 +135,6 @@ def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, no
 
 
 def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:
-    """Set the end of a band."""
     db.execute("UPDATE annotations SET end_time = ?, updated_at = ? WHERE id = ?", (end_time, now_ms, annotation_id))
 
 

@@ -85,7 +85,6 @@ def _import(source: Path, path: Path) -> None:
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]]]:
-    """The rows of each table that is exported."""
     db = Database(connection, execute_plugins=False)
     return {name: iter(db.table(name).rows) for name in db.table_names() if not name.startswith(LEFT_OUT)}
 

@@ -109,8 +109,6 @@ NOTES = (
 
 
 class Sent(NamedTuple):
-    """A heartbeat that a job sends at `time`."""
-
     time: int
     job: DemoJob
     heartbeat: Heartbeat

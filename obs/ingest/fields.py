@@ -47,10 +47,7 @@ class ValueType(ABC):
 
     @abstractmethod
     def from_json(self, value: Any, limits: TimeLimits) -> Any:
-        """Read the value of a JSON field, which is not null.
-
-        Raises InvalidValueError, or ServiceError for an error with a status other than 422.
-        """
+        """Read a JSON value other than null. Raises InvalidValueError, or ServiceError for another status."""
 
     def from_text(self, text: str, limits: TimeLimits) -> Any:
         """Read a query parameter. Raises what `from_json` raises."""
@@ -59,8 +56,6 @@ class ValueType(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Text(ValueType):
-    """Text of `shortest` to `longest` characters."""
-
     shortest: int
     longest: int
 
@@ -101,7 +96,6 @@ class MessageText(ValueType):
         return body.decode("utf-8", "replace")
 
     def too_large(self, size: int) -> ServiceError:
-        """The 413 for a message of `size` bytes."""
         return ServiceError(
             "log_too_large",
             f"The message has {size} bytes; the limit is {self.most_bytes} bytes. Nothing was recorded.",
@@ -258,7 +252,6 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
 
 
 def missing_field(name: str) -> ServiceError:
-    """The 422 for a required JSON field that was not sent."""
     return invalid_field("json", name, "Missing data for required field.")
 
 

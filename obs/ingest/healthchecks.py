@@ -47,8 +47,6 @@ _HEADERS = {
 
 
 class HealthchecksProtocol:
-    """Reads pings and responds with text."""
-
     def __init__(self, tenancy: Tenancy) -> None:
         self._tenancy = tenancy
         self._route = Route("healthchecks.ping", (), self._read)

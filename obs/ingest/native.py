@@ -40,8 +40,6 @@ _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "X-
 
 
 class NativeProtocol:
-    """Reads both request forms and responds with JSON."""
-
     def __init__(self, tenancy: Tenancy, retention_ms: int) -> None:
         """A heartbeat whose time is more than `retention_ms` milliseconds ago is rejected."""
         self._tenancy = tenancy

@@ -37,7 +37,6 @@ _RECORDED = {
 
 
 def describe(spec: APISpec) -> None:
-    """Add the heartbeat operations to `spec`."""
     spec.tag({"name": _TAG, "description": "Sent by scheduled jobs. The job's name is in the path or in the body."})
     spec.components.schema("Recorded", _RECORDED)
     name = _parameter("path", "job_name", dict(NAME_SCHEMA), NAME_HELP, required=True)

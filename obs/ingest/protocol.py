@@ -68,8 +68,6 @@ class Response(NamedTuple):
 
 
 class HeartbeatProtocol(Protocol):
-    """One way to send heartbeats over HTTP."""
-
     def route(self, method: str, path: str) -> Route | None:
         """The route of a request, None where `path` is not one of this protocol. `path` is PATH_INFO as in WSGI."""
 

@@ -41,7 +41,6 @@ _log = logging.getLogger(__name__)
 
 
 def body_too_large(size: int | str) -> ServiceError:
-    """The 413 for a body of `size` bytes."""
     return ServiceError("body_too_large", f"The body has {size} bytes; the limit is {MOST_BODY_BYTES} bytes.")
 
 
@@ -74,10 +73,7 @@ def _read_chunks(environ: Mapping[str, Any]) -> bytes:
 
 
 def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
-    """The last `most_bytes` bytes of a body of any length, as sent, and how many bytes precede them.
-
-    Raises what `Bodies.read` raises.
-    """
+    """The last `most_bytes` bytes of a body, as sent, and how many precede them. Raises what `Bodies.read` raises."""
     end, size = b"", 0
     length = sys.maxsize if "HTTP_TRANSFER_ENCODING" in environ else int(environ.get("CONTENT_LENGTH") or 0)
     while size < length and (piece := environ["wsgi.input"].read(min(_PIECE_BYTES, length - size))):

@@ -24,7 +24,6 @@ def init_app(app: Flask) -> None:
 
 
 def page(response: Response) -> Response:
-    """Compress the response to a GET."""
     return answer(response) if request.method == "GET" else response
 
 

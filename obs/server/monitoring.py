@@ -52,14 +52,10 @@ class Metrics:
         self._observer = cache(lambda *labels: seconds.labels(*labels).observe)  # slow compared with a heartbeat
 
     def text(self) -> bytes:
-        """The metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def measure(self, inner: Wsgi) -> Wsgi:
-        """The WSGI application that measures every request to `inner`, and gives each response a request id.
-
-        Measuring here, not in Flask's hooks, includes heartbeats, which are handled before Flask.
-        """
+        """The WSGI application that measures every request to `inner`, and gives each response a request id."""
 
         def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             started = time.perf_counter()
@@ -114,11 +110,9 @@ def readyz() -> tuple[dict[str, str | int], int]:
 
 
 def metrics() -> Response:
-    """The metrics for Prometheus."""
     return Response(services().metrics.text(), content_type=CONTENT_TYPE_LATEST)
 
 
 def init_app(app: Flask) -> None:
-    """Register /healthz, /readyz and /metrics."""
     for view in (healthz, readyz, metrics):
         app.add_url_rule(f"/{view.__name__}", view_func=view)

@@ -126,10 +126,7 @@ def _lock(folder: Path) -> int:
 
 
 def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, beat: Callable[[], object]) -> int:
-    """Serve the instance on `listener` until SIGTERM or SIGINT, and finish the accepted requests. Migrates every file.
-
-    Calls `beat` after requests, at most once per second. Returns the exit code of the process.
-    """
+    """Serve the instance on `listener` until SIGTERM or SIGINT; returns the exit code. Calls `beat` after requests."""
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     try:
         app = create_app({"INSTANCE": folder, **overrides})
@@ -181,7 +178,7 @@ class _Server(MPServer):
         self.main_loop_interrupt.set()
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Do nothing: `startup` leaves nothing to stop."""
+        """`startup` leaves nothing to stop."""
 
 
 def _most_connections() -> int:

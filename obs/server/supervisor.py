@@ -84,7 +84,6 @@ class Supervisor:
         self._send_request()
 
     def _receive(self, seconds: float) -> None:
-        """Wait for events, and note what they change."""
         if not select.select([self._events], [], [], max(0, seconds))[0]:
             return
         for event in os.read(self._events, 4096):

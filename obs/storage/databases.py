@@ -165,7 +165,6 @@ class Databases:
         self.problems = FileProblems(self.path)
 
     def path(self, org: Org) -> Path:
-        """The path of the file of `org`."""
         return self._folder / org.file_name
 
     def size(self, org: Org) -> int:
@@ -250,7 +249,6 @@ class Databases:
             yield connection
 
     def open_files(self) -> int:
-        """The number of open files."""
         return len(self._files)
 
     def forget(self, org: Org) -> None:

@@ -65,11 +65,7 @@ def add(db: sqlite3.Connection, actor: Actor, now_ms: int, action: Action, subje
 
 
 def note(databases: Databases, org: Org, actor: Actor, now_ms: int, action: Action, subject: str) -> None:
-    """Add an entry for a change that was made in another file.
-
-    When the organization's file cannot be written, the entry is logged: a full disk must not prevent that a key is
-    revoked.
-    """
+    """Add an entry for a change in another file. It is only logged when the organization's file cannot be written."""
     try:
         databases.write(org, lambda db: add(db, actor, now_ms, action, subject))
     except ServiceError as error:

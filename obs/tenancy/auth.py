@@ -57,12 +57,10 @@ class Caller:
 
     @property
     def databases(self) -> Databases:
-        """The files of all organizations."""
         return self.tenancy.databases
 
     @property
     def quotas(self) -> Quotas:
-        """The quotas of all organizations."""
         return self.tenancy.quotas
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
@@ -97,10 +95,7 @@ def caller() -> Caller:
 
 
 def requires(scope: str) -> Callable[[View], View]:
-    """Decorate a view so that it needs a key with `scope`: 401 without a valid key, 403 without the scope.
-
-    Put it directly below ``@blp.route``, so that the key is checked before the arguments are parsed.
-    """
+    """Decorate a view, directly below ``@blp.route``: 401 without a valid key, 403 without `scope`."""
 
     def decorate(view: View) -> View:
         @functools.wraps(view)

@@ -69,7 +69,6 @@ class KeyRing:
         return self._organizations.get(slug)
 
     def organizations(self) -> list[Org]:
-        """All organizations."""
         self._reload_if_changed()
         return list(self._organizations.values())
 

@@ -30,10 +30,7 @@ def slug_of(key: str) -> str:
 
 
 def digest(secret: str) -> bytes:
-    """The SHA-256 under which a key or a sign-in token is stored.
-
-    A plain hash is enough, because the secret is long and random: it cannot be guessed.
-    """
+    """The SHA-256 under which a secret is stored. A plain hash is enough for one that is long and random."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 

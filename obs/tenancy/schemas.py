@@ -8,8 +8,6 @@ from obs.tenancy.service import LONGEST_LABEL
 
 
 class KeySchema(Schema):
-    """A key, without its secret."""
-
     id = ma.fields.Int(metadata={"description": "Used to revoke the key.", "example": 7})
     label = ma.fields.Str(metadata={"description": "What the key is for.", "example": "backup server"})
     scopes = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
@@ -20,8 +18,6 @@ class KeySchema(Schema):
 
 
 class NewKeySchema(KeySchema):
-    """A new key with its secret, which is shown only once."""
-
     key = ma.fields.Str(metadata={"description": "The key. It is not stored and cannot be shown again."})
 
 

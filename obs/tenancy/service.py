@@ -182,10 +182,7 @@ def create_key(
 
 
 def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor = COMMAND_LINE) -> None:
-    """Revoke a key (of `org`, or of any organization when None); this process refuses it at once.
-
-    Raises ServiceError (404) when there is no valid key with that id.
-    """
+    """Revoke a key (of `org`, or of any organization when None). Raises ServiceError (404) for an unknown one."""
     now_ms = tenancy.clock()
     revoked = tenancy.control.write(lambda db: store.revoke_key(db, org, key_id, now_ms))
     if revoked is None:
@@ -201,10 +198,7 @@ def claim_ping_url(tenancy: Tenancy, org: Org, uuid: str) -> None:
 
 
 def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
-    """Create a token that signs in as an admin of an organization once, within SIGN_IN_LINK_MS, and return it.
-
-    Raises ServiceError (404).
-    """
+    """A new token that signs in as an admin once, within SIGN_IN_LINK_MS. Raises ServiceError (404)."""
     token, now_ms = secrets.token_urlsafe(24), tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> None:
@@ -253,7 +247,6 @@ def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
 
 
 def end_session(tenancy: Tenancy, token: str) -> None:
-    """End the session of `token`: nobody can use the token again."""
     tenancy.control.write(lambda db: store.delete_session(db, token))
 
 

@@ -62,7 +62,6 @@ def organizations(db: sqlite3.Connection) -> dict[Org, int]:
 
 
 def organization(db: sqlite3.Connection, slug: str) -> Org | None:
-    """The organization that has this slug now, or None."""
     row = db.execute("SELECT slug, id FROM organizations WHERE slug = ?", (slug,)).fetchone()
     return row and Org(*row)
 
@@ -168,7 +167,6 @@ def ping_urls(db: sqlite3.Connection, after: int) -> tuple[dict[str, Org], int]:
 
 
 def ping_urls_in_file(db: sqlite3.Connection) -> list[str]:
-    """The UUIDs of all jobs in an organization's file."""
     return [uuid for (uuid,) in db.execute("SELECT uuid FROM ping_urls")]
 
 
@@ -218,7 +216,6 @@ def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
 
 
 def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
-    """Delete a one-time token, which is used up."""
     db.execute("DELETE FROM sign_in_links WHERE sha256 = ?", (keys.digest(token),))
 
 
@@ -252,12 +249,10 @@ def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now
 
 
 def delete_session(db: sqlite3.Connection, token: str) -> None:
-    """Delete the session of a token."""
     db.execute("DELETE FROM sessions WHERE sha256 = ?", (keys.digest(token),))
 
 
 def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, subject: str, address: str) -> None:
-    """Add an entry to the audit log."""
     db.execute(
         "INSERT INTO audit (time, actor, action, object, address) VALUES (?, ?, ?, ?, ?)",
         (time, actor, action, subject, address),
