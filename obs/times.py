@@ -1,7 +1,4 @@
-"""Parsing and formatting of times.
-
-Inside the service a time is an ``int``: milliseconds since the Unix epoch. Outside it is ISO 8601 text.
-"""
+"""Parsing and formatting of times: milliseconds since the epoch inside the service, ISO 8601 text outside."""
 
 import re
 from collections.abc import Iterable

@@ -111,10 +111,7 @@ def version(annotation: Annotation) -> str:
 
 
 def check_change(annotation: Annotation, allowed: Container[str] | None) -> None:
-    """Raise ServiceError unless a client may change the annotation.
-
-    409 for one that shows an incident; 412 where its version is not among `allowed`, of which None allows every one.
-    """
+    """Raise ServiceError: 409 for an annotation that shows an incident, 412 for a version that is not in `allowed`."""
     if annotation.by_service:
         raise ServiceError(
             "conflict",

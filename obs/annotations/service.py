@@ -71,10 +71,7 @@ def get(caller: Caller, annotation_id: int) -> Annotation:
 
 
 def purge(databases: Databases, org: Org, now_ms: int) -> int:
-    """Delete the annotations of `org` that are past the retention, in batches; returns how many.
-
-    Raises ServiceError (503); the batches before that stay deleted.
-    """
+    """Delete the annotations of `org` past the retention, in batches; returns how many. Raises ServiceError (503)."""
     return in_batches(databases, org, partial(store.delete_past_retention, now_ms=now_ms), share=BACKGROUND_SHARE)
 
 

@@ -78,10 +78,7 @@ def page(
 
 
 def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
-    """The prefixes of names, sorted, with the number of annotations with each.
-
-    A prefix is a name up to and including its first slash, or the whole name without one.
-    """
+    """The prefixes of names, up to the first slash, sorted, with the number of annotations with each."""
     rows = db.execute(
         f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
     )
@@ -98,10 +95,7 @@ def count_annotations(db: sqlite3.Connection) -> int:
 
 
 def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:
-    """Store `draft`; returns the annotation and True.
-
-    If there is already an annotation with its idempotency_key, that one is returned unchanged, with False.
-    """
+    """Store `draft`; returns it and True, or the annotation that has its idempotency_key already, and False."""
     if draft.idempotency_key is not None:
         row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (draft.idempotency_key,)).fetchone()
         if row is not None:

@@ -1,8 +1,4 @@
-"""``obs backup`` and ``obs restore``: copies of the files.
-
-A backup is made while the server runs, and gets its name once it is complete and on disk. A single organization is
-restored while the server runs. What was there before is kept.
-"""
+"""``obs backup`` and ``obs restore``: a backup gets its name once it is complete; restoring keeps the previous data."""
 
 import hashlib
 import shutil

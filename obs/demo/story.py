@@ -1,7 +1,4 @@
-"""The story of the demo: a small shop, its office, and a home with a network drive, and their heartbeats in order.
-
-Pure; times are milliseconds since the epoch.
-"""
+"""The demo: a shop, its office and a home, and their heartbeats in the order of time. Pure; times are milliseconds."""
 
 import heapq
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The WSGI stack: the middleware that every request passes before it reaches Flask.
-
-Some of it is here: what finds the client behind trusted proxies, and what recognizes ingest addresses.
-"""
+"""The WSGI stack that every request passes before Flask, with its layers for trusted proxies and ingest addresses."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,4 @@
-"""``obs serve``: locks the instance, opens the listening socket, and starts the supervisor, which starts the worker.
-
-The worker process is the application, its writers and its background work, served by granian.
-"""
+"""``obs serve``: locks the instance, opens the socket, and starts the supervisor, whose worker serves with granian."""
 
 import fcntl
 import logging

@@ -1,7 +1,4 @@
-"""The disk: its free space, a part of which is reserved for heartbeats, and durable names.
-
-After a power loss, a synced file is missing if its folder was not synced.
-"""
+"""The disk: its free space, a part of which is reserved for heartbeats, and files and folders with durable names."""
 
 import logging
 import os

@@ -25,10 +25,7 @@ _OPENING_SECONDS = 0.25
 
 
 class DatabaseFile:
-    """An existing file, migrated to the current schema when it is opened. Thread-safe.
-
-    `checkpoints` is for the process that owns the file: see `open_writer`.
-    """
+    """An existing file, migrated to the current schema when it is opened. Thread-safe. See `open_writer`."""
 
     def __init__(
         self, path: Path, migrations: Migrations, *, busy_seconds: float, most_waiting: int, checkpoints: bool = True

@@ -148,10 +148,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
 
 
 def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str) -> Caller:
-    """The caller of a request that has a ping key or the UUID of a job in its URL.
-
-    Raises ServiceError: 404 for an unknown one, 429 after too many unknown ones from the client's address.
-    """
+    """The caller of a request with a ping key or the UUID of a job in its URL. Raises ServiceError (404, 429)."""
     now_ms, key_id, name = tenancy.clock(), 0, "ping URL"
     if "-" in secret:
         org = tenancy.keyring.organization_of_ping_url(secret)

@@ -1,7 +1,4 @@
-"""Organizations, keys and sign-in links: every change to them goes through here.
-
-Times are milliseconds since the epoch.
-"""
+"""Organizations, keys and sign-in links: every change to them goes through here. All times are milliseconds."""
 
 import logging
 import secrets
@@ -123,10 +120,7 @@ def _check_slug(slug: str) -> None:
 
 
 def delete_organization(tenancy: Tenancy, org: Org) -> None:
-    """Delete an organization with its keys and its file.
-
-    Raises ServiceError (404; 503 while another process keeps the file locked) and OSError, and deletes nothing then.
-    """
+    """Delete an organization with its keys and file, or nothing. Raises OSError, ServiceError (404; 503: locked)."""
 
     def unit(db: sqlite3.Connection) -> None:
         _known(store.delete_organization(db, org), org.slug)
