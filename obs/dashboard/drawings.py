@@ -32,6 +32,7 @@ class Bar(NamedTuple):
     started_at: int
     status: str
     duration_ms: int | None
+    id: int = 0
 
 
 def bars_of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:

@@ -1,17 +1,26 @@
 """Reads for the pages that the stores of the areas do not offer in one query. Times and durations are milliseconds."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.dashboard.charts import Point
 from obs.dashboard.drawings import Bar
-from obs.heartbeat.runs import STATUSES
+from obs.heartbeat.runs import STATUSES, Status
+from obs.heartbeat.store import jobs as job_store
+from obs.heartbeat.store.jobs import Job, Run
+from obs.times import DAY_MS
 
 _MOST_ANNOTATIONS = 200
+_LAST_LINES = 20
+_ERROR = re.compile(r"error|exception|fail|fatal|denied|refused|cannot|timed? ?out", re.IGNORECASE)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_PROBLEM = f"status IN ({Status.FAILED:d}, {Status.LOST:d})"
 
 
 Position = tuple[int, int, int]
@@ -33,8 +42,8 @@ def changed_jobs(db: sqlite3.Connection, since: Position) -> set[int]:
 def recent_runs(db: sqlite3.Connection, ids: Collection[int], count: int) -> dict[int, tuple[Bar, ...]]:
     """The last `count` runs of jobs by the job's id, oldest first. Only the index runs_job is read."""
     rows = db.execute(
-        "SELECT value, (SELECT json_group_array(json_array(started_at, status, duration_ms)) FROM"
-        " (SELECT started_at, status, duration_ms FROM runs WHERE runs.job_id = value"
+        "SELECT value, (SELECT json_group_array(json_array(started_at, status, duration_ms, id)) FROM"
+        " (SELECT started_at, status, duration_ms, id FROM runs WHERE runs.job_id = value"
         "  ORDER BY started_at DESC LIMIT ?)) FROM json_each(?)",
         (count, json.dumps(list(ids))),
     )
@@ -43,7 +52,54 @@ def recent_runs(db: sqlite3.Connection, ids: Collection[int], count: int) -> dic
 
 @lru_cache(maxsize=2048)
 def _bars(runs: str) -> tuple[Bar, ...]:
-    return tuple(Bar(start, STATUSES[status], length_ms) for start, status, length_ms in reversed(json.loads(runs)))
+    return tuple(Bar(start, STATUSES[status], *rest) for start, status, *rest in reversed(json.loads(runs)))
+
+
+def error_lines(db: sqlite3.Connection, ids: Collection[int]) -> dict[int, str]:
+    """The line that names the error in the last message of runs, or its first line, by the run's id."""
+    last = "(SELECT message FROM events WHERE run_id = value AND message <> '' ORDER BY id DESC LIMIT 1)"
+    rows = db.execute(f"SELECT value, {last} FROM json_each(?)", (json.dumps(list(ids)),))
+    return {run_id: _error_line(message or "") for run_id, message in rows}
+
+
+def _error_line(message: str) -> str:
+    lines = [line.strip() for line in _ESCAPES.sub("", message).splitlines() if line.strip()]
+    return next(filter(_ERROR.search, lines), lines[0] if lines else "")[:200]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a job needs attention, since `since`: `problems` runs have failed or were lost after `last_ok_at`.
+
+    `run` is the run to look at, `lines` the end of its log, `annotation` the last one in the day before. None where
+    there is none.
+    """
+
+    since: int
+    problems: int
+    last_ok_at: int | None
+    run: Run | None
+    lines: list[str]
+    annotation: Annotation | None
+
+
+def trouble(db: sqlite3.Connection, job: Job, now_ms: int) -> Trouble:
+    """Why `job`, whose state is one of those that need attention, is in it."""
+    success = f"SELECT max(started_at) FROM runs WHERE job_id = ?1 AND status = {Status.SUCCESS:d}"
+    problems, failing_since, last_ok_at = db.execute(
+        f"SELECT count(*), min(started_at), ({success}) FROM runs"
+        f" WHERE job_id = ?1 AND {_PROBLEM} AND started_at > coalesce(({success}), -1)",
+        (job.id,),
+    ).fetchone()
+    status = {"failed": "failed", "lost": "lost", "overrunning": "open"}.get(job.status)
+    run = next(iter(job_store.runs_of(db, job.id, before=None, limit=1, status=status)), None)
+    since = {"overdue": job.overdue_at, "overrunning": run and run.started_at}.get(job.status, failing_since) or now_ms
+    before = annotation_store.Selection(start=since - DAY_MS, end=since, by_service=False)
+    latest = annotation_store.page(db, before, now_ms, 1)[0]
+    sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
+    messages = [] if run is None else db.execute(sent, (run.id, _LAST_LINES)).fetchall()
+    lines = "\n".join(row[0] for row in reversed(messages)).splitlines()[-_LAST_LINES:]
+    return Trouble(since, problems, last_ok_at, run, lines, next(iter(latest), None))
 
 
 def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[Point]:

@@ -11,7 +11,7 @@ from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat.runs import PROBLEMS
+from obs.heartbeat.runs import PROBLEMS, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
 from obs.heartbeat.store import jobs as job_store
@@ -49,6 +49,7 @@ def page(**refused: Form) -> str:
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
+        trouble = store.trouble(db, job, now_ms) if job.status in TROUBLE else None
         uuid = job_store.ping_uuid(db, job.id) if is_admin(caller) else None
     shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
@@ -56,6 +57,7 @@ def page(**refused: Form) -> str:
     return render_template(
         "job/page.html",
         job=job,
+        trouble=trouble,
         ping_url=uuid and f"{services().tenancy.ingest.url(caller.org.slug)}/ping/{uuid}",
         runs=shown,
         earlier=encode_cursor(shown[-1].started_at, shown[-1].id) if len(runs) > len(shown) else None,

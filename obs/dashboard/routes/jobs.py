@@ -13,7 +13,7 @@ from markupsafe import Markup
 from obs.dashboard import drawings, forms, store
 from obs.dashboard.overview import SORTS, Choice, version
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
-from obs.heartbeat.runs import STATES, TROUBLE
+from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
@@ -53,8 +53,8 @@ def changes() -> ResponseReturnValue:
     draw_row = get_template_attribute("jobs/table.html", "job_row")
     rows: dict[str, str] = {}
     differing = [job for job in overview.jobs if shown.get(str(job.id)) != now[str(job.id)]]
-    for job, drawn in _rows(caller, differing):
-        html = draw_row(job, drawn, caller.now_ms)
+    for job, *rest in _rows(caller, differing):
+        html = draw_row(job, *rest, caller.now_ms)
         bytes_left -= len(json.dumps(html))
         if bytes_left < 0 and rows:
             break
@@ -89,10 +89,18 @@ def create_first_key() -> ResponseReturnValue:
     return redirect(url_for("dashboard.jobs.page"))
 
 
-def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup]]:
+def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str]]:
+    """Jobs with their last runs as bars, and the line that names the error of those that are failing or lost."""
     with caller.read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
-    return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms)) for job in jobs]
+        last = {
+            job.id: run.id for job in jobs if job.status in PROBLEMS for run in runs[job.id] if run.status in PROBLEMS
+        }
+        errors = store.error_lines(db, last.values())
+    return [
+        (job, drawings.bars_of_job(job, runs[job.id], caller.now_ms), errors.get(last.get(job.id, 0), ""))
+        for job in jobs
+    ]
 
 
 def _choice() -> Choice:

@@ -53,7 +53,7 @@ for (const place of document.querySelectorAll("[data-utc-of]")) {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  const code = button.closest(".snippet").querySelector("code");
+  const code = button.closest(".snippet, .log").querySelector("code, pre");
   for (const other of document.querySelectorAll("[data-copy]")) other.firstChild.data = "Copy";
   try {
     await navigator.clipboard.writeText(code.textContent);
