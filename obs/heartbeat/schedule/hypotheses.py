@@ -189,7 +189,7 @@ def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
     # Without an allowance there is always an account.
     recent = cast(Account, account(ranks, residuals, bits))
-    prior = _GAP_BITS + 2 * math.log2(max(usual, DAY_MS) / DAY_MS)  # few jobs count weeks from their last run
+    prior = _GAP_BITS + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from their last run
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 
