@@ -1,4 +1,4 @@
-"""Rolling up the runs of past hours and days in the background, in small writes. OQL reads the result."""
+"""Rolling up the runs of past hours and days in the background, in small writes."""
 
 import secrets
 import time
@@ -16,10 +16,9 @@ _SECONDS = 2.0
 
 
 def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Roll up past hours of `org`, the latest first, for a limited time; returns how many.
+    """Roll up past hours of `org`, then days whose hours are all rolled up, the latest first, for a limited time.
 
-    A day follows once all its hours are rolled up. Hours before the retention are left alone.
-    Raises ServiceError (503).
+    Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
     """
     oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
     end = time.monotonic() + _SECONDS

@@ -23,7 +23,7 @@ class QueryService:
         self.workers = Workers(sources, max_workers) if max_workers else None
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:
-        """The response to `statement`. Raises ServiceError: 400, 403, 422, 429 or 503."""
+        """Raises ServiceError: 400, 403, 422, 429 or 503."""
         limits = limits_of(caller.quotas.limits(caller.org), may_spill=not caller.quotas.space.is_low)
         self._rates.take(caller.org.file_name, limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
@@ -32,7 +32,7 @@ class QueryService:
             return self._engine.run(request) if self.workers is None else self.workers.run(caller.org, request)
 
     def used_in_the_last_minute(self, caller: Caller) -> int:
-        """How many queries of the caller's organization count against its rate limit now."""
+        """How many queries of the organization count against its rate limit now."""
         return self._rates.used(caller.org.file_name, caller.now_ms)
 
     def start(self) -> None:
@@ -41,13 +41,11 @@ class QueryService:
             self.workers.prepare()
 
     def close(self) -> None:
-        """End the worker processes."""
         if self.workers is not None:
             self.workers.close()
 
 
 def limits_of(values: Mapping[str, int], *, may_spill: bool = True) -> Limits:
-    """The limits of a query, from all limits of an organization."""
     prefix = "query_"
     own = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
     return Limits(**own, may_spill=may_spill)

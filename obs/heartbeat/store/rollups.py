@@ -74,10 +74,7 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
 
 
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
-    """The first hour of the first day from `oldest` on that has runs or stored totals; None without any.
-
-    The first hour of the day, so that the day is complete and its cells are removed with its last run.
-    """
+    """The first hour of the first day from `oldest` on that has runs or stored totals: a day is rolled up whole."""
     runs = db.execute(
         "SELECT started_at FROM runs WHERE started_at >= ? ORDER BY started_at LIMIT 1", (oldest * HOUR_MS,)
     ).fetchone()
@@ -98,10 +95,7 @@ def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
 
 
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
-    """Delete the marks of at most `limit` hours before those that `hours_to_roll_up` returns; returns how many.
-
-    With them goes each series that has no cells any more.
-    """
+    """Delete the marks of at most `limit` hours before the first one to roll up, and series without cells."""
     forgotten = db.execute(
         "DELETE FROM rolled_up_hours WHERE hour IN"
         " (SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 LIMIT ?2)",

@@ -61,11 +61,7 @@ def _parts(cover: Cover) -> Iterator[str]:
 
 
 def _estimate_bytes(plan: Plan, scan: Scan, cover: Cover | None, path: Path, session: Session) -> int | None:
-    """How many bytes a plan reads; None where the system does not count them.
-
-    With rollups the statement is run, for it reads little. Else the slices are read, and what they read is multiplied
-    by the share of the window that they are; the estimate is at most the size of the file and its log.
-    """
+    """The bytes a plan reads: measured with rollups, else estimated from slices; None if the system counts none."""
     counter = session.usage.bytes_scanned
     if counter() is None:
         return None
@@ -87,10 +83,7 @@ def narrower_window(
     limits: Limits,
     open_session: Callable[[Limits], AbstractContextManager[Session]],
 ) -> str | None:
-    """For a query refused for its bytes or its time: a hint that names a window which is within the limit.
-
-    None for another limit, and where even a slice exceeds it. The measurement may take a tenth of a second.
-    """
+    """For a query refused for its bytes or its time: a hint that names a window which is within the limit, if any."""
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None
@@ -110,7 +103,6 @@ def narrower_window(
 
 
 def _slices(window: Range) -> list[Range]:
-    """A slice at the start, one in the middle and one at the end of the window."""
     length = max(1, window.length_ms // _SHARE)
     starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
     return [Range(start, start + length) for start in starts]

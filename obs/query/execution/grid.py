@@ -1,4 +1,4 @@
-"""Reading the rows of a grouped plan into a grid of buckets and groups."""
+"""Reading the rows of a grouped plan."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +23,10 @@ _MAX_SPANS = 200
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The rows that were read. `rows` has the values of the outputs that are not groups, in the order of reading.
+    """The rows that were read: `rows` has the values of the outputs that are not groups, in the order of reading.
 
-    `seen` has the key of every row that SQLite returned, those that HAVING drops included; `returned` is how many
-    there were, and `scanned` how many rows of the source, or of rollups, were read for them.
+    `seen` has the key of every row that SQLite `returned`, those that HAVING drops included. `scanned` counts the rows
+    of the source, or of rollups, that were read.
     """
 
     rows: dict[Key, list[Any]]
@@ -43,7 +43,6 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
 
 
 def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
-    """How many groups there are in the window."""
     groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
     return len(session.fetch(select(groups, replace(scan, timeline=None, max_rows=MAX_GROUPS))))
 

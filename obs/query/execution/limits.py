@@ -30,14 +30,12 @@ def _exceeded(limit: str, maximum: float, actual: int | float, message: str, hin
 
 
 def too_much_memory(maximum: int) -> ServiceError:
-    """The 422 for a query that needs more memory than its process may have; `maximum` is in bytes."""
     message = f"The query needs more than {maximum >> 20} MB of memory."
     hint = "Ask for fewer rows: narrow the window, raise EVERY, or group by something with fewer values."
     return ServiceError("query_limit_exceeded", message, hint=hint, extra={"limit": "memory", "max": maximum})
 
 
 def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, limits: Limits) -> ServiceError:
-    """The 422 for a result of `count` buckets for each of `groups` groups."""
     rows = count * groups
     what = f"{count} buckets" if groups == 1 else f"{count} buckets for each of {groups} groups"
     ways = []
@@ -57,7 +55,6 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
 
 
 def too_many_rows(limits: Limits, *, grouped: bool) -> ServiceError:
-    """The 422 for a result of more rows than allowed; it is not known how many more."""
     most = limits.max_rows
     way = f"add TOP {most} or LIMIT {most}" if grouped else f"add LIMIT {most}"
     hint = f"Narrow the window, choose fewer rows with WHERE, or {way}."
@@ -65,14 +62,12 @@ def too_many_rows(limits: Limits, *, grouped: bool) -> ServiceError:
 
 
 def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
-    """The 422 for a query that has read `scanned` bytes, more than allowed."""
     most = limits.max_bytes_scanned
     message = f"The query was stopped after reading {scanned} bytes; {most} are allowed."
     return _exceeded("max_bytes_scanned", most, scanned, message, _NARROWER)
 
 
 def too_slow(limits: Limits, seconds: float) -> ServiceError:
-    """The 422 for a query that has run for `seconds`, longer than allowed."""
     most = limits.max_seconds
     message = f"The query was stopped after {seconds:.2f} s; {most} s are allowed."
     return _exceeded("max_seconds", most, math.ceil(seconds * 1000) / 1000, message, _NARROWER)

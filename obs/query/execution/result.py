@@ -1,4 +1,4 @@
-"""From the rows that SQLite returned to the rows of the result: empty buckets, comparison, order, and JSON values."""
+"""From the rows that SQLite returned to the rows of the result."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,7 +32,6 @@ def writer_of(expression: Checked) -> Callable[[Any], Cell]:
 
 
 def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) -> Row:
-    """One row as JSON values."""
     return [write(value) for write, value in zip(functions, row, strict=True)]
 
 
@@ -63,10 +62,7 @@ Finished = tuple[int, list[Any]]
 def finish(
     plan: Plan, scan: Scan, columns: Sequence[Checked], rows: list[Finished], groups: Sequence[int], session: Session
 ) -> list[Finished]:
-    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, then of the groups; by bucket with EVERY.
-
-    `columns` are the expressions of the columns, and `groups` the places of those that are groups.
-    """
+    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, then of `groups`; by bucket with EVERY."""
     texts = list(map(writer_of, columns))
     rows.sort(key=lambda row: (row[0], [_rank(texts[place](row[1][place])) for place in groups]))
     if plan.order or plan.is_derived:
@@ -151,10 +147,7 @@ def _carry_forward(rows: Rows, added: set[Key], is_carried: Sequence[bool]) -> N
 
 
 def add_vanished(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> Rows:
-    """The rows of the grid, and a row for each key that only the earlier window has, unless HAVING drops it.
-
-    With TOP no rows are added: it chooses among the groups of the window.
-    """
+    """The rows of the grid and, without TOP, those that only the earlier window has, unless HAVING drops them."""
     rows = dict(grid.rows)
     if plan.top is None:
         for key in earlier.rows.keys() - grid.seen:

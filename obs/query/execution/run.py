@@ -28,10 +28,7 @@ from obs.sources import Source, Type
 
 
 class QueryRequest(NamedTuple):
-    """A statement, the organization's file, the time of the request (milliseconds since the epoch), and the limits.
-
-    `is_admin` says whether it may read sources that are for admins only.
-    """
+    """`now_ms` is the time of the request; with `is_admin`, sources for admins can be read too."""
 
     statement: str
     path: Path
@@ -54,10 +51,7 @@ class QueryResult:
 
 
 class QueryResponse(NamedTuple):
-    """A result as it is sent: its JSON, the headers that say what it cost, and its window.
-
-    It is written where the query runs: writing 10,000 rows must not delay heartbeats.
-    """
+    """A result as it is sent. It is written where the query runs: writing 10,000 rows must not delay heartbeats."""
 
     body: bytes
     headers: dict[str, str]
@@ -72,7 +66,7 @@ class Engine:
         self._sessions = sessions
 
     def run(self, request: QueryRequest) -> QueryResponse:
-        """The response to a request. Raises ServiceError (400, 403, 422, 503)."""
+        """Raises ServiceError (400, 403, 422, 503)."""
         statement, path, now_ms, limits, is_admin = request
         started = time.perf_counter()
         try:

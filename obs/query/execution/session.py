@@ -78,10 +78,7 @@ def _explanation(message: str) -> OqlError | None:
 
 
 class Sessions:
-    """Opens sessions, and keeps up to `max_kept` connections for later sessions. Safe to use from any thread.
-
-    Opening a connection and reading the schema takes longer than most statements.
-    """
+    """Opens sessions, and keeps up to `max_kept` connections, as opening one is slow. Safe to use from any thread."""
 
     def __init__(self, max_kept: int = 0) -> None:
         self._watchdog = Watchdog()
@@ -100,10 +97,9 @@ class Sessions:
         timelines: Sequence[Timeline] = (),
         full_text: Sequence[str] = (),
     ) -> Iterator[Session]:
-        """A session on the file at `path`. It may read `tables`, and sees the file as of its first statement.
+        """A session that may read `tables` of the file at `path`, as of its first statement.
 
-        `zone` and `timelines` are for the SQL functions (`obs.query.sql.functions.register`). `full_text` are the
-        full-text indexes among the tables. Raises ServiceError (503) where the file cannot be read now.
+        `full_text` are the full-text indexes among the tables. Raises ServiceError (503).
         """
         with explained():
             reader = self._take(path) or _Reader(path)
@@ -125,7 +121,6 @@ class Sessions:
                 unused.connection.close()
 
     def close(self) -> None:
-        """Close the connections that are kept."""
         with self._mutex:
             readers, self._kept = self._kept, []
         for reader in readers:
@@ -143,7 +138,7 @@ class Sessions:
         return None
 
     def _keep(self, reader: "_Reader") -> "list[_Reader]":
-        """Keep a connection. Returns those that are no longer kept, which were used the longest ago."""
+        """Keep a connection; returns those that are no longer kept."""
         with self._mutex:
             self._kept.append(reader)
             excess = max(0, len(self._kept) - self._max_kept)
@@ -201,11 +196,10 @@ def _authorizer(tables: frozenset[str]) -> Any:
 
 
 class Usage:
-    """The time and the bytes that a query has used, and the limit that it has exceeded, if any.
+    """The time and the bytes that a query has used. It is created on the thread that runs the query.
 
-    It is created on the thread that runs the query. Linux counts the bytes: ``rchar`` in ``/proc/self/task/ID/io`` is
-    what the thread has asked the kernel for. With a small cache and no memory map this is what SQLite reads, including
-    the log and what sorting writes to disk. Other systems do not count by thread, so there bytes are not limited.
+    Linux counts what a thread asks of the kernel (``rchar`` in ``/proc/self/task/ID/io``). With a small cache and no
+    memory map this is what SQLite reads. On other systems, bytes are not limited.
     """
 
     def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
@@ -223,7 +217,6 @@ class Usage:
         return None if read is None else max(0, read - self._bytes_before)
 
     def seconds(self) -> float:
-        """Time since the query began."""
         return time.monotonic() - self._started
 
     def is_over(self) -> bool:
@@ -239,7 +232,6 @@ class Usage:
         return self.exceeded is not None
 
     def close(self) -> None:
-        """Close the file of counters."""
         if self._io is not None:
             os.close(self._io)
             self._io = None

@@ -1,4 +1,4 @@
-"""The time window of a plan and its buckets, resolved at the time of the request. Pure: `now_ms` is an argument."""
+"""The time window of a plan and its buckets at the time of the request."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -25,10 +25,9 @@ MAX_AUTO_BUCKETS = 300
 
 
 def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
-    """The input of the plan's scan; with COMPARE WITH, that of a second scan of the earlier window follows.
+    """The scan of the window; with COMPARE WITH, that of the earlier window follows.
 
-    Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time, oql_bad_duration) for a window that is
-    empty or not within the years supported.
+    Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time, oql_bad_duration) for a bad window.
     """
     try:
         window = resolve(plan.window, now_ms, plan.timezone)
@@ -154,10 +153,10 @@ def _offsets(window: Range, zone: ZoneInfo) -> Iterator[tuple[int, int, int]]:
 
 
 def _shifted(timeline: Timeline, window: Range, back_ms: int, zone: ZoneInfo | None) -> Timeline:
-    """The buckets of the earlier `window`, with the numbers of the buckets of `timeline` that they are compared with.
+    """The buckets of the earlier `window`, numbered as the buckets of `timeline` that they are compared with.
 
-    Buckets that the clocks show at the same time of day belong together, and the second showing with the second. One
-    without a counterpart belongs to the bucket before it, so that each row of the earlier window is counted once.
+    Buckets with the same local time belong together, also the second ones where the clocks show it twice. One without
+    a counterpart belongs to the bucket before it, so that each row is counted once.
     """
     if zone is None or back_ms % DAY_MS:
         starts = timeline.starts
@@ -198,15 +197,11 @@ _LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - what local clocks show, wi
 
 
 def _local(moment_ms: int, zone: ZoneInfo) -> int:
-    """What the clocks of `zone` show at a moment, in milliseconds since 1970 by those clocks."""
     return moment_ms + offset_ms(moment_ms, zone)
 
 
 def _instants(local_ms: int, zone: ZoneInfo) -> list[int]:
-    """The moments at which the clocks of `zone` show `local_ms`, ascending.
-
-    For a time that the clocks skip, the moment at which they skip it.
-    """
+    """The moments at which the clocks of `zone` show `local_ms` or, if they never do, skip it; ascending."""
     shown = _LOCAL_EPOCH + timedelta(milliseconds=local_ms)
     moments = []
     for fold in (0, 1):

@@ -1,7 +1,6 @@
-"""A process that runs queries for the service. `obs.query.execution.workers` starts it.
+"""A process that runs queries: ``python -m obs.query.execution.worker DESCRIPTOR``.
 
-Run as ``python -m obs.query.execution.worker DESCRIPTOR``. It reads pickled requests from that socket, whose other end
-only the service has, and exits when the service closes it.
+It reads pickled requests from that socket, and exits when the service closes the other end.
 """
 
 import os
@@ -29,10 +28,9 @@ IDLE_SECONDS = 10
 
 
 def serve(connection: Connection) -> None:
-    """Answer requests. The first message is the list of sources, and is acknowledged.
+    """Answer requests with a QueryResponse, a ServiceError, or the traceback of another error as text.
 
-    Raises EOFError or BrokenPipeError when the other end is closed.
-    A response is a QueryResponse, a ServiceError, or the traceback of another error as text.
+    The first message is the list of sources. Raises EOFError or BrokenPipeError when the other end is closed.
     """
     sessions = Sessions(KEPT_CONNECTIONS)
     engine = Engine(connection.recv(), sessions)

@@ -70,7 +70,6 @@ class _Worker:
         return cast("QueryResponse", response)
 
     def _exchange(self, message: object, seconds: float) -> object:
-        """The worker's response to `message`. Raises _WorkerDiedError, and TimeoutError after so many seconds."""
         try:
             self._connection.send(message)
             if self._connection.poll(seconds):
@@ -80,11 +79,9 @@ class _Worker:
         raise TimeoutError
 
     def is_alive(self) -> bool:
-        """Whether the process is running. The system may have killed it for its memory."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End the process, whatever it is doing."""
         self._connection.close()
         self._process.kill()
         self._process.wait()
@@ -106,11 +103,10 @@ class Workers:
         self._closed = False
 
     def prepare(self) -> None:
-        """Start a process now, so that the first query does not wait for it."""
         self._put_back(_Worker(self._sources))
 
     def run(self, org: Org, request: QueryRequest) -> QueryResponse:
-        """The response to a request of an organization. Raises ServiceError (400, 422, 503) and QueryWorkerError.
+        """Raises ServiceError (400, 422, 503) and QueryWorkerError.
 
         One organization can use all processes but one, and organizations take turns, so that its queries do not block
         those of another. When the process dies, another one runs the query in the time that is left.
@@ -145,11 +141,9 @@ class Workers:
             self._put_back(kept, org)
 
     def running(self) -> int:
-        """How many queries are running."""
         return self._busy.total()
 
     def waiting(self) -> int:
-        """How many queries are waiting for a turn."""
         return self._waiting.total()
 
     def close(self) -> None:

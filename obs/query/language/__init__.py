@@ -23,10 +23,7 @@ _CACHED_PLANS = 512
 
 
 class Language:
-    """OQL over a list of sources. Safe to use from any thread.
-
-    It caches plans: dashboards send the same statements again and again.
-    """
+    """OQL over a list of sources. It caches plans, as dashboards repeat statements. Safe to use from any thread."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         by_name = {source.name: source for source in sources}

@@ -48,15 +48,11 @@ class Keyword(str):
 
 
 class Operator(NamedTuple):
-    """An operator, in lower case."""
-
     span: Span
     symbol: str
 
 
 class Arguments(NamedTuple):
-    """What is between the parentheses of a call or of IN."""
-
     expressions: tuple[Expression, ...]
     distinct: bool = False
 
@@ -78,7 +74,6 @@ def drop(_segment: Segment, _place: int, _found: Any) -> list[Any]:
 
 
 def keyword(word: str) -> Action:
-    """The action of a token that becomes the Keyword `word`."""
     marked = Keyword(word)
     return lambda segment, place, found: [marked]
 
@@ -90,29 +85,24 @@ def prefixes(segment: Segment, place: int, found: Any) -> tuple[int, bool]:
 
 
 def operator(segment: Segment, place: int, found: Any) -> Operator:
-    """An operator."""
     return Operator(span_of(segment, place, found), found[0].lower())
 
 
 def name(segment: Segment, place: int, found: Any) -> nodes.Name:
-    """A name, with or without double quotes."""
     written: str = found[0]
     unquoted = written[1:-1].replace('""', '"') if written.startswith('"') else written
     return nodes.Name(span_of(segment, place, found), unquoted, is_quoted=written.startswith('"'))
 
 
 def text(segment: Segment, place: int, found: Any) -> nodes.Literal:
-    """A text in single quotes."""
     return nodes.Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
 
 
 def star(segment: Segment, place: int, found: Any) -> nodes.Star:
-    """``*``."""
     return nodes.Star(span_of(segment, place, found))
 
 
 def value(segment: Segment, place: int, found: Any) -> nodes.Name | nodes.Literal | nodes.Duration:
-    """A column, a literal or a duration. Raises OqlError."""
     written: str = found[0]
     if written[0] == "'":
         return text(segment, place, found)
@@ -125,7 +115,6 @@ def value(segment: Segment, place: int, found: Any) -> nodes.Name | nodes.Litera
 
 
 def number(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Duration:
-    """A number, or a duration. Raises OqlError."""
     written: str = found[0]
     if not _NUMBER.fullmatch(written):
         return duration(segment, place, found)
@@ -139,7 +128,6 @@ def number(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Du
 
 
 def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
-    """A duration. Raises OqlError (oql_bad_duration)."""
     written: str = found[0]
     span = span_of(segment, place, found)
     match = _DURATION.fullmatch(written)
@@ -167,7 +155,6 @@ def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
 
 
 def count(segment: Segment, place: int, found: Any) -> nodes.Literal:
-    """A whole number. Raises OqlError."""
     written: str = found[0]
     span = span_of(segment, place, found)
     if not (written.isascii() and written.isdigit()):
@@ -193,7 +180,6 @@ def values(segment: Segment, place: int, found: Any) -> list[Any]:
 
 
 def call_head(segment: Segment, place: int, found: Any) -> nodes.Call:
-    """A function name with its parentheses."""
     written: str = found[0]
     parenthesis = written.index("(")
     name = written[:parenthesis].rstrip()
@@ -204,7 +190,6 @@ def call_head(segment: Segment, place: int, found: Any) -> nodes.Call:
 
 
 def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
-    """A call, perhaps with FILTER."""
     call, *rest = found
     assert isinstance(call, nodes.Call)
     if not rest:
@@ -214,18 +199,16 @@ def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
 
 
 def filter_(segment: Segment, place: int, found: Any) -> tuple[int, Expression]:
-    """FILTER (WHERE ...) after a call: where it ends, and its condition."""
+    """Where FILTER (WHERE ...) ends, and its condition."""
     return segment.span(place, place + len(found[0])).end, _inner(segment, place, found)
 
 
 def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
-    """The content of the parentheses of a call or of IN."""
     distinct = bool(found) and isinstance(found[0], Keyword)
     return Arguments(tuple(found[distinct:]), distinct)
 
 
 def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
-    """The content of CASE ... END."""
     *parts, end = found
     return nodes.Operation(Span(segment.start + place, end.end), "case", tuple(parts))
 
@@ -330,7 +313,6 @@ def clause(kind: str, node: Callable[[Span, list[Any]], Any]) -> Action:
 
 
 def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
-    """A time of a window."""
     first, *before = found
     if isinstance(first, nodes.Literal):
         assert isinstance(first.value, str)
@@ -343,12 +325,10 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
 
 
 def every(span: Span, found: list[Any]) -> nodes.Every:
-    """The interval of EVERY."""
     return nodes.Every(span, found[0] if isinstance(found[0], nodes.Duration) else None)
 
 
 def fill(span: Span, found: list[Any]) -> nodes.Fill:
-    """The value of FILL. Raises OqlError."""
     if isinstance(found[0], Keyword):
         return nodes.Fill(span, str(found[0]))
     (_, negated), value = found
@@ -358,24 +338,20 @@ def fill(span: Span, found: list[Any]) -> nodes.Fill:
 
 
 def sorting(_segment: Segment, _place: int, found: Any) -> nodes.Sorting:
-    """One part of ORDER BY."""
     return nodes.Sorting(found[0], len(found) > 1 and found[1] == "desc")
 
 
 def item(segment: Segment, _place: int, found: Any) -> nodes.Item:
-    """A column of the result."""
     expression = found[0]
     written = " ".join(segment.statement[slice(*expression.span)].split())
     return nodes.Item(expression, found[1] if len(found) > 1 else None, written)
 
 
 def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
-    """SHOW."""
     return nodes.Show(found[0] if found else None)
 
 
 def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
-    """A whole SELECT. Raises OqlError (oql_duplicate_clause)."""
     parts = list(found)
     words = [part for part in parts if isinstance(part, Keyword)]
     items, source, *clauses = parts[len(words) :]
@@ -399,7 +375,6 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
 
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:
-    """Where a token is in the statement."""
     return segment.span(place, place + len(found[0]))
 
 

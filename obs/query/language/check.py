@@ -126,7 +126,6 @@ def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
 
 
 def _derived(statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]]) -> dict[str, Checked]:
-    """The columns of the result that are known once the rows are put together, and their names."""
     derived: dict[str, Type | None] = {BUCKET: Type.TIME} if statement.every else {}
     if statement.around is not None:
         derived |= {"time": Type.TIME, "name": Type.TEXT, "title": Type.TEXT}
@@ -139,10 +138,10 @@ def _derived(statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]]
 
 
 def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, nodes.Window | None]:
-    """Split the condition of WHERE from a window that it ends with.
+    """Split WHERE from a window at its end.
 
-    The grammar reads ``(status = 'failed') BETWEEN '2026-06-01' AND NOW`` as a comparison of what is in parentheses.
-    That is a condition already, so BETWEEN starts the window there.
+    The grammar reads ``(status = 'failed') BETWEEN '2026-06-01' AND NOW`` as a comparison.
+    But what is in parentheses is a condition, so BETWEEN starts the window there.
     """
     if not isinstance(condition, nodes.Operation):
         return condition, None
@@ -206,10 +205,7 @@ _BOUNDS = {">=": ("since", 0), ">": ("since", 1), "<": ("until", 0), "<=": ("unt
 def _at_position(
     node: nodes.Expression, statement: nodes.Select, names: Sequence[str] | None = None
 ) -> nodes.Expression:
-    """The column that a number in BY (of SELECT) or ORDER BY (of the result: `names`) stands for, or the node itself.
-
-    Raises OqlError for other literals, which would neither group nor order anything.
-    """
+    """BY and ORDER BY by number: the column, by its name where `names` are given. Raises OqlError."""
     if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
         return node
     count = len(statement.items if names is None else names)
@@ -225,7 +221,6 @@ def _at_position(
 
 
 def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
-    """An expression as a time of a window; None where it is not one."""
     match expression:
         case nodes.Literal(value=str(written)):
             return nodes.Moment(expression.span, written)
@@ -278,10 +273,7 @@ def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tupl
 def _outputs(
     statement: nodes.Select, text: str, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
-    """The columns of the result: groups that SELECT does not list, then its items.
-
-    Raises OqlError (oql_duplicate_column).
-    """
+    """The groups that SELECT does not list, then its items. Raises OqlError (oql_duplicate_column)."""
     listed = {expression for _, expression, _ in items}
     places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
@@ -363,7 +355,6 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
 
 
 def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, grouped: bool) -> None:
-    """Raises OqlError for clauses that do not fit together."""
     first = next((output for output in outputs if has_aggregate(output.expression)), None)
     if statement.fill is not None and statement.every is None:
         raise OqlError("oql_syntax", statement.fill.span, "FILL requires EVERY.", expected=["EVERY"])
@@ -391,7 +382,6 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, groupe
 
 
 def _interval(every: nodes.Every | None) -> int | None:
-    """The length of a bucket in milliseconds; 0 for AUTO."""
     if every is None:
         return None
     if every.interval is None:

@@ -14,10 +14,10 @@ _LONGEST_LINE = 100
 
 @dataclass(eq=False)
 class OqlError(Exception):
-    """A statement that cannot be answered.
+    """A statement that cannot be answered; `word` is its error code.
 
-    `word` is one of the ``oql_`` error codes. `expected` is what could be written at `span`; `summary`, shorter, is
-    how the message lists it. `known` are the names among which the one that was meant is looked for.
+    `expected` is what could be written at `span`, and `summary` how the message lists that. A name in `known` that is
+    similar to what was found is suggested.
     """
 
     word: str

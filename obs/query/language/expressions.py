@@ -20,16 +20,13 @@ _EQUALITY = ("=", "!=", "in", "not in")
 
 @dataclass(slots=True)
 class Budget:
-    """How many nodes the aliases in one statement may stand for, all together.
-
-    Aliases may refer to aliases. Without this limit, a short statement could stand for millions of nodes.
-    """
+    """How many nodes all aliases of a statement may stand for: an alias of aliases could stand for millions."""
 
     left: int = 10_000
     sizes: dict[str, int] = field(default_factory=dict)
 
     def spend(self, name: nodes.Name, expression: Checked) -> None:
-        """Count the `expression` that a name stands for. Raises OqlError (oql_too_long)."""
+        """Raises OqlError (oql_too_long)."""
         if name.name not in self.sizes:
             self.sizes[name.name] = sum(1 for _ in walk(expression))
         self.left -= self.sizes[name.name]
@@ -39,10 +36,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where an expression is: its source, and the `names` of result columns that it can refer to.
+    """The source and the `names` of result columns that an expression can refer to: these first with `names_first`.
 
-    `names` are looked up before the columns of the source with `names_first`, otherwise after them. `no_aggregates` is
-    the reason why aggregates are not allowed; empty where they are.
+    `no_aggregates` is the reason why aggregates are not allowed; empty where they are.
     """
 
     source: Source
@@ -52,7 +48,7 @@ class Scope:
     budget: Budget = field(default_factory=Budget)
 
     def check(self, node: nodes.Expression) -> Checked:
-        """The checked expression. Raises OqlError."""
+        """Raises OqlError."""
         match node:
             case nodes.Name():
                 return self._name(node)
@@ -68,7 +64,7 @@ class Scope:
                 return _OPERATORS[node.operator](node, tuple(map(self.check, node.operands)))
 
     def condition(self, node: nodes.Expression) -> Checked:
-        """A checked expression that is true or false. Raises OqlError."""
+        """Raises OqlError."""
         return _condition(self.check(node))
 
     def _name(self, node: nodes.Name) -> Checked:
@@ -155,7 +151,6 @@ class Scope:
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
 
     def _of_aggregate(self, node: nodes.Call, function: Function) -> Checked:
-        """An aggregate of an aggregate and a duration: rate."""
         name = function.name
         if node.distinct or node.filter is not None:
             raise OqlError("oql_syntax", node.name.span, f"Write FILTER or DISTINCT in the aggregate inside {name}.")
@@ -223,7 +218,6 @@ def _type_of(value: str | float | bool | None) -> Type | None:
 
 
 def _named(type_: Type | None) -> str:
-    """A type with its article."""
     if type_ is None:
         return "NULL"
     return f"an {type_.value}" if type_ is Type.INTEGER else f"a {type_.value}"

@@ -34,11 +34,7 @@ symbols. A chain of if or CASE, each the ELSE of the one before, is one level, a
 
 
 def parse(text: str) -> Statement:
-    """The nodes of a statement.
-
-    Raises OqlError: oql_syntax, oql_bad_duration, oql_duplicate_clause, oql_too_long or oql_type_mismatch. If there are
-    several errors, it is the first one in the text.
-    """
+    """The nodes of a statement. Raises OqlError: the first in the text of those that the grammar finds."""
     trees: dict[int, object] = {}
     errors = []
     for segment in scan(text):
@@ -86,7 +82,7 @@ _SUMMARY = {
 
 
 def _check_levels(statement: Statement) -> None:
-    """Raises OqlError (oql_too_long) where the tree has too many levels."""
+    """Raises OqlError (oql_too_long)."""
     if not isinstance(statement, Select):
         return
     roots = [item.expression for item in statement.items]
@@ -130,7 +126,6 @@ def _token(name: str, pattern: str, action: actions.Action, *expected: str) -> p
 
 
 def _words(*words: str) -> str:
-    """The pattern of any one of several keywords."""
     return rf"(?:{'|'.join(words)})(?!\w)"
 
 
@@ -160,7 +155,6 @@ def _clause(
 
 
 def _grammars() -> dict[Kind, pp.ParserElement]:
-    """The grammar of each kind of segment."""
     # Tokens
     word = rf"(?!{_words(*sorted(RESERVED))})[^\W\d]\w*+"
     column = rf"{word}(?!\s*\()|{QUOTED_NAME}"

@@ -1,7 +1,4 @@
-"""The syntax tree of a statement, as it was written: names are not looked up, and types are not known.
-
-Every node has its span in the statement, so that an error can point at it.
-"""
+"""The syntax tree of a statement, as it was written. Nodes have their span, so that an error can point at them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,8 +30,6 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A duration in milliseconds."""
-
     span: Span
     milliseconds: int
 
@@ -59,10 +54,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator with its operands: ``+``, ``=``, ``and``, ``not``, ``between``, ``is null``, ``case``...
-
-    The operands of ``case`` are condition, value, condition, value..., value of ELSE.
-    """
+    """``+``, ``=``, ``not``, ``between``, ``is null``... ``case`` has condition, value..., and the value of ELSE."""
 
     span: Span
     operator: str
@@ -76,7 +68,6 @@ Expression = Name | Literal | Duration | Star | Call | Operation
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that an expression consists of."""
     if isinstance(expression, Operation):
         return expression.operands
     if isinstance(expression, Call):
@@ -95,8 +86,6 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """One part of ORDER BY."""
-
     expression: Expression
     descending: bool
 
@@ -147,8 +136,6 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A SELECT statement."""
-
     items: tuple[Item, ...]
     source: Name
     where: Expression | None = None

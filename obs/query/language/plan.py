@@ -1,7 +1,4 @@
-"""The plan of a checked statement: names are looked up, types are known, and only values come from the client.
-
-Expressions are equal if they mean the same, wherever they are in the statement.
-"""
+"""The plan of a checked statement. Expressions are equal if they mean the same, wherever they are in the statement."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,14 +10,11 @@ from obs.sources import Column, Source, Type
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A column of the source."""
-
     span: Span = field(compare=False)
     column: Column
 
     @property
     def type(self) -> Type:
-        """The type of the column."""
         return self.column.type
 
 
@@ -45,10 +39,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate over the rows of a group. ``count(*)`` has no argument.
-
-    `percent` is set for percentiles. `per_ms` is set for rate, whose argument is an aggregate itself.
-    """
+    """``count(*)`` has no argument. `percent` is set for percentiles, `per_ms` for rate, of an aggregate."""
 
     span: Span = field(compare=False)
     name: str
@@ -74,10 +65,7 @@ Checked = Read | Constant | Apply | Aggregate | Derived
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the result. `group` is its index among the groups; None if it is not a group.
-
-    A `hidden` one is only for HAVING or ORDER BY.
-    """
+    """A column of the result. `group` is its index among the groups. A `hidden` one is only for HAVING or ORDER BY."""
 
     name: str
     expression: Checked
@@ -87,8 +75,6 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One part of ORDER BY."""
-
     expression: Checked
     descending: bool
 
@@ -103,10 +89,9 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A checked SELECT.
+    """A checked SELECT. Groups that SELECT does not list are the first outputs.
 
-    If `grouped`, a row of the result is a group of rows of the source. `interval_ms` is the interval of EVERY: 0 for
-    AUTO, None without EVERY. Groups that SELECT does not list are the first outputs.
+    If `grouped`, a row of the result is a group of rows. `interval_ms` of EVERY is 0 for AUTO.
     """
 
     source: Source
@@ -161,21 +146,18 @@ class Plan:
 
     @property
     def fills(self) -> bool:
-        """Whether the result includes buckets without rows."""
         return self.fill is None or self.fill.with_ != "none"
 
     def tables(self) -> tuple[str, ...]:
-        """The tables that it may read."""
         return self.source.tables + (self.around.annotations.source.tables if self.around else ())
 
     def full_text(self) -> tuple[str, ...]:
-        """The full-text indexes among these tables."""
         return tuple(column.search for column in self.source.columns if column.search)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The result of SHOW. It needs no query."""
+    """The result of SHOW."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -192,5 +174,4 @@ def walk(expression: Checked) -> Iterator[Checked]:
 
 
 def has_aggregate(expression: Checked) -> bool:
-    """Whether the expression contains an aggregate."""
     return any(isinstance(part, Aggregate) for part in walk(expression))

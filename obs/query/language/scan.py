@@ -1,8 +1,7 @@
 """The outline of a statement: quotes, comments and groups, found before the grammar runs.
 
-A group is the text in parentheses, or between CASE and END. The grammar parses each group on its own, inner groups
-first, and sees a group within a group as an empty one. So it needs no recursion. The limit on nesting is checked here,
-before anything is parsed.
+A group is the text in parentheses, or between CASE and END. The grammar parses inner groups first, and sees them as
+empty in the group around them. So it needs no recursion.
 """
 
 import re
@@ -58,10 +57,8 @@ class Kind(Enum):
 class Segment(str):
     """The text of one group, with the content of groups in it replaced by blanks.
 
-    pyparsing hands it to every parse action, so it also carries what an action needs: the whole `statement`, the
-    `start` of the segment in it, and the `trees` of the groups that are parsed already, by where in the statement they
-    start. The grammar notes in `failures` the tokens that did not match at `farthest`, the last place where one did
-    not.
+    pyparsing hands it to the parse actions with what they need: the whole `statement`, the `start` in it, and the
+    `trees` of groups, by where they start. `failures` are the tokens that did not match at `farthest`, the last place.
     """
 
     kind: Kind
@@ -72,7 +69,6 @@ class Segment(str):
     failures: list[tuple[str, tuple[str, ...]]]
 
     def span(self, start: int, end: int) -> Span:
-        """A span of the segment as a span of the statement."""
         return Span(self.start + start, self.start + end)
 
 
@@ -88,8 +84,7 @@ class _Group:
 def scan(text: str) -> list[Segment]:
     """The groups of a statement, each after those in it; the last one is the statement itself.
 
-    A group that is never closed goes on to the end of the group around it. Raises OqlError: oql_syntax for a quote
-    that is never closed, oql_too_long for too many levels.
+    A group that is never closed goes on to the end of the group around it. Raises OqlError (oql_syntax, oql_too_long).
     """
     statement = _without_comments(text)
     found: list[Segment] = []
@@ -128,9 +123,7 @@ def token_at(text: str, place: int) -> Span:
 
 
 def _without_comments(text: str) -> str:
-    """The statement with blanks in place of comments, odd spaces and semicolons at the end: each character keeps its
-    place.
-    """
+    """The statement with blanks in place of comments, odd spaces and semicolons at the end."""
     parts = []
     end = 0
     for match in _OUTLINE.finditer(text):

@@ -20,7 +20,6 @@ class Range:
 
     @property
     def length_ms(self) -> int:
-        """The length of the range."""
         return self.end - self.start
 
     def max_buckets(self, interval_ms: int) -> int:
@@ -33,10 +32,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The buckets of EVERY within a window.
+    """The buckets of EVERY within a window: their `starts`, ascending, `interval_ms` apart where no clock changes.
 
-    `starts` are their start times, ascending, `interval_ms` apart where no clock changes. `labels` are what the clocks
-    of a time zone show there, in intervals since 1970; empty without a zone. `numbers` are the numbers of the buckets;
+    `labels` are what the clocks of a time zone show there, in intervals since 1970; empty without a zone. `numbers` are
     empty if they are 0, 1, 2...
     """
 
@@ -47,7 +45,6 @@ class Timeline:
     numbers: Sequence[int] = ()
 
     def bucket(self, time: int) -> int:
-        """The number of the bucket that a time is in."""
         place = bisect_right(self.starts, time) - 1
         return self.numbers[place] if self.numbers else place
 
@@ -69,11 +66,9 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The input of a scan, beside the plan.
+    """The input of a scan: the `window` to read, the time of the request, and the most rows that SQLite may return.
 
-    `window` is the time range to read, `now_ms` the time of the request. `max_rows` bounds the rows that SQLite
-    returns; None is no bound. With EVERY, `timeline` has the buckets. `number` is the number under which the SQL
-    functions ``obs_bucket`` and ``obs_length`` know it.
+    `number` is the number under which the SQL functions ``obs_bucket`` and ``obs_length`` know the `timeline`.
     """
 
     window: Range
@@ -86,5 +81,4 @@ class Scan:
 
     @property
     def starts(self) -> Sequence[int]:
-        """The starts of the buckets."""
         return self.timeline.starts if self.timeline else ()

@@ -15,10 +15,7 @@ Value = str | int | float | None
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the expressions of a plan, and collects the parameters and joins that they need.
-
-    `known` has the SQL of expressions whose values are known already, such as parameters for groups.
-    """
+    """Writes the expressions of a plan. `known` has the SQL of those whose values are known, such as groups."""
 
     plan: Plan
     scan: Scan
@@ -31,7 +28,6 @@ class Writer:
         self.time_sql = self.time_sql or self.plan.source.time_sql
 
     def bind(self, value: Value) -> str:
-        """A new parameter with a value."""
         name = f"p{len(self.parameters)}"
         self.parameters[name] = value
         return f":{name}"
@@ -82,11 +78,9 @@ class Writer:
                 return f"({_OPERATORS[expression.name](self, expression)})"
 
     def known_sql(self, expression: Checked) -> str | None:
-        """The SQL of an expression whose value is known already."""
         return self.known.get(expression) if self.known else None
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        """An aggregate."""
         function = FUNCTIONS[aggregate.name]
         filter_ = f" FILTER (WHERE {self.expression(aggregate.filter)})" if aggregate.filter is not None else ""
         write = self.raw if function.stored else self.expression
@@ -132,7 +126,6 @@ class Writer:
         return f"{self.raw(column)} {expression.name.upper()} ({', '.join(numbers)})"
 
     def _call(self, expression: Apply) -> str:
-        """A scalar function."""
         arguments = list(map(self.expression, expression.arguments))
         local = arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"
         return FUNCTIONS[expression.name].write(*arguments, local=local)
@@ -152,7 +145,6 @@ _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "
 
 
 def _depth(sql: str) -> int:
-    """How deep parentheses are nested."""
     deepest = level = 0
     for bracket in re.findall(r"[()]", sql):
         level += 1 if bracket == "(" else -1
@@ -179,10 +171,7 @@ def _joined(left: str, operator: str, right: str) -> str:
 
 
 def _chain(sql: Writer, expression: Apply) -> str:
-    """A sum or a product: ``a - b + c`` needs no parentheses around ``a - b``.
-
-    ``/`` never rounds: its left operand is a REAL.
-    """
+    """A sum or a product, without needless parentheses. ``/`` never rounds: its left operand is a REAL."""
     same = "+-" if expression.name in "+-" else "*/"
     parts: list[str] = []
     left: Checked = expression

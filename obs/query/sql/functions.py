@@ -48,9 +48,7 @@ PERMITTED = frozenset(
 
 
 def register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
-    """Register the functions on a connection for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each
-    scan.
-    """
+    """Register the functions for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each scan."""
 
     def local(time: Number | None) -> int | None:
         if time is None:

@@ -1,8 +1,7 @@
 """Rollups: which statements they can answer exactly, and the SELECT that reads them.
 
-A rollup counts the rows of a source together by a unit of time, an hour or a day. The part of the window that no
-rollup covers is read from the rows, in the same SELECT: each hour and each row becomes a partial result under the name
-of the source's table, and the outer SELECT combines them.
+The part of the window that no rollup covers is read from the rows, in the same SELECT: each cell and each row becomes
+a partial result under the name of the source's table, and the outer SELECT combines them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -114,10 +113,7 @@ def _buckets_start_with_units(scan: Scan, unit_ms: int) -> bool:
 
 
 class _Measure(NamedTuple):
-    """A column of the partial results: a column of the cells, over the rows that an aggregate's FILTER chooses.
-
-    Partial results with different values of a ``key``, which is `argument`, stay apart.
-    """
+    """A column of the cells, over the rows that FILTER chooses. ``key`` is `argument`, whose values stay apart."""
 
     name: str
     filter: Checked | None
@@ -135,10 +131,9 @@ _MEASURES = {"sum": "total_ms", "min": "least_ms", "any": "least_ms", "max": "mo
 
 @dataclass
 class RollupSelect(RowSelect):
-    """Writes one SELECT over rollups and the rows that they do not cover.
+    """Writing an expression collects the measures that it needs; the inner SELECTs are written last.
 
-    Writing an expression collects the measures that it needs; the inner SELECTs are written last. The partial results
-    have the columns ``bucket``, ``g0``, ``g1``... or the key of the group, ``m0``, ``m1``..., and ``scanned``, the
+    Partial results have the columns ``bucket``, ``g0``... or the key of the group, ``m0``..., and ``scanned``, the
     number of rows read for each.
     """
 
@@ -154,7 +149,6 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        """An aggregate, computed from partial results."""
         rollup = self.plan.source.rollup
         assert rollup is not None
         if aggregate.name == "rate":
@@ -189,20 +183,16 @@ class RollupSelect(RowSelect):
         return FUNCTIONS[aggregate.name].write(key, distinct="DISTINCT " if aggregate.distinct else "")
 
     def bucket(self) -> str:
-        """The number of the bucket that a partial result is in."""
         return f"{self.plan.source.table}.bucket"
 
     def scanned(self) -> str:
-        """The number of rows read for a row of the result."""
         return f"coalesce(sum({self.plan.source.table}.scanned), 0)"
 
     def ranking(self) -> RowSelect:
-        """A writer for the SELECT that ranks groups over the whole window."""
         scan = replace(self.scan, timeline=None)
         return RollupSelect(self.plan, scan, parameters=self.parameters, cover=self.cover)
 
     def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
-        """The SELECT of `columns` over the partial results."""
         assert where is None
         source = self.plan.source
         parts = [self._select_part(grain, spans) for grain, spans in self.cover.spans]
@@ -221,10 +211,7 @@ class RollupSelect(RowSelect):
         return f"{self.plan.source.table}.m{self.measures.index(measure)}"
 
     def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
-        """A SELECT of partial results from cells, or from rows where the grain names no cells.
-
-        There is one for each group and bucket, unless durations are needed: these stay as they are.
-        """
+        """Partial results from cells, or from rows where the grain names no cells. Durations stay as they are."""
         plan = self.plan
         time_sql = f"{grain.cells}.started_at" if grain.cells else plan.source.time_sql
         writer = RowSelect(plan, self.scan, parameters=self.parameters, time_sql=time_sql)

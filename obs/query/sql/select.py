@@ -1,8 +1,4 @@
-"""From a plan to the SELECT over the rows of its source.
-
-Every value is a bound parameter. Every identifier and every other piece of SQL comes from the source's description.
-`obs.query.sql.expressions` writes expressions, `obs.query.sql.rollup` writes the SELECT over rollups.
-"""
+"""From a plan to the SELECT over the rows of its source. Values are bound parameters, all else is the source's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +10,6 @@ from obs.query.sql.expressions import Value, Writer
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
-    """A statement for SQLite and its parameters."""
-
     sql: str
     parameters: Mapping[str, Value]
 
@@ -31,9 +25,9 @@ def select(plan: Plan, scan: Scan) -> SqlStatement:
 
 
 def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
-    """The SELECT whose one row has the outputs that are not groups, for a bucket without rows.
+    """The SELECT of the outputs that are not groups, for a bucket without rows; then whether HAVING keeps it, and 0.
 
-    After them come whether HAVING keeps the row, and 0. The parameters ``:group0``, ``:group1``... are the groups.
+    The parameters ``:group0``, ``:group1``... are the groups.
     """
     sql = RowSelect(
         plan, replace(scan, timeline=None), known={group: f":group{number}" for number, group in enumerate(plan.groups)}
@@ -44,9 +38,8 @@ def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
 
 
 def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatement:
-    """The SELECT for one row of the result, whose `columns` are the parameters ``:c0``, ``:c1``...
-
-    Its columns are: whether HAVING keeps the row, the value that TOP ranks by, and those that ORDER BY sorts by.
+    """For a row of the result, whose `columns` are the parameters ``:c0``, ``:c1``...: whether HAVING keeps it, the
+    value that TOP ranks by, and those that ORDER BY sorts by.
     """
     sql = Writer(plan, scan, known={column: f":c{number}" for number, column in enumerate(columns)})
     kept = "1" if plan.having is None else f"coalesce({sql.expression(plan.having)}, 0)"
@@ -56,7 +49,6 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
 
 
 def query_plan(statement: SqlStatement) -> SqlStatement:
-    """The statement that returns SQLite's plan for another one."""
     return SqlStatement(f"EXPLAIN QUERY PLAN {statement.sql}", statement.parameters)
 
 
@@ -67,12 +59,9 @@ def open_index(table: str) -> str:
 
 @dataclass
 class RowSelect(Writer):
-    """Writes one SELECT over the rows of a source."""
-
     top_join: str = ""
 
     def statement(self) -> SqlStatement:
-        """See `select`."""
         plan = self.plan
         if not plan.grouped:
             columns = [self.shown(output.expression) for output in plan.outputs]
@@ -103,7 +92,6 @@ class RowSelect(Writer):
         return [key_of(group) or str(number) for number, group in enumerate(self.plan.groups, 2)]
 
     def kept(self) -> str:
-        """Whether HAVING keeps a row: 1 or 0."""
         return "1" if self.plan.having is None else f"coalesce({self.expression(self.plan.having)}, 0)"
 
     def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
@@ -117,14 +105,12 @@ class RowSelect(Writer):
         )
 
     def finished(self, sql: str) -> SqlStatement:
-        """A statement with the parameters that it uses."""
         window = self.scan.window
         fixed = {"start": window.start, "end": window.end, "now": self.scan.now_ms}
         used = {name: value for name, value in fixed.items() if f":{name}" in sql}
         return SqlStatement(sql, {**self.parameters, **used})
 
     def scanned(self) -> str:
-        """The number of rows scanned for a row of the result."""
         return "count(*)"
 
     def ranking(self) -> "RowSelect":
@@ -205,10 +191,7 @@ _MAX_TRIGRAMS = 12
 
 
 def _trigram_query(text: str) -> str:
-    """The full-text query for a text: all of at most _MAX_TRIGRAMS of its trigrams, spread over its length.
-
-    The index does not know where in a message a trigram is, so the condition itself is checked on each row found.
-    """
+    """The full-text query for a text: at most _MAX_TRIGRAMS of its trigrams. Each row found is still checked."""
     last = len(text) - _TRIGRAM
     count = min(last + 1, _MAX_TRIGRAMS)
     starts = [last * number // max(1, count - 1) for number in range(count)]

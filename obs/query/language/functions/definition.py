@@ -1,4 +1,4 @@
-"""What defines a function of OQL: its signature, its help text, its SQL, and its implementation in Python, if any."""
+"""What defines a function of OQL."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -46,11 +46,10 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SqlFunction:
-    """A function that SQLite does not have, in Python.
+    """A function that SQLite does not have. `arguments` is how many it takes; -1 for any number.
 
-    `arguments` is how many it takes; -1 for any number. `python` gets their values as SQLite stores them, None for
-    NULL. A query can only be stopped within it by killing the process. For an aggregate, `python` is a class with the
-    methods step(*arguments) and finalize().
+    `python` gets stored values, None for NULL. For an aggregate it is a class with step(*arguments) and finalize(). A
+    query can only be stopped within it by killing the process.
     """
 
     name: str
@@ -62,23 +61,16 @@ class SqlFunction:
 class Function:
     """A function of OQL.
 
-    `sql` is a template. ``{0}``, ``{1}``... stand for the arguments, ``{arguments}`` for all of them, separated by
-    commas. It has to be complete in itself, such as a call or an expression in parentheses. A scalar function also has
+    `sql` is a call or an expression in parentheses, by default a call of `sqlite`, or a function of the arguments' SQL.
+    In it, ``{0}``, ``{1}``... stand for the arguments, ``{arguments}`` for all of them, and
 
-    - ``{local}``: the first argument, a time, shifted by the offset of TIMEZONE from UTC.
-
-    An aggregate also has
-
-    - ``{distinct}``: DISTINCT or nothing,
+    - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
+    - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT or nothing, and the time of the row,
     - ``{fraction}``: its percentage, divided by 100,
-    - ``{time}``: the time of the row,
-    - ``{rate}``: the duration that is its last argument, divided by the time that one row of the result covers.
+    - ``{rate}``: its last argument, a duration, divided by the time that one row of the result covers.
 
-    `sql` can also be a function that takes the SQL of the arguments. FILTER follows the SQL of an aggregate. `sqlite`
-    is the function that the SQL calls, if SQLite does not have it. By default, the SQL is a call of it.
-
-    The last `optional` arguments may be left out; with `repeats`, the last one may follow any number of times.
-    `percent` is the percentage of a percentile that does not take it as an argument.
+    `sqlite` is the function that the SQL calls, if SQLite does not have it. The last `optional` arguments may be left
+    out; with `repeats`, the last one may follow any number of times. `percent` is that of p50 and the like.
     """
 
     name: str

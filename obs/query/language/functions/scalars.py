@@ -1,6 +1,6 @@
-"""Scalar functions: one value for each row; and the operators that SQLite does not have.
+"""Scalar functions, and the operators that SQLite does not have. NULL gives NULL.
 
-Matching takes time proportional to the length of the text, whatever the pattern. NULL gives NULL.
+Matching takes time proportional to the length of the text, whatever the pattern.
 """
 
 import math
@@ -47,15 +47,11 @@ def _of_text(function: Callable[[str], Any]) -> Callable[[str | None], Any]:
 
 
 def _python(name: str, family: Family, type_: Type | Result, description: str, python: Callable[..., Any]) -> Function:
-    """A function of one argument that SQLite does not have, or not for all of Unicode."""
     return Function(name, (family,), type_, description, sqlite=SqlFunction(f"obs_{name}", 1, python))
 
 
 def case_sql(*branches: str) -> str:
-    """CASE: condition, value, condition, value..., value of ELSE.
-
-    If the value of ELSE is a CASE too, both become one, because SQLite's parser limits nesting.
-    """
+    """CASE: condition, value, condition, value..., value of ELSE. A CASE in ELSE is merged: SQLite limits nesting."""
     *pairs, otherwise = branches
     conditions_and_values = zip(pairs[::2], pairs[1::2], strict=True)
     cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in conditions_and_values)
@@ -159,17 +155,14 @@ def like(text: str | None, pattern: str) -> bool | None:
 
 
 def ilike(text: str | None, pattern: str) -> bool | None:
-    """ILIKE: LIKE that ignores case."""
     return None if text is None else _like(pattern, ignore_case=True).match(text) is not None
 
 
 def contains(text: str | None, part: str | None) -> bool | None:
-    """CONTAINS."""
     return None if text is None or part is None else part in text
 
 
 def starts_with(text: str | None, start: str | None) -> bool | None:
-    """STARTS WITH."""
     return None if text is None or start is None else text.startswith(start)
 
 
