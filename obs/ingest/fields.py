@@ -5,8 +5,7 @@ a field is also the name of its attribute in `Heartbeat`.
 """
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,12 +13,23 @@ from obs import times
 from obs.api import is_storable
 from obs.client.output import MOST_MESSAGE_BYTES
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat.names import JOB_NAME, valid_name
+from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store.record import Attribution
 from obs.times import DAY_MS, MINUTE_MS
 
+LONGEST_DURATION_MS = 31 * DAY_MS
+OUTCOMES: Mapping[Any, Status] = {
+    "ok": Status.SUCCESS,
+    "success": Status.SUCCESS,
+    "fail": Status.FAILED,
+    "failed": Status.FAILED,
+    "error": Status.FAILED,
+}
+"""How a run ended; several words have the same meaning."""
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_END = frozenset({Kind.END})
+_Schema = Mapping[str, Any]
 
 
 class TimeLimits(NamedTuple):
@@ -29,182 +39,119 @@ class TimeLimits(NamedTuple):
     oldest_ms: int
 
 
-class InvalidValueError(ValueError):
-    """A value of a field is not valid. `message` says what is allowed; `hint` gives advice, or is None."""
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-class ValueType(ABC):
-    """How the values of a field are read and described. Both readers accept and reject the same values."""
-
-    @abstractmethod
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of a value."""
-
-    @abstractmethod
-    def from_json(self, value: Any, limits: TimeLimits) -> Any:
-        """Read a JSON value other than null. Raises InvalidValueError, or ServiceError for another status."""
-
-    def from_text(self, text: str, limits: TimeLimits) -> Any:
-        """Read a query parameter. Raises what `from_json` raises."""
-        return self.from_json(text, limits)
-
-
-@dataclass(frozen=True, slots=True)
-class Text(ValueType):
-    shortest: int
-    longest: int
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "minLength": self.shortest, "maxLength": self.longest}
-
-    def from_json(self, value: Any, limits: TimeLimits) -> str:
-        if not isinstance(value, str):
-            raise InvalidValueError("Not a valid string.")
-        if not self.shortest <= len(value) <= self.longest:
-            raise InvalidValueError(f"Length must be between {self.shortest} and {self.longest}.")
-        if not is_storable(value):
-            raise InvalidValueError("Not valid Unicode.")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class MessageText(ValueType):
-    """Text of at most `most_bytes` bytes of UTF-8. What is not valid Unicode is replaced, not rejected."""
-
-    most_bytes: int
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "maxLength": self.most_bytes}
-
-    def from_json(self, value: Any, limits: TimeLimits) -> str:
-        if not isinstance(value, str):
-            raise InvalidValueError("Not a valid string.")
-        encoded = value.encode("utf-8", "replace")
-        if len(encoded) > self.most_bytes:
-            raise self.too_large(len(encoded))
-        return value if value.isascii() else encoded.decode()
-
-    def from_body(self, body: bytes) -> str:
-        """The message in the body of a request. Raises ServiceError (413)."""
-        if len(body) > self.most_bytes:
-            raise self.too_large(len(body))
-        return body.decode("utf-8", "replace")
-
-    def too_large(self, size: int) -> ServiceError:
-        return ServiceError(
-            "log_too_large",
-            f"The message has {size} bytes; the limit is {self.most_bytes} bytes. Nothing was recorded.",
-            hint=f"Send it in several log calls, or send only its end: tail -c {self.most_bytes}.",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class WholeNumber(ValueType):
-    """A whole number from 0 to `most`. JSON has one type of number: 5.0 is the same as 5."""
-
-    most: int
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": 0, "maximum": self.most}
-
-    def from_text(self, text: str, limits: TimeLimits) -> int:
-        return self.from_json(int(text) if _DIGITS.fullmatch(text) else None, limits)
-
-    def from_json(self, value: Any, limits: TimeLimits) -> int:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= self.most:
-            raise InvalidValueError(f"Must be a whole number from 0 to {self.most}.")
-        return value
-
-
-class Outcome(ValueType):
-    """How a run ended; several words have the same meaning."""
-
-    words: Mapping[str, Status] = {
-        "ok": Status.SUCCESS,
-        "success": Status.SUCCESS,
-        "fail": Status.FAILED,
-        "failed": Status.FAILED,
-        "error": Status.FAILED,
-    }
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "enum": list(self.words)}
-
-    def from_json(self, value: Any, limits: TimeLimits) -> Status:
-        status = self.words.get(value) if isinstance(value, str) else None
-        if status is None:
-            raise InvalidValueError(f"Must be one of: {', '.join(self.words)}.")
-        return status
-
-
-@dataclass(frozen=True, slots=True)
-class Time(ValueType):
-    """An ISO 8601 time, not before the retention period and at most `future_ms` ahead (clocks of hosts differ)."""
-
-    future_ms: int
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date-time"}
-
-    def from_json(self, value: Any, limits: TimeLimits) -> int:
-        if not isinstance(value, str):
-            raise InvalidValueError("Not an ISO 8601 time such as 2026-06-21T10:00:00Z.")
-        try:
-            time = times.parse_iso(value)
-        except ValueError as error:
-            raise InvalidValueError(str(error)) from error
-        if time > limits.now_ms + self.future_ms:
-            now = times.format_ms(limits.now_ms)
-            raise InvalidValueError("The time is in the future.", f"The service's time is {now}.")
-        if time < limits.oldest_ms:
-            oldest = times.format_ms(limits.oldest_ms)
-            raise InvalidValueError("The time is before the retention period.", f"The oldest time allowed is {oldest}.")
-        return time
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: the kinds of heartbeats that accept it, and those for which the JSON form requires it."""
+    """A field: the kinds of heartbeats that accept it, and those for which the JSON form requires it.
+
+    `read` takes a value that is not null, its JSON schema and the limits of times. It raises ValueError with a message
+    and perhaps a hint, or ServiceError for an error with a status other than 422.
+    """
 
     name: str
-    type: ValueType
+    schema: _Schema
+    read: Callable[[Any, _Schema, TimeLimits], Any]
     help: str
     example: str | int
     kinds: frozenset[Kind] = frozenset(Kind)
     required: frozenset[Kind] = frozenset()
 
 
-MESSAGE = MessageText(MOST_MESSAGE_BYTES)
-LONGEST_DURATION_MS = 31 * DAY_MS
-_END = frozenset({Kind.END})
+def _text(value: Any, schema: _Schema, _: TimeLimits) -> str:
+    if not isinstance(value, str):
+        raise ValueError("Not a valid string.")
+    shortest, longest = schema["minLength"], schema["maxLength"]
+    if not shortest <= len(value) <= longest:
+        raise ValueError(f"Length must be between {shortest} and {longest}.")
+    if not is_storable(value):
+        raise ValueError("Not valid Unicode.")
+    return value
+
+
+def _message(value: Any, _schema: _Schema, _: TimeLimits) -> str:
+    if not isinstance(value, str):
+        raise ValueError("Not a valid string.")
+    return read_message(value.encode("utf-8", "replace"))
+
+
+def read_message(sent: bytes) -> str:
+    """The message in these bytes. What is not valid UTF-8 is replaced, not rejected. Raises ServiceError (413)."""
+    if len(sent) > MOST_MESSAGE_BYTES:
+        raise message_too_large(len(sent))
+    return sent.decode("utf-8", "replace")
+
+
+def message_too_large(size: int) -> ServiceError:
+    return ServiceError(
+        "log_too_large",
+        f"The message has {size} bytes; the limit is {MOST_MESSAGE_BYTES} bytes. Nothing was recorded.",
+        hint=f"Send it in several log calls, or send only its end: tail -c {MOST_MESSAGE_BYTES}.",
+    )
+
+
+def _whole_number(value: Any, schema: _Schema, _: TimeLimits) -> int:
+    if isinstance(value, float) and value.is_integer():  # JSON has one type of number: 5.0 is the same as 5
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= schema["maximum"]:
+        raise ValueError(f"Must be a whole number from 0 to {schema['maximum']}.")
+    return value
+
+
+def _outcome(value: Any, _schema: _Schema, _: TimeLimits) -> Status:
+    status = OUTCOMES.get(value) if isinstance(value, str) else None
+    if status is None:
+        raise ValueError(f"Must be one of: {', '.join(OUTCOMES)}.")
+    return status
+
+
+def _time(value: Any, _: _Schema, limits: TimeLimits) -> int:
+    """An ISO 8601 time, not before the retention period and at most FUTURE_MS ahead (clocks of hosts differ)."""
+    if not isinstance(value, str):
+        raise ValueError("Not an ISO 8601 time such as 2026-06-21T10:00:00Z.")
+    time = times.parse_iso(value)
+    if time > limits.now_ms + FUTURE_MS:
+        raise ValueError("The time is in the future.", f"The service's time is {times.format_ms(limits.now_ms)}.")
+    if time < limits.oldest_ms:
+        oldest = times.format_ms(limits.oldest_ms)
+        raise ValueError("The time is before the retention period.", f"The oldest time allowed is {oldest}.")
+    return time
+
 
 FIELDS = (
-    Field("run_id", Text(1, 64), "The client's own id of the run.", "2026-06-21-a"),
+    Field(
+        "run_id",
+        {"type": "string", "minLength": 1, "maxLength": 64},
+        _text,
+        "The client's own id of the run.",
+        "2026-06-21-a",
+    ),
     Field(
         "message",
-        MESSAGE,
-        f"Text of at most {MESSAGE.most_bytes:,} bytes of UTF-8.",
+        {"type": "string", "maxLength": MOST_MESSAGE_BYTES},
+        _message,
+        f"Text of at most {MOST_MESSAGE_BYTES:,} bytes of UTF-8.",
         "copied 412 files",
         required=frozenset({Kind.LOG}),
     ),
     Field(
         "time",
-        Time(FUTURE_MS),
+        {"type": "string", "format": "date-time"},
+        _time,
         f"When it happened, if not now: at most {FUTURE_MS // MINUTE_MS} minutes ahead, within the retention period.",
         "2026-06-21T10:00:00Z",
     ),
-    Field("status", Outcome(), "The outcome of the run.", "success", _END),
-    Field("exit_code", WholeNumber(255), "Without a status, any exit code other than 0 is a failure.", 0, _END),
+    Field("status", {"type": "string", "enum": list(OUTCOMES)}, _outcome, "The outcome of the run.", "success", _END),
+    Field(
+        "exit_code",
+        {"type": "integer", "minimum": 0, "maximum": 255},
+        _whole_number,
+        "Without a status, any exit code other than 0 is a failure.",
+        0,
+        _END,
+    ),
     Field(
         "duration_ms",
-        WholeNumber(LONGEST_DURATION_MS),
+        {"type": "integer", "minimum": 0, "maximum": LONGEST_DURATION_MS},
+        _whole_number,
         f"Duration in milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start.",
         61500,
         _END,
@@ -216,12 +163,7 @@ FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {
     kind: {field.name: field for field in FIELDS if kind in field.kinds} for kind in Kind
 }
 """The fields that each kind of heartbeat accepts, by name."""
-
 _REQUIRED_OF = {kind: tuple(field.name for field in FIELDS if kind in field.required) for kind in Kind}
-
-NAME_SCHEMA: Mapping[str, Any] = {"type": "string", **JOB_NAME}
-NAME_HELP = "The name of the job."
-NAME_EXAMPLE = "nightly-backup"
 
 
 def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLimits) -> dict[str, Any]:
@@ -239,15 +181,16 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
             raise invalid_field(place, name, "Unknown field.", hint=hint)
         if value is None:
             continue
-        read = field.type.from_text if place == "query" else field.type.from_json
+        if place == "query" and field.schema["type"] == "integer":
+            value = int(value) if _DIGITS.fullmatch(value) else None
         try:
-            values[name] = read(value, limits)
-        except InvalidValueError as error:
-            raise invalid_field(place, name, error.message, hint=error.hint) from error
-    if place == "json":
-        for name in _REQUIRED_OF[kind]:
-            if name not in values:
-                raise missing_field(name)
+            values[name] = field.read(value, field.schema, limits)
+        except ValueError as error:
+            message, *advice = map(str, error.args)
+            raise invalid_field(place, name, message, hint=advice[0] if advice else None) from error
+    for name in _REQUIRED_OF[kind] if place == "json" else ():
+        if name not in values:
+            raise missing_field(name)
     return values
 
 

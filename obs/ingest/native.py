@@ -23,10 +23,11 @@ from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import (
     IDEMPOTENCY_KEY,
-    MESSAGE,
     TimeLimits,
+    message_too_large,
     missing_field,
     read_attribution,
+    read_message,
     read_name_in_path,
     read_values,
 )
@@ -45,16 +46,12 @@ class NativeProtocol:
         self._tenancy = tenancy
         self._retention_ms = retention_ms
         self._by_path = {
-            KINDS[kind]: Route(
-                f"heartbeats.{KINDS[kind]}_by_path", methods(kind, in_path=True), partial(self._read_path, kind)
-            )
-            for kind in Kind
+            event: Route(f"heartbeats.{event}_by_path", methods(kind, in_path=True), partial(self._read_path, kind))
+            for kind, event in zip(Kind, KINDS, strict=True)
         }
         self._by_body = {
-            KINDS[kind]: Route(
-                f"heartbeats.{KINDS[kind]}_by_body", methods(kind, in_path=False), partial(self._read_body, kind)
-            )
-            for kind in Kind
+            event: Route(f"heartbeats.{event}_by_body", methods(kind, in_path=False), partial(self._read_body, kind))
+            for kind, event in zip(Kind, KINDS, strict=True)
         }
         self._by_get = {
             event: route._replace(endpoint=f"heartbeats.{event}_by_get") if "GET" in route.methods else route
@@ -86,18 +83,18 @@ class NativeProtocol:
 
     def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
-        body = read_body(environ, MESSAGE.too_large)
+        body = read_body(environ, message_too_large)
         name = read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
         query = environ.get("QUERY_STRING")
         sent = _query_parameters(query) if query else {}
         if not sent and not body and kind is not Kind.LOG:  # the most frequent request: a ping without fields
-            return _submission(caller, name, Heartbeat(kind, caller.now_ms), environ)
+            return _submission(caller, name, kind, {}, environ)
         values = read_values(kind, sent, "query", self._limits(caller))
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")
         if body or (kind is Kind.LOG and "message" not in values):
-            values["message"] = MESSAGE.from_body(body)
-        return _submission(caller, name, Heartbeat(kind, values.pop("time", caller.now_ms), **values), environ)
+            values["message"] = read_message(body)
+        return _submission(caller, name, kind, values, environ)
 
     def _read_body(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
@@ -106,7 +103,7 @@ class NativeProtocol:
             raise missing_field("name")
         name = valid_name(sent.pop("name"), "json", "name")
         values = read_values(kind, sent, "json", self._limits(caller))
-        return _submission(caller, name, Heartbeat(kind, values.pop("time", caller.now_ms), **values), environ)
+        return _submission(caller, name, kind, values, environ)
 
     def _limits(self, caller: Caller) -> TimeLimits:
         return TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms)
@@ -117,7 +114,10 @@ def methods(kind: Kind, *, in_path: bool) -> tuple[str, ...]:
     return ("GET", "POST") if kind is Kind.PING and in_path else ("POST",)
 
 
-def _submission(caller: Caller, name: str, heartbeat: Heartbeat, environ: Mapping[str, Any]) -> Submission:
+def _submission(
+    caller: Caller, name: str, kind: Kind, values: dict[str, Any], environ: Mapping[str, Any]
+) -> Submission:
+    heartbeat = Heartbeat(kind, values.pop("time", caller.now_ms), **values)
     sent = JobHeartbeat(name, heartbeat, read_attribution(environ), IDEMPOTENCY_KEY.read(environ))
     return Submission(caller, (sent,))
 

@@ -6,15 +6,19 @@ from typing import Any
 from apispec import APISpec
 
 from obs.api import SECURITY
+from obs.client.output import MOST_MESSAGE_BYTES
+from obs.heartbeat.names import JOB_NAME
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
-from obs.ingest.fields import FIELDS_OF, HEADERS, LONGEST_HEADER, MESSAGE, NAME_EXAMPLE, NAME_HELP, NAME_SCHEMA, Field
+from obs.ingest.fields import FIELDS_OF, HEADERS, LONGEST_HEADER, Field
 from obs.ingest.native import PREFIX, methods
 from obs.ingest.protocol import SCOPE
 
 _TAG = "heartbeats"
+_NAME_HELP = "The name of the job."
+_NAME_EXAMPLE = "nightly-backup"
 _SUMMARIES: Mapping[Kind, str] = {
     Kind.START: "Report the start of a run",
-    Kind.LOG: f"Add a log message of at most {MESSAGE.most_bytes // 1024} KB",
+    Kind.LOG: f"Add a log message of at most {MOST_MESSAGE_BYTES // 1024} KB",
     Kind.END: "Report the end of a run",
     Kind.PING: "Report a complete run, or that the open run is alive",
 }
@@ -22,7 +26,7 @@ _SUMMARY_OF_GET = "The same as POST, for clients that can only send GET"
 _RECORDED = {
     "type": "object",
     "properties": {
-        "job": {"type": "string", "example": NAME_EXAMPLE},
+        "job": {"type": "string", "example": _NAME_EXAMPLE},
         "event": {"type": "string", "enum": list(KINDS)},
         "run_id": {
             "type": ["integer", "null"],
@@ -39,7 +43,7 @@ _RECORDED = {
 def describe(spec: APISpec) -> None:
     spec.tag({"name": _TAG, "description": "Sent by scheduled jobs. The job's name is in the path or in the body."})
     spec.components.schema("Recorded", _RECORDED)
-    name = _parameter("path", "job_name", dict(NAME_SCHEMA), NAME_HELP, required=True)
+    name = _parameter("path", "job_name", {"type": "string", **JOB_NAME}, _NAME_HELP, required=True)
     for kind in Kind:
         event = KINDS[kind]
         by_path = {method.lower(): _path_operation(kind, method) for method in methods(kind, in_path=True)}
@@ -53,7 +57,7 @@ def describe(spec: APISpec) -> None:
 
 
 def _parameter(place: str, name: str, schema: Mapping[str, Any], description: str, **more: Any) -> dict[str, Any]:
-    return {"in": place, "name": name, "schema": schema, "description": description, **more}
+    return {"in": place, "name": name, "schema": dict(schema), "description": description, **more}
 
 
 def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
@@ -62,12 +66,13 @@ def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
     operation = _operation(kind, _SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
     operation["operationId"] = f"{KINDS[kind]}Heartbeat" + ("" if body_is_message else "ByGet")
     operation["parameters"] += [
-        _parameter("query", name, field.type.schema(), field.help, example=field.example)
+        _parameter("query", name, field.schema, field.help, example=field.example)
         for name, field in FIELDS_OF[kind].items()
         if name != "message" or not body_is_message
     ]
     if body_is_message:
-        text = {"schema": MESSAGE.schema(), "example": FIELDS_OF[kind]["message"].example}
+        message = FIELDS_OF[kind]["message"]
+        text = {"schema": message.schema, "example": message.example}
         operation["requestBody"] = {"required": False, "content": {"text/plain": text}}
     return operation
 
@@ -75,7 +80,7 @@ def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
 def _operation(kind: Kind, summary: str) -> dict[str, Any]:
     """What both forms have in common."""
     recorded = {
-        "job": NAME_EXAMPLE,
+        "job": _NAME_EXAMPLE,
         "event": KINDS[kind],
         "run_id": 42,
         "run_status": "open" if kind in (Kind.START, Kind.LOG) else "success",
@@ -101,7 +106,7 @@ def _body_schema(kind: Kind) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            "name": {**NAME_SCHEMA, "description": NAME_HELP, "example": NAME_EXAMPLE},
+            "name": {"type": "string", **JOB_NAME, "description": _NAME_HELP, "example": _NAME_EXAMPLE},
             **{field.name: _property(field, required=kind in field.required) for field in fields},
         },
         "required": ["name", *(field.name for field in fields if kind in field.required)],
@@ -111,7 +116,7 @@ def _body_schema(kind: Kind) -> dict[str, Any]:
 
 def _property(field: Field, *, required: bool) -> dict[str, Any]:
     """The JSON schema of a field in the body form; null is the same as not sent."""
-    schema = field.type.schema()
+    schema = dict(field.schema)
     if not required:
         schema["type"] = [schema["type"], "null"]
         if "enum" in schema:

@@ -103,7 +103,7 @@ def _parameters(operation: dict[str, Any], place: str) -> dict[str, dict[str, An
 @pytest.mark.parametrize("kind", Kind, ids=KINDS)
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_the_document_states_every_field_in_both_forms(document: dict[str, Any], kind: Kind, field: Field) -> None:
-    bounds = field.type.schema()
+    bounds = field.schema
     by_path = document["paths"][f"{BASE}/{{job_name}}/{KINDS[kind]}"]
     query = _parameters(by_path["post"], "query")
     json_form = document["components"]["schemas"][KINDS[kind].capitalize()]
