@@ -24,7 +24,8 @@ class Expectation:
     overdue_at        the time from which silence means overdue
     grace_ms          the grace period: how long after `expected_at` a heartbeat may still come
     overrun_after_ms  an open run is overrunning this long after its start
-    lost_after_ms     an open run is lost this long after its start
+    lost_after_ms     an open run is lost this long after its start: 4 times the longest run, at least an hour more than
+                      it takes to be overrunning, at most 7 days
     too_often         whether the job runs too often: False with a pin, None if nothing was learned before
     fit               what was learned, also if the job has a pin
     """
@@ -68,23 +69,16 @@ def expect(
     too_often: bool | None = False
     if pin is None:
         too_often = None if previous is None else schedule.too_often(heartbeats, previous)
-    overrun_after_ms = schedule.duration_bound(durations_ms)
-    return Expectation(
-        expected_at=expected_at,
-        overdue_at=overdue_at,
-        grace_ms=grace_ms,
-        overrun_after_ms=overrun_after_ms,
-        lost_after_ms=_lost_after(durations_ms, overrun_after_ms),
-        too_often=too_often,
-        fit=fit,
-    )
+    overrun_after_ms, lost_after_ms = schedule.duration_bound(durations_ms), LONGEST_RUN_MS
+    if overrun_after_ms is not None:
+        lost_after_ms = min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
+    return Expectation(expected_at, overdue_at, grace_ms, overrun_after_ms, lost_after_ms, too_often, fit)
 
 
 def excused(expected: Expectation, silences: Iterable[tuple[int, int]]) -> Expectation:
-    """The expectation if nothing can become overdue during `silences`, which are (start, end), or right after one.
+    """The expectation if nothing can become overdue during `silences`, as (start, end), or in a grace period after one.
 
-    If a heartbeat was due during maintenance, or while the service was down, the job has its full grace period again
-    afterwards.
+    A silence is maintenance, a pause, or the time while the service was down.
     """
     overdue_at = expected.overdue_at
     if overdue_at is None:
@@ -93,10 +87,3 @@ def excused(expected: Expectation, silences: Iterable[tuple[int, int]]) -> Expec
         if start <= overdue_at < end + (expected.grace_ms or 0):
             overdue_at = end + (expected.grace_ms or 0)
     return replace(expected, overdue_at=overdue_at)
-
-
-def _lost_after(durations_ms: Sequence[int], overrun_after_ms: int | None) -> int:
-    """4 times the longest run, at least an hour more than it takes to be overrunning, at most 7 days."""
-    if overrun_after_ms is None:
-        return LONGEST_RUN_MS
-    return min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))

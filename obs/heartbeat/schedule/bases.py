@@ -21,14 +21,9 @@ from itertools import pairwise
 from obs.heartbeat.schedule.history import median
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
-MAX_INTERVAL_BY_HOUR_MS = 90 * MINUTE_MS
-"""Lattices by the hour are considered for jobs with at most this usual interval."""
-
-MIN_INTERVAL_BY_DAY_MS = 50 * MINUTE_MS
-"""Lattices by the day are considered for jobs with at least this mean interval."""
-
 ALL_HOURS = tuple(range(24))
-
+_MAX_USUAL_BY_HOUR_MS = 90 * MINUTE_MS
+_MIN_MEAN_BY_DAY_MS = 50 * MINUTE_MS
 _MAX_DAY_SLOTS = 14
 _MAX_HOUR_SLOTS = 12
 _MIN_FILLED = 0.3  # a cluster is a slot if it has heartbeats in at least this share of the active days or hours
@@ -113,11 +108,10 @@ class Lattice:
         return days, places, residuals
 
     def moved(self, ahead_ms: int) -> tuple["Lattice", int, int]:
-        """The same moments on clocks that are `ahead_ms` ahead: (lattice, days, slots).
+        """The same moments on clocks that are `ahead_ms` ahead, whole hours for a lattice by the hour.
 
-        `days` is how many days later the first slot falls. `slots` is how many slots of the old lattice, counted from
-        the end of the day, fall one more day later; they come first in the new lattice. A lattice by the hour can be
-        moved by whole hours only.
+        Returns the lattice, how many days later its first slot falls, and how many of the last slots of the day fall
+        one more day later; those come first in the new lattice.
         """
         if self.period_ms == DAY_MS:
             shift = (self.slots[0] + ahead_ms) // DAY_MS
@@ -133,8 +127,16 @@ class Lattice:
         return Lattice(HOUR_MS, self.slots, hours_open, self.bits, self.placed), shift, more * len(self.slots)
 
 
-def day_lattices(walls: Sequence[int]) -> list[Lattice]:
-    """Candidate lattices of 1 to 14 times of day for a history."""
+def lattices(walls: Sequence[int], usual_ms: int, mean_ms: float, older: Sequence[int]) -> list[Lattice]:
+    """Candidate lattices for a history with these usual and mean intervals. `older` are at most one time of each hour.
+
+    They are by the day if the mean interval is long enough, then by the hour if the usual one is short enough.
+    """
+    by_day = _by_day(walls) if mean_ms >= _MIN_MEAN_BY_DAY_MS else []
+    return by_day + (_by_hour(walls, usual_ms, older) if usual_ms <= _MAX_USUAL_BY_HOUR_MS else [])
+
+
+def _by_day(walls: Sequence[int]) -> list[Lattice]:
     active = len({wall // DAY_MS for wall in walls})
     found: list[Lattice] = []
     for clusters in _clusters(walls, DAY_MS, _MAX_DAY_SLOTS):
@@ -149,12 +151,8 @@ def day_lattices(walls: Sequence[int]) -> list[Lattice]:
     return found
 
 
-def hour_lattices(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> list[Lattice]:
-    """Candidate lattices by the hour for a history with this usual interval.
-
-    Each is tried open all day, and once more with the longest unused part of the day closed. `older` are the wall
-    times of older heartbeats, at most one of each hour.
-    """
+def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> list[Lattice]:
+    """Lattices by the hour, each open all day, and once more with the longest unused part of the day closed."""
     by_hour: list[tuple[list[int], float, int]] = []
     even = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3]
     for period in even[-4:]:
@@ -168,14 +166,14 @@ def hour_lattices(walls: Sequence[int], interval_ms: int, older: Sequence[int]) 
         if len(filled) > 1:
             slots = sorted(median(cluster) % HOUR_MS for cluster in filled)
             by_hour.append((slots, (len(filled) - 1) * math.log2(HOUR_MS / MINUTE_MS), len(filled)))
-    lattices = []
+    found = []
     for slots, bits, placed in by_hour:
         all_day = Lattice(HOUR_MS, tuple(slots), ALL_HOURS, bits + _ALL_HOURS_BITS, placed)
-        lattices.append(all_day)
+        found.append(all_day)
         hours_open = _open_hours(all_day, walls, older)
         if len(hours_open) < 24:
-            lattices.append(Lattice(HOUR_MS, all_day.slots, hours_open, bits + _SOME_HOURS_BITS, placed))
-    return lattices
+            found.append(Lattice(HOUR_MS, all_day.slots, hours_open, bits + _SOME_HOURS_BITS, placed))
+    return found
 
 
 def _clusters(walls: Sequence[int], period: int, most: int) -> list[list[list[int]]]:

@@ -32,10 +32,7 @@ def local_time(name: str, epoch_ms: int) -> datetime:
 
 
 def offset_at(name: str, epoch_ms: int) -> int:
-    """Milliseconds to add to an epoch time to get the wall time of the zone.
-
-    Raises zoneinfo.ZoneInfoNotFoundError for an unknown zone.
-    """
+    """Milliseconds from epoch time to the zone's wall time. Raises ZoneInfoNotFoundError for an unknown zone."""
     if name == "UTC":
         return 0
     # Offsets change at whole seconds. Round down: rounding to the nearest could cross a change.
@@ -81,9 +78,8 @@ def offsets(name: str, times: Sequence[int]) -> list[int]:
 def wall_to_epoch(name: str, wall_ms: int) -> int:
     """The epoch time at which the zone's clocks show this wall time.
 
-    When clocks go back, a time occurs twice; the result is the first occurrence, which is when cron runs the job. When
-    clocks go forward, a time such as 02:30 is skipped; the result then uses the offset from before the change, so that
-    02:30 becomes 03:30.
+    Of a time that occurs twice, because clocks go back, it is the first, as for cron. A time that is skipped, because
+    clocks go forward, counts by the offset before: 02:30 becomes 03:30.
     """
     if name == "UTC":
         return wall_ms

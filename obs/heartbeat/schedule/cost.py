@@ -45,9 +45,8 @@ class Account:
 def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
     """The cost of each residual. The scale of the Laplace code is max(median |residual| / ln 2, 1 second).
 
-    The `placed` smallest residuals are left out of the median: as many positions were taken from these heartbeats, so
-    those residuals are small by construction. None if no residual is left; then the hypothesis is as long as the
-    history and explains nothing.
+    The `placed` smallest residuals are left out of the median: as many positions were taken from these heartbeats.
+    None if no residual is left; then the hypothesis is as long as the history and explains nothing.
     """
     telling = sorted(map(abs, residuals))[placed:]
     if not telling:
@@ -99,13 +98,6 @@ def account(
             previous, kept_cost = rank, cost
         if more > allowance:
             return None
-    return _with_misses(skips, filled_at, each, fitted, kept)
-
-
-def _with_misses(
-    skips: list[int], filled_at: Sequence[int], each: list[float], fitted: int, kept: Sequence[int]
-) -> Account:
-    """The account after the cost of missed slots is added to the heartbeats that came after them."""
     misses_often = False
     if any(skips):
         present, missed, misses_often = _miss_bits(skips)

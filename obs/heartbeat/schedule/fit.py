@@ -82,10 +82,7 @@ class Fit:
 
     @staticmethod
     def from_json(text: str) -> "Fit | None":
-        """The fit that `to_json` wrote; None if another version wrote it, so that the job has to be learned again.
-
-        Raises ValueError or KeyError if the text is not a fit.
-        """
+        """The fit that `to_json` wrote, None for another version. Raises ValueError or KeyError for other text."""
         stored = json.loads(text)
         if stored["version"] != VERSION:
             return None
@@ -101,7 +98,6 @@ _PLAIN_FIELDS = tuple(name for name in Fit.__dataclass_fields__ if name != "cand
 
 
 def _hypothesis(fields: dict[str, Any]) -> Hypothesis:
-    """The hypothesis that `dataclasses.asdict` turned into these fields."""
     lattice, gate = fields["lattice"], fields["gate"]
     if lattice is not None:
         lattice = Lattice(**{**lattice, "slots": tuple(lattice["slots"]), "open": tuple(lattice["open"])})

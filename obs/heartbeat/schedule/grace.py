@@ -19,10 +19,8 @@ from obs.times import SECOND_MS
 
 SLACK_MS = 40 * SECOND_MS
 """Added to each predicted bound, whatever the history."""
-
 RECENT = 80
 """How many of the latest residuals or durations a bound is predicted from."""
-
 _TAIL = 0.0002  # the probability that the next residual exceeds the bound
 _PRIOR_COUNT = 10.0
 _PRIOR_SD = 0.58  # of the logarithm, above the nearest anchor
@@ -51,17 +49,13 @@ def upper_bound(residuals: Sequence[int], spacing_ms: int | None = None) -> int:
 
 
 def duration_bound(durations_ms: Sequence[int]) -> int | None:
-    """Milliseconds after which an open run takes longer than its history allows; None with fewer than 3 durations.
-
-    Only the last 80 durations count; they are in the order of the runs.
-    """
+    """Milliseconds after which an open run takes longer than the last 80, in their order; None with fewer than 3."""
     recent = [duration for duration in durations_ms[-RECENT:] if duration >= 0]
     return upper_bound(recent) + SLACK_MS if len(recent) >= MIN_HEARTBEATS else None
 
 
 @lru_cache(maxsize=1024)
 def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
-    """`upper_bound` of these residuals; `cut` if they end where the next slot begins."""
     recent = sorted(residuals)
     count = len(recent)
     low, width, half = recent[0], recent[-1] - recent[0], recent[count // 2] - recent[0]
@@ -75,9 +69,8 @@ def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
         logs = [math.log(r - anchor) for r in recent]
         total = sum(logs)
         mean = total / count
-        prior = (
-            _PRIOR_COUNT * math.log1p(reach / (1 + distance)) ** 2
-        )  # the same prior in milliseconds for every anchor
+        # The same prior in milliseconds for every anchor.
+        prior = _PRIOR_COUNT * math.log1p(reach / (1 + distance)) ** 2
         squares = prior + sum((x - mean) ** 2 for x in logs)
         evidence = common - total + mean + _PRIOR_COUNT / 2 * math.log(prior) - df / 2 * math.log(squares)
         spread = math.sqrt(squares / df * (1 + 1 / count))

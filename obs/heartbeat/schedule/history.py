@@ -18,10 +18,8 @@ from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MAX_HEARTBEATS = 256
 """How many of the latest heartbeats are kept whatever their times."""
-
 MIN_HEARTBEATS = 3
 """How many heartbeats the first answer takes."""
-
 _MIN_HEARTBEATS_WHEN_FREQUENT = 8
 _FREQUENT_MS = 2 * MINUTE_MS
 _DUPLICATE_MS = 2 * SECOND_MS
@@ -51,10 +49,7 @@ class Memory:
     times: tuple[int, ...] = ()
 
     def add(self, times: Iterable[int]) -> "Memory":
-        """The memory after these heartbeats, in any order.
-
-        Times outside the years 6 to 9995 are left out, because datetime cannot represent them in every zone.
-        """
+        """The memory after these heartbeats, in any order. Times outside the years 6 to 9995 are left out."""
         ordered = sorted({*self.times, *(time for time in times if EARLIEST_MS < time < LATEST_MS)})
         return Memory(tuple(thinned(ordered, SECOND_MS)))
 
@@ -126,10 +121,7 @@ def is_irregular(times: Sequence[int]) -> bool:
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle value, or the mean of the two in the middle, rounded down.
-
-    Raises IndexError when there are no values.
-    """
+    """The middle value, or the mean of the two in the middle, rounded down. Raises IndexError without values."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
@@ -142,10 +134,7 @@ def usual_interval(times: Sequence[int]) -> int:
 
 
 def needed(times: Sequence[int]) -> int:
-    """How many heartbeats the learner needs before it gives an answer: 3, or 8 for a job that runs very often.
-
-    Jobs that run very often are those with a usual interval of less than two minutes.
-    """
+    """How many heartbeats the first answer takes: 3, or 8 for a usual interval of less than two minutes."""
     if len(times) > 1 and usual_interval(times) < _FREQUENT_MS:
         return _MIN_HEARTBEATS_WHEN_FREQUENT
     return MIN_HEARTBEATS

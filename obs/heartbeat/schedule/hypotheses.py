@@ -12,14 +12,7 @@ from statistics import median_low
 from typing import cast
 
 from obs.heartbeat.schedule import gates
-from obs.heartbeat.schedule.bases import (
-    ALL_HOURS,
-    MAX_INTERVAL_BY_HOUR_MS,
-    MIN_INTERVAL_BY_DAY_MS,
-    Lattice,
-    day_lattices,
-    hour_lattices,
-)
+from obs.heartbeat.schedule.bases import ALL_HOURS, Lattice, lattices
 from obs.heartbeat.schedule.clock import offset_at, offsets, wall_to_epoch
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, residual_bits
 from obs.heartbeat.schedule.gates import Gate
@@ -124,8 +117,7 @@ def weigh(
     """All hypotheses with a weight that matters, for the ascending times of at least two heartbeats.
 
     `zones` are the names of the time zones to try besides UTC, likelier ones first. `older` are those of the heartbeats
-    before `times` that the memory has kept. Slots in `unknown` times are not missed. The result has no particular
-    order.
+    before `times` that the memory has kept. Slots in `unknown` times are not missed. The best hypothesis comes first.
     """
     excused = {bisect_left(times, start) for start, _ in unknown} | {bisect_left(times, end) for _, end in unknown}
     past = Past(times, older)
@@ -144,11 +136,8 @@ def weigh(
     drafts = []
     for pattern, group in groups.items():
         walls = [time + group[0][1] + change for time, change in zip(times, pattern[1 : len(times) + 1], strict=True)]
-        lattices = day_lattices(walls) if mean >= MIN_INTERVAL_BY_DAY_MS else []
-        if usual <= MAX_INTERVAL_BY_HOUR_MS:
-            lattices += hour_lattices(walls, usual, past.walls(group[0][0]))
         jumps = [(at, pattern[at + 1] - pattern[at]) for at in range(1, len(times)) if pattern[at + 1] > pattern[at]]
-        for lattice in lattices:
+        for lattice in lattices(walls, usual, mean, past.walls(group[0][0])):
             days, places, residuals = lattice.assign(walls)
             for at, jump in jumps:
                 if offset_at(group[0][0], times[at] - 2 * jump) < offset_at(group[0][0], times[at]):
@@ -166,12 +155,7 @@ def weigh(
         if least > best + _NEGLIGIBLE_BITS:
             break
         best = _weigh_lattice(lattice, assigned, group, shares, best, found, past, excused)
-    return found
-
-
-def best_of(found: Sequence[Weighed]) -> Weighed:
-    """The hypothesis with the shortest description length. Raises ValueError if there is none."""
-    return min(found, key=lambda weighed: weighed.bits)
+    return sorted(found, key=lambda weighed: weighed.bits)
 
 
 def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:

@@ -28,16 +28,7 @@ from obs.heartbeat.schedule.history import (
     usual_interval,
     without_bursts,
 )
-from obs.heartbeat.schedule.hypotheses import (
-    NEGLIGIBLE,
-    Past,
-    Weighed,
-    best_of,
-    filled_slot,
-    next_slot,
-    usual_skip,
-    weigh,
-)
+from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, usual_skip, weigh
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ZONES = (
@@ -59,7 +50,7 @@ _CHANGE_CHECK_INTERVAL = 4  # heartbeats between two checks for a change of sche
 _MIN_EARLY_MS = MINUTE_MS
 _MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
 _PATIENCE = 0.002  # the share of the weight that the candidates still waiting need to have
-_PATIENCE_GROWTH = 1.03  # for each usual interval of further waiting
+_PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has given up
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
 _LONGER = 1.1  # months have different lengths
@@ -106,7 +97,7 @@ def learn(
         return Fit(len(calm), enough, seen[0] if seen else None, seen[-1] if seen else None)
     gaps = (*unknown, *bursts)
     found = weigh(calm, zones, older, gaps)
-    best = best_of(found)
+    best = found[0]
     if unchecked >= min(len(calm), max(_CHANGE_CHECK_INTERVAL, len(calm) // 16)):
         unchecked = 0
         start = _since_change(calm, best)
@@ -116,11 +107,11 @@ def learn(
             changed_at = (older or calm)[0]
             seen = [time for time in seen if time >= calm[0]]
             found = weigh(calm, zones, older, gaps)
-            best = best_of(found)
+            best = found[0]
     days = (calm[-1] - calm[0]) / DAY_MS
     candidates = tuple(
         Candidate(w.hypothesis, w.bits, usual_skip(w.account, days), w.account.residuals[-RECENT:])
-        for w in sorted(found, key=lambda weighed: weighed.bits)
+        for w in found
         if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE
     )
     # A gap says nothing about the first heartbeat, so that one always matches.
@@ -153,10 +144,8 @@ _fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 def too_often(times: Iterable[int], fit: Fit) -> bool:
     """Whether three or more of the last ten slots of the current schedule have two or more heartbeats.
 
-    Days of manual runs do not count.
-
-    `fit` is what was learned before the job began to run too often: learning from these heartbeats would take the new
-    pace for the schedule. For a gap, two heartbeats are in one slot if they are less than half the gap apart.
+    Days of manual runs do not count. `fit` was learned before: from these heartbeats, the new pace would be learned.
+    For a gap, two heartbeats are in one slot if they are less than half the gap apart.
     """
     hypothesis = fit.hypothesis
     seen, _ = without_bursts(*Memory().add(times).history(fit.changed_at))
@@ -174,8 +163,7 @@ def too_often(times: Iterable[int], fit: Fit) -> bool:
 def _since_change(times: Sequence[int], best: Weighed) -> int:
     """The index of the first heartbeat of the current schedule; 0 if the schedule has not changed.
 
-    It has if the heartbeats before and after it, each described on their own, cost fewer bits than all do together
-    under `best`. The saving has to exceed the cost of stating that there was a change and when.
+    It has if two descriptions, of the heartbeats before it and from it on, save enough bits compared to `best`.
     """
     count = len(times)
     # For a gap a single misfit is enough: a job that was moved to another time of day has only one odd gap.
@@ -187,11 +175,11 @@ def _since_change(times: Sequence[int], best: Weighed) -> int:
     for start in (count - length for length in _TAIL_LENGTHS if count - length >= _MIN_BEFORE):
         tail = times[start:]
         if len(tail) >= needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
-            saved.append((sum(best.account.each[start - count :]) - best_of(weigh(tail, few)).bits, start))
+            saved.append((sum(best.account.each[start - count :]) - weigh(tail, few)[0].bits, start))
     gains = []
     for _, start in sorted(saved, reverse=True)[:_TAILS_TRIED]:
         if times[-1] - times[start] >= _MIN_OLD_INTERVALS * usual_interval(times[:start]):
-            apart = best_of(weigh(times[:start], few)).bits + best_of(weigh(times[start:], few)).bits
+            apart = weigh(times[:start], few)[0].bits + weigh(times[start:], few)[0].bits
             gains.append((best.bits - apart, start))
     gain, start = max(gains, default=(0.0, 0))
     return start if gain > _MIN_SAVED_BITS else 0
@@ -206,7 +194,7 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
     gains = []
     for start in starts:
         before = Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
-        gains.append((best.bits - before - best_of(weigh(times, few, older[start:])).bits, start))
+        gains.append((best.bits - before - weigh(times, few, older[start:])[0].bits, start))
     gain, start = max(gains, default=(0.0, 0))
     return start if gain > _MIN_OLDER_BITS else 0
 
@@ -247,8 +235,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
 def _repeated_silence(best: Candidate, seen: Sequence[int], longer_than: int, usual: int) -> int:
     """How long to wait because the job was silent for longer than this twice before and missed slots; 0 if it was not.
 
-    That is: after the last two heartbeats, or at the same time on the last two days or in the last two weeks. Two such
-    silences seldom are two failures. They are a change of schedule that is too recent to be learned.
+    That is: after the last two heartbeats, or at the same time on the last two days or weeks. Two such silences seldom
+    are failures. They are a change of schedule that is too recent to be learned.
     """
     found = [0]
     bound = upper_bound(best.residuals, best.hypothesis.spacing_ms)
@@ -273,10 +261,9 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], longer_than: int, us
 
 
 def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> int:
-    """The first time at which the candidates that are still waiting have too little weight to wait for.
+    """The first time at which the candidates that are still waiting have too little weight, less than _PATIENCE.
 
-    `give_up_times` are the time at which each candidate gives up waiting, and its weight. Too little is less than 0.2 %
-    of the weight. The limit grows by 3 % for each usual interval after the first candidate has given up.
+    `give_up_times` are the time at which each candidate gives up waiting, and its weight.
     """
     ordered = sorted(give_up_times)
     total = sum(weight for _, weight in ordered)
