@@ -24,7 +24,7 @@ from obs.tenancy.service import SESSION_MS
 _csrf = CSRFProtect()
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _PAGES = (
     sign_in.blp,
@@ -161,6 +161,8 @@ def _add_policy(response: Response) -> Response:
         headers["X-Frame-Options"] = "DENY"
         headers["Referrer-Policy"] = "same-origin"
         headers["Cross-Origin-Opener-Policy"] = "same-origin"
+    if request.path.endswith("/offline.js"):
+        headers["Service-Worker-Allowed"] = "/"
     if "Cache-Control" not in headers:
         # Caches know that a response to Authorization is private; they do not know it of X-API-Key and cookies.
         headers["Cache-Control"] = "private, no-cache" if "ETag" in headers else "no-store"

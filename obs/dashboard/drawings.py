@@ -98,7 +98,7 @@ def _with_gaps(runs: Sequence[Bar], gaps: Sequence[int]) -> list[Bar | None]:
 def days(now_ms: int, zone: ZoneInfo) -> dict[int, tuple[int, int]]:
     """The last DAYS days up to today, each with the moments at which it starts and ends."""
     today = day_of(now_ms, zone)
-    return {day: (_midnight(day, zone), _midnight(day + 1, zone)) for day in range(today - DAYS + 1, today + 1)}
+    return {day: (midnight(day, zone), midnight(day + 1, zone)) for day in range(today - DAYS + 1, today + 1)}
 
 
 def day_of(moment_ms: int, zone: ZoneInfo) -> int:
@@ -127,7 +127,8 @@ def draw_calendar(results: schedules.Results, missed: Mapping[int, int], first_s
     )
 
 
-def _midnight(day: int, zone: ZoneInfo) -> int:
+def midnight(day: int, zone: ZoneInfo) -> int:
+    """When a day starts."""
     return round(datetime.combine(date.fromordinal(day), time(), zone).timestamp() * 1000)
 
 

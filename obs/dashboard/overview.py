@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from obs.dashboard import store
-from obs.heartbeat.runs import STATES, STATUSES, TROUBLE
+from obs.heartbeat.runs import STATES, TROUBLE
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 from obs.tenancy.auth import Caller
@@ -49,9 +49,6 @@ class Choice:
         values = {**asdict(self), **changes}
         return {name: value for name, value in values.items() if value and value != getattr(_DEFAULT, name)}
 
-    def is_filtered(self) -> bool:
-        return any((self.state, self.q, self.project, self.service, self.host))
-
 
 _DEFAULT = Choice()
 
@@ -69,15 +66,12 @@ class Overview:
     matching: int
     counts: Mapping[str, int]
     states: Mapping[str, int]
+    in_trouble: int
     everything: Sequence[Job]
 
     @property
     def pages(self) -> int:
         return max(1, -(-self.matching // PAGE_SIZE))
-
-    @property
-    def in_trouble(self) -> int:
-        return sum(self.states.get(state, 0) for state in TROUBLE)
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
@@ -90,11 +84,9 @@ def _or_last(value: float | None) -> tuple[float, ...]:
 
 
 _PLACES = {state: place for place, state in enumerate(STATES)}
-_OUTCOMES = {outcome: place for place, outcome in enumerate([*sorted(STATUSES), None])}
 SORTS: Mapping[str, Callable[[Job], tuple[float, ...]]] = {
     "state": lambda job: (_PLACES[job.status],),
     "name": lambda _: (),
-    "outcome": lambda job: (_OUTCOMES[job.last_outcome],),
     "last": lambda job: (-job.last_run_at,),
     "next": lambda job: _or_last(job.expected_at),
     "interval": lambda job: _or_last(job.interval_ms),
@@ -190,8 +182,15 @@ class JobsOfOrg:
                 matching=len(selection),
                 counts=dict(selection.counts),
                 states=dict(everything.counts),
+                in_trouble=sum(everything.counts[state] for state in TROUBLE),
                 everything=list(self._jobs.values()),
             )
+
+    def in_trouble(self, caller: Caller) -> int:
+        """How many jobs need attention. Raises ServiceError (503)."""
+        with self._lock:
+            self._refresh(caller)
+            return sum(self._select(Choice()).counts[state] for state in TROUBLE)
 
     def _select(self, choice: Choice) -> Selection:
         if choice not in self._selections:

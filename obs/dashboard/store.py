@@ -14,7 +14,6 @@ from obs.dashboard.drawings import Bar
 from obs.heartbeat.runs import STATUSES, Status
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job, Run
-from obs.times import DAY_MS
 
 _MOST_ANNOTATIONS = 200
 _LAST_LINES = 20
@@ -55,11 +54,11 @@ def _bars(runs: str) -> tuple[Bar, ...]:
     return tuple(Bar(start, STATUSES[status], *rest) for start, status, *rest in reversed(json.loads(runs)))
 
 
-def error_lines(db: sqlite3.Connection, ids: Collection[int]) -> dict[int, str]:
-    """The line that names the error in the last message of runs, or its first line, by the run's id."""
+def error_lines(db: sqlite3.Connection, runs: Mapping[int, int]) -> dict[int, str]:
+    """The line that names the error in the last message of `runs`, or its first line, by their keys."""
     last = "(SELECT message FROM events WHERE run_id = value AND message <> '' ORDER BY id DESC LIMIT 1)"
-    rows = db.execute(f"SELECT value, {last} FROM json_each(?)", (json.dumps(list(ids)),))
-    return {run_id: _error_line(message or "") for run_id, message in rows}
+    rows = db.execute(f"SELECT key, {last} FROM json_each(?)", (json.dumps(runs),))
+    return {int(key): _error_line(message or "") for key, message in rows}
 
 
 def _error_line(message: str) -> str:
@@ -71,8 +70,7 @@ def _error_line(message: str) -> str:
 class Trouble:
     """Why a job needs attention, since `since`: `problems` runs have failed or were lost after `last_ok_at`.
 
-    `run` is the run to look at, `lines` the end of its log, `annotation` the last one in the day before. None where
-    there is none.
+    `run` is the run to look at, `lines` the end of its log.
     """
 
     since: int
@@ -80,10 +78,9 @@ class Trouble:
     last_ok_at: int | None
     run: Run | None
     lines: list[str]
-    annotation: Annotation | None
 
 
-def trouble(db: sqlite3.Connection, job: Job, now_ms: int) -> Trouble:
+def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
     """Why `job`, whose state is one of those that need attention, is in it."""
     success = f"SELECT max(started_at) FROM runs WHERE job_id = ?1 AND status = {Status.SUCCESS:d}"
     problems, failing_since, last_ok_at = db.execute(
@@ -93,13 +90,11 @@ def trouble(db: sqlite3.Connection, job: Job, now_ms: int) -> Trouble:
     ).fetchone()
     status = {"failed": "failed", "lost": "lost", "overrunning": "open"}.get(job.status)
     run = next(iter(job_store.runs_of(db, job.id, before=None, limit=1, status=status)), None)
-    since = {"overdue": job.overdue_at, "overrunning": run and run.started_at}.get(job.status, failing_since) or now_ms
-    before = annotation_store.Selection(start=since - DAY_MS, end=since, by_service=False)
-    latest = annotation_store.page(db, before, now_ms, 1)[0]
+    since = {"overdue": job.overdue_at, "overrunning": run and run.started_at}.get(job.status, failing_since)
     sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
     messages = [] if run is None else db.execute(sent, (run.id, _LAST_LINES)).fetchall()
     lines = "\n".join(row[0] for row in reversed(messages)).splitlines()[-_LAST_LINES:]
-    return Trouble(since, problems, last_ok_at, run, lines, next(iter(latest), None))
+    return Trouble(since or job.last_run_at, problems, last_ok_at, run, lines)
 
 
 def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[Point]:

@@ -48,3 +48,68 @@ def test_messages_outside_of_runs_are_the_latest(client: KeyClient, reader: Visi
         assert client.post(f"/api/v1/heartbeat/backup/log?message=message-{number:02}-").status_code == 200
     shown = list(dict.fromkeys(re.findall(r"message-(\d\d)-", reader.get("/job?name=backup").text)))
     assert shown == [f"{number:02}" for number in range(29, 9, -1)]
+
+
+def shown_runs(visitor: Visitor, query: str) -> list[str]:
+    """The numbers of the runs in the table, in its order."""
+    part = visitor.get(f"/job?name=backup{query}").text.partition('id="part-runs"')[2]
+    return _RUN.findall(part.partition("<form")[0])
+
+
+@pytest.fixture
+def eight_runs(client: KeyClient, clock: Clock) -> None:
+    """Runs 1 to 8, one a day from 21 June: 3 and 4 failed, 5 is lost, and 7 took ten times as long."""
+    for number in range(1, 9):
+        if number == 5:
+            client.post("/api/v1/heartbeat/backup/start")
+        elif number == 6:
+            client.post("/api/v1/heartbeat/backup/start")
+            client.post(END)
+        else:
+            status = "fail" if number in (3, 4) else "ok"
+            duration_ms = 600_000 if number == 7 else 60_000
+            client.post(f"{END}?status={status}&duration_ms={duration_ms}", data=f"error {number}")
+        clock.advance(days=1)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "87654321"),
+        ("&show=failed", "43"),
+        ("&show=lost", "5"),
+        ("&show=slow", "7"),
+        ("&show=unknown", "87654321"),
+        ("&day=2026-06-23", "321"),
+        ("&day=2026-06-23&show=failed", "3"),
+        ("&day=2026-06-20", ""),
+        ("&day=9999-12-31", "87654321"),
+        ("&day=no-date", "87654321"),
+    ],
+)
+@pytest.mark.usefixtures("eight_runs")
+def test_runs_are_chosen_by_result_and_date(reader: Visitor, query: str, expected: str) -> None:
+    assert shown_runs(reader, query) == list(expected)
+    assert ("No runs match" in reader.get(f"/job?name=backup{query}").text) == (not expected)
+
+
+@pytest.mark.usefixtures("eight_runs")
+def test_a_day_is_one_of_the_viewers_zone(reader: Visitor) -> None:
+    reader.client.set_cookie("obs_zone", "Pacific/Auckland")  # 10:00 in UTC is 22:00 there
+    assert shown_runs(reader, "&day=2026-06-22") == ["2", "1"]
+    reader.client.set_cookie("obs_zone", "Pacific/Pago_Pago")  # and 23:00 of the day before here
+    assert shown_runs(reader, "&day=2026-06-22") == ["3", "2", "1"]
+
+
+@pytest.mark.usefixtures("eight_runs")
+def test_failed_runs_have_their_error_and_links_keep_the_choice(reader: Visitor, client: KeyClient) -> None:
+    text = reader.get("/job?name=backup&show=failed&day=2026-06-30").text
+    assert re.findall(r'<td class="error">(.*?)</td>', text) == ["error 4", "error 3"]
+    assert "error 7" not in reader.get("/job?name=backup").text
+    for _ in range(A_PAGE):
+        client.post(f"{END}?status=fail")
+    links = [
+        unescape(link) for link in re.findall(r'href="(/job\?[^"]*)"', reader.get("/job?name=backup&show=failed").text)
+    ]
+    assert any("range=7d" in link and "show=failed" in link for link in links)
+    assert any("cursor=" in link and "show=failed" in link for link in links)

@@ -1,7 +1,10 @@
 """Pages stay current cheaply: a page that has not changed is not drawn again."""
 
+import json
+
 import pytest
 from flask import Flask
+from werkzeug.datastructures import Headers
 
 from obs.services import services
 from tests.conftest import Clock, KeyClient
@@ -53,3 +56,43 @@ def test_a_form_that_was_refused_is_not_replaced(client: KeyClient, admin: Visit
     client.post("/api/v1/heartbeat/backup/end")
     assert version(admin.post("/job/pin?name=backup", kind="cron", cron="x").text) == ""
     assert version(admin.post("/incidents/maintenance", start_time="x", end_time="now").text) == ""
+
+
+def test_the_title_counts_what_is_broken_on_every_page(client: KeyClient, reader: Visitor, stranger: Visitor) -> None:
+    client.post("/api/v1/heartbeat/backup/end")
+    client.post("/api/v1/heartbeat/other/end")
+    assert "<title>(" not in reader.get("/settings").text
+    client.post("/api/v1/heartbeat/other/end?status=fail")
+    for path in PAGES:
+        is_error = path == "/no-such-page"
+        text = reader.get(path).text
+        assert ("<title>(1) " in text) == (not is_error), path
+        assert ('icon-trouble.svg" data-fine' in text) == (not is_error), path
+    assert reader.get("/jobs/trouble").text == "1"
+    assert stranger.get("/jobs/trouble").text == "0"
+
+
+def test_a_page_follows_when_another_job_breaks(client: KeyClient, reader: Visitor) -> None:
+    client.post("/api/v1/heartbeat/backup/end")
+    have = version(reader.get("/job?name=backup").text)
+    client.post("/api/v1/heartbeat/other/end?status=fail")
+    assert "<title>(1) " in reader.get("/job?name=backup", headers={"X-Have": have}).text
+
+
+def test_what_an_installed_page_needs_is_served_to_anybody(app: Flask) -> None:
+    client = app.test_client()
+
+    def load(name: str) -> tuple[str, Headers]:
+        with client.get(f"/static/{name}") as response:
+            assert response.status_code == 200
+            return response.data.decode(errors="replace"), response.headers
+
+    icons = json.loads(load("manifest.webmanifest")[0])["icons"]
+    assert {icon["sizes"] for icon in icons} == {"any", "192x192", "512x512"}
+    for icon in icons:
+        load(icon["src"])
+    assert load("offline.js")[1]["Service-Worker-Allowed"] == "/"
+    assert "Service-Worker-Allowed" not in load("obs.js")[1]
+    offline, headers = load("offline.html")
+    assert "No connection to the server" in offline
+    assert "script-src 'self'" in headers["Content-Security-Policy"]

@@ -1,5 +1,7 @@
 """A job: its schedule, its history, and the forms that change it. A run, with its timeline."""
 
+from datetime import date
+
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
@@ -36,20 +38,26 @@ def page(**refused: Form) -> str:
     caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor")
     span = span if span in _RANGES else "30d"
     before = decode_cursor(cursor, int, int) if cursor else None
+    show, zone = request.args.get("show"), forms.form_zone()
+    end = request.args.get("day", type=lambda day: drawings.midnight(date.fromisoformat(day).toordinal() + 1, zone))
     now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
-    zone = forms.form_zone()
     today = drawings.day_of(now_ms, zone)
     with caller.read() as db:
         job = known_job(db, _name(), now_ms)
         incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
         version = page_version(job, incidents, today)
-        runs = job_store.runs_of(db, job.id, before=before, limit=_RUNS_SHOWN + 1)
+        slow_ms = (job.avg_duration_ms or 0) * 1.5
+        status, longest_ms = show if show in PROBLEMS else None, slow_ms if show == "slow" else None
+        runs = job_store.runs_of(
+            db, job.id, before=before, limit=_RUNS_SHOWN + 1, status=status, end_ms=end, longer_than_ms=longest_ms
+        )
+        errors = store.error_lines(db, {run.id: run.id for run in runs if run.status in PROBLEMS})
         loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
         points = store.points(db, job.id, start, now_ms, _POINTS)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
-        trouble = store.trouble(db, job, now_ms) if job.status in TROUBLE else None
+        trouble = store.trouble(db, job) if job.status in TROUBLE else None
         uuid = job_store.ping_uuid(db, job.id) if is_admin(caller) else None
     shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
@@ -58,8 +66,11 @@ def page(**refused: Form) -> str:
         "job/page.html",
         job=job,
         trouble=trouble,
+        annotations=annotations,
         ping_url=uuid and f"{services().tenancy.ingest.url(caller.org.slug)}/ping/{uuid}",
         runs=shown,
+        errors=errors,
+        slow_ms=slow_ms,
         earlier=encode_cursor(shown[-1].started_at, shown[-1].id) if len(runs) > len(shown) else None,
         loose_events=loose_events,
         incidents_shown=incidents,
@@ -156,7 +167,6 @@ def run_page(number: int) -> ResponseReturnValue:
         before=before,
         after=after,
         annotations=annotations,
-        is_live=run.status == "open",
         version=version,
     )
 

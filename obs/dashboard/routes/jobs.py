@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
 from obs.dashboard import drawings, forms, store
-from obs.dashboard.overview import SORTS, Choice, version
+from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, version
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.store import jobs as job_store
@@ -68,8 +68,12 @@ def changes() -> ResponseReturnValue:
     else:
         changed["version"] = str(overview.version)
         changed["summary"] = get_template_attribute("jobs/table.html", "summary")(overview)
-        changed["trouble"] = overview.in_trouble
     return changed
+
+
+@blp.get("/jobs/trouble")
+def trouble() -> str:
+    return str(services().overviews.of(viewer().org).in_trouble(viewer()))
 
 
 @blp.route("/jobs/delete", methods=["GET", "POST"])
@@ -89,18 +93,15 @@ def create_first_key() -> ResponseReturnValue:
     return redirect(url_for("dashboard.jobs.page"))
 
 
-def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str]]:
+def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | None]]:
     """Jobs with their last runs as bars, and the line that names the error of those that are failing or lost."""
     with caller.read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
         last = {
             job.id: run.id for job in jobs if job.status in PROBLEMS for run in runs[job.id] if run.status in PROBLEMS
         }
-        errors = store.error_lines(db, last.values())
-    return [
-        (job, drawings.bars_of_job(job, runs[job.id], caller.now_ms), errors.get(last.get(job.id, 0), ""))
-        for job in jobs
-    ]
+        errors = store.error_lines(db, last)
+    return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms), errors.get(job.id)) for job in jobs]
 
 
 def _choice() -> Choice:
@@ -109,9 +110,7 @@ def _choice() -> Choice:
     return Choice(
         state=state if state in STATES else "",
         q=get("q", "").strip(),
-        project=get("project", ""),
-        service=get("service", ""),
-        host=get("host", ""),
+        **{name: get(name, "") for name in ATTRIBUTION},
         sort=sort if sort in SORTS else "state",
         desc="1" if get("desc") else "",
         page=int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 1,

@@ -53,3 +53,4 @@ function drawCharts(root) {
 
 drawCharts(document);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts(document));
+document.addEventListener("theme", () => setTimeout(() => drawCharts(document)));

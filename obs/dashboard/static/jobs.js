@@ -10,7 +10,7 @@ function rowFrom(html) {
   const holder = document.createElement("template");
   holder.innerHTML = html;
   const row = holder.content.querySelector("tr");
-  showTimes(row);
+  prepare(row);
   return row;
 }
 
@@ -42,7 +42,6 @@ function apply(changes) {
     const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     place.innerHTML = changes.summary;
     if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
-    document.title = document.title.replace(/^(\(\d+\) )?/, changes.trouble ? `(${changes.trouble}) ` : "");
   }
 }
 
@@ -54,6 +53,7 @@ async function refresh() {
   if (place.dataset.version) address.searchParams.set("since", place.dataset.version);
   const response = await fetch(address, { headers: { "X-Have": have }, redirect: "manual" });
   if (response.type === "opaqueredirect") location.reload();
+  if (response.ok) document.dispatchEvent(new Event("updated"));
   if (!response.ok || response.status === 204) return false; /* 204: nothing has changed */
   const changes = await response.json();
   if (changes.version) place.dataset.version = changes.version;

@@ -33,7 +33,47 @@ function showTimes(root, now = new Date()) {
 /* The server reads the zone from this cookie: the days of a calendar and the times in forms are in it. */
 document.cookie = `obs_zone=${ZONE}; path=/; max-age=31536000; SameSite=Lax`;
 
-showTimes(document);
+/* What a job sends may set colours, as terminals show them (ANSI escapes). */
+const ESCAPE = /\x1b\[([0-9;:?]*)([A-Za-z])/g;
+const IN_COLOURS = [["30", "90", "black"], ["31", "91", "red"], ["32", "92", "green"], ["33", "93", "yellow"],
+  ["34", "94", "blue"], ["35", "95", "magenta"], ["36", "96", "cyan"], ["37", "97", "white"]];
+
+function showColours(place) {
+  const text = place.textContent;
+  if (!text.includes("\x1b")) return;
+  let colour = "";
+  let isBold = false;
+  let start = 0;
+  const parts = [];
+  const add = (end) => {
+    const part = document.createElement("span");
+    part.textContent = text.slice(start, end);
+    part.className = [colour && `ansi-${colour}`, isBold && "ansi-bold"].filter(Boolean).join(" ");
+    if (end > start) parts.push(part);
+  };
+  for (const escape of text.matchAll(ESCAPE)) {
+    add(escape.index);
+    start = escape.index + escape[0].length;
+    if (escape[2] !== "m") continue;
+    for (const code of (escape[1] || "0").split(/[;:]/)) {
+      if (code === "38" || code === "48") break; /* one of 256 colours, or of millions */
+      if (code === "0" || code === "") [colour, isBold] = ["", false];
+      else if (code === "39") colour = "";
+      else if (code === "1" || code === "22") isBold = code === "1";
+      else colour = IN_COLOURS.find((codes) => codes.includes(code))?.[2] ?? colour;
+    }
+  }
+  add(text.length);
+  place.replaceChildren(...parts);
+}
+
+/* What a page, or a new part of it, needs before it is shown. */
+function prepare(root) {
+  showTimes(root);
+  root.querySelectorAll(".log pre").forEach(showColours);
+}
+
+prepare(document);
 setInterval(() => showTimes(document), 5000);
 
 /* A time that is picked in a form is shown in UTC beside it. */
@@ -69,6 +109,47 @@ document.addEventListener("click", async (event) => {
 for (const form of document.querySelectorAll("form[data-submits-itself]")) {
   form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
 }
+
+/* Keys: "/" and Ctrl+K lead to the search field, on another page to that of the overview. */
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, select, textarea");
+  const isSlash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !isTyping;
+  const isCtrlK = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+  const home = document.querySelector(".brand");
+  if (!(isSlash || isCtrlK) || !document.body.dataset.count) return;
+  event.preventDefault();
+  const field = document.getElementById("search");
+  if (field) field.select();
+  else location.href = `${home.href}#search`;
+});
+if (location.hash === "#search") document.getElementById("search")?.select();
+
+/* A click anywhere on the row of a job opens the job. */
+document.addEventListener("click", (event) => {
+  const link = event.target.closest(".jobs tbody tr")?.querySelector("a");
+  if (!link || event.target.closest("a") || !getSelection().isCollapsed) return;
+  if (event.ctrlKey || event.metaKey) open(link.href);
+  else link.click();
+});
+
+/* The theme. */
+{
+  const place = document.getElementById("theme");
+  const select = place?.querySelector("select");
+  if (place) {
+    place.hidden = false;
+    select.value = theme();
+    select.addEventListener("change", () => {
+      localStorage.setItem("theme", select.value);
+      applyTheme();
+      document.dispatchEvent(new Event("theme"));
+    });
+  }
+}
+
+/* With https, the browser keeps a page that says that the server cannot be reached. */
+navigator.serviceWorker?.register(document.currentScript.src.replace("obs.js", "offline.js"), { scope: "/" })
+  .catch(() => {}); /* a browser that stores nothing, or a private window */
 
 /* Ask before a change that cannot be undone. */
 document.addEventListener("submit", (event) => {

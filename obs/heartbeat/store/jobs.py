@@ -181,21 +181,24 @@ def runs_of(
     status: str | None = None,
     start_ms: int | None = None,
     end_ms: int | None = None,
+    longer_than_ms: float | None = None,
 ) -> list[Run]:
     """The runs of a job, newest start first: those that come after the run `before`, a pair (started_at, id).
 
-    Only those with this status, and those that started from `start_ms` to before `end_ms`.
+    Only those with this status, and those that started from `start_ms` to before `end_ms`, and took more than
+    `longer_than_ms`.
     """
     rows = db.execute(
         f"{_RUN} WHERE runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
         " AND runs.started_at < ?5 AND (?6 IS NULL OR runs.status = ?6)"
-        " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7",
+        " AND (?7 IS NULL OR runs.duration_ms > ?7) ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?8",
         (
             job_id,
             *(before or (2**63 - 1, 2**63 - 1)),
             start_ms or 0,
             2**63 - 1 if end_ms is None else end_ms,
             None if status is None else STATUSES.index(status),
+            longer_than_ms,
             limit,
         ),
     )

@@ -27,7 +27,7 @@ def test_a_page_says_that_the_server_is_gone_and_that_it_is_back(
 
 
 def test_a_page_that_is_not_responding_counts_as_gone(page: Page, address: str) -> None:
-    page.route("**/healthz", lambda route: None)  # accepted, never answered
+    page.route("**/jobs/trouble", lambda route: None)  # accepted, never answered
     page.goto(f"{address}/settings")
     expect(page.get_by_role("alert")).to_have_text(GONE, timeout=15_000)
 
@@ -42,13 +42,14 @@ def test_the_page_of_a_job_follows_the_job_and_keeps_what_is_typed_focused_and_s
     page.evaluate("scrollTo(0, 500)")
     page.locator("#part-runs tbody a").nth(3).focus()
     address_of_focus = page.evaluate("document.activeElement.href")
-    scrolled = page.evaluate("scrollY")
+    place = "document.activeElement.getBoundingClientRect().top"
+    before = page.evaluate(place)
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
     expect(page.locator("h1")).to_contain_text("failing")
     expect(page.locator("#part-runs tbody tr").first).to_contain_text("failed")
     assert page.evaluate("document.activeElement.href") == address_of_focus
     assert page.get_by_label("Cron expression").input_value() == "0 5 * *"
-    assert page.evaluate("scrollY") == pytest.approx(scrolled, abs=80)
+    assert page.evaluate(place) == pytest.approx(before, abs=80)
     expect(page.locator("[data-chart] canvas")).to_have_count(1)
 
 
