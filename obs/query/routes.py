@@ -1,15 +1,44 @@
 """The query endpoint."""
 
+import marshmallow as ma
 from flask import Response
 
-from obs.api import Blueprint
-from obs.query.schemas import QueryResultSchema, QuerySchema
+from obs.api import Blueprint, Schema, is_storable
 from obs.server import compression
 from obs.services import services
 from obs.tenancy.auth import caller, requires
 
 blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data with OQL.")
 blp.after_request(compression.answer)
+
+
+def _check_unicode(text: str) -> None:
+    if not is_storable(text):
+        raise ma.ValidationError("Not valid Unicode.")
+
+
+class QuerySchema(Schema):
+    """The body of POST /api/v1/dsl."""
+
+    query = ma.fields.String(  # its length is checked later: a statement that is too long is an error of the language
+        required=True,
+        validate=_check_unicode,
+        metadata={"description": "An OQL statement.", "example": "SELECT count(*) FROM runs EVERY 1h LAST 1d"},
+    )
+
+
+class QueryResultSchema(Schema):
+    """The result of a statement."""
+
+    output_type = ma.fields.String(
+        metadata={"description": "The natural presentation: timeseries, table, single_value or bar."},
+        validate=ma.validate.OneOf(["timeseries", "table", "single_value", "bar"]),
+    )
+    columns = ma.fields.List(ma.fields.String(), metadata={"description": "The names of the columns."})
+    rows = ma.fields.List(
+        ma.fields.List(ma.fields.Raw(allow_none=True)),
+        metadata={"description": "One list of cells per row. A cell is a text, a number, a boolean or null."},
+    )
 
 
 @blp.route("/dsl", methods=["POST"])

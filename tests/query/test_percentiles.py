@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from obs.query.language.functions import percentiles
+from obs.query.language.functions.aggregates import percentile
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 10, 10**9])
@@ -18,4 +18,4 @@ def test_a_percentile_lies_between_its_neighbours(distinct: int) -> None:
             below = int(position)
             above = min(below + 1, size - 1)
             expected = ordered[below] + (ordered[above] - ordered[below]) * (position - below)
-            assert percentiles.percentile(list(values), fraction) == pytest.approx(expected)
+            assert percentile(list(values), fraction) == pytest.approx(expected)

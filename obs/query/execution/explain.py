@@ -1,7 +1,4 @@
-"""What a statement means and what it costs: for EXPLAIN, and for the hint when a limit is exceeded.
-
-The cost is measured on slices of the window.
-"""
+"""EXPLAIN, and the hint when a limit is exceeded. The cost is measured on slices of the window."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -41,7 +41,8 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
     ways = []
     each = limits.max_rows // groups
     if each >= 2:
-        interval = _shortest_interval((window.length_ms - 1) // (each - 1) + 1, interval_ms)
+        unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
+        interval = -(-((window.length_ms - 1) // (each - 1) + 1) // unit) * unit
         assert window.max_buckets(interval) <= each
         ways.append(f"raise EVERY from {write_duration(interval_ms)} to at least {write_duration(interval)}")
         ways.append(f"narrow the window to {write_duration(longest_duration((each - 1) * interval_ms))}")
@@ -71,12 +72,6 @@ def too_slow(limits: Limits, seconds: float) -> ServiceError:
     most = limits.max_seconds
     message = f"The query was stopped after {seconds:.2f} s; {most} s are allowed."
     return _exceeded("max_seconds", most, math.ceil(seconds * 1000) / 1000, message, _NARROWER)
-
-
-def _shortest_interval(length_ms: int, interval_ms: int) -> int:
-    """The shortest interval of at least `length_ms`, in the largest unit that `interval_ms` is a multiple of."""
-    unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
-    return -(-length_ms // unit) * unit
 
 
 def longest_duration(length_ms: int) -> int:

@@ -39,7 +39,7 @@ class QueryRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The result of a statement and what it cost. `bytes_scanned` is None where the system does not count them."""
+    """`bytes_scanned` is None where the system does not count them."""
 
     output_type: str
     columns: list[str]
@@ -80,20 +80,16 @@ class Engine:
                 found = run(plan, path, now_ms, limits, self._sessions)
         except OqlError as error:
             raise error.error(statement) from error
-        return _response(found, parse_seconds)
-
-
-def _response(found: QueryResult, parse_seconds: float) -> QueryResponse:
-    fields = {"output_type": found.output_type, "columns": found.columns, "rows": found.rows}
-    headers = {
-        "Server-Timing": f"parse;dur={parse_seconds * 1000:.2f}, run;dur={found.run_seconds * 1000:.2f}",
-        "X-Query-Rows-Scanned": str(found.rows_scanned),
-        "X-Query-Bytes-Scanned": "unknown" if found.bytes_scanned is None else str(found.bytes_scanned),
-    }
-    if found.window is not None:
-        headers["X-Query-Window"] = str(found.window)
-    body = json.dumps(fields, allow_nan=False, separators=(",", ":"))
-    return QueryResponse(body.encode(), headers, found.window)
+        fields = {"output_type": found.output_type, "columns": found.columns, "rows": found.rows}
+        headers = {
+            "Server-Timing": f"parse;dur={parse_seconds * 1000:.2f}, run;dur={found.run_seconds * 1000:.2f}",
+            "X-Query-Rows-Scanned": str(found.rows_scanned),
+            "X-Query-Bytes-Scanned": "unknown" if found.bytes_scanned is None else str(found.bytes_scanned),
+        }
+        if found.window is not None:
+            headers["X-Query-Window"] = str(found.window)
+        body = json.dumps(fields, allow_nan=False, separators=(",", ":"))
+        return QueryResponse(body.encode(), headers, found.window)
 
 
 def run(plan: Plan, path: Path, now_ms: int, limits: Limits, sessions: Sessions) -> QueryResult:
@@ -135,7 +131,7 @@ def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session
 
 
 def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Sequence[Any]]:
-    """The rows of a plan that is not grouped. Raises ServiceError (422) for too many rows."""
+    """Raises ServiceError (422) for too many rows."""
     found = session.fetch(select(plan, scan))
     if len(found) > limits.max_rows:
         raise too_many_rows(limits, grouped=False)
@@ -145,7 +141,6 @@ def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Seq
 def _read_grouped(
     plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session
 ) -> tuple[list[str], list[Row], int]:
-    """The names of the columns, the rows, and the number of rows scanned."""
     scan = scans[0]
     read = plan.to_read()
     grid = read_grid(read, scan, session)
@@ -205,7 +200,6 @@ def _finish(
 def _groups_to_fill(
     plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, limits: Limits, session: Session
 ) -> list[Group]:
-    """The groups that have a row in every bucket. Raises ServiceError (422) for too many rows."""
     assert scan.timeline is not None
     seen = {group for _, group in grid.seen}
     if earlier is not None and plan.top is None:
@@ -219,10 +213,7 @@ def _groups_to_fill(
 
 
 def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[str], list[Row], int]:
-    """The names of the columns, one row for each annotation in the window, and the number of rows scanned.
-
-    Each row has the columns of the annotation, then each aggregate before it, after it, and its change in percent.
-    """
+    """The names of the columns, one row for each annotation, and the number of rows scanned."""
     assert plan.around is not None
     annotations, within_ms = plan.around.annotations, plan.around.within_ms
     found = _fetch(annotations, scan, limits, session)

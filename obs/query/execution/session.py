@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -208,7 +208,9 @@ class Usage:
         self._started = time.monotonic()
         self._deadline = self._started + limits.max_seconds
         self.exceeded: str | None = None
-        self._io = _open_io()
+        self._io: int | None = None
+        with suppress(OSError):
+            self._io = os.open(f"/proc/self/task/{threading.get_native_id()}/io", os.O_RDONLY | os.O_CLOEXEC)
         self._bytes_before = self._bytes_read() or 0
 
     def bytes_scanned(self) -> int | None:
@@ -240,13 +242,6 @@ class Usage:
         if self._io is None:
             return None
         return int(os.pread(self._io, 32, 0).split(None, 2)[1])
-
-
-def _open_io() -> int | None:
-    try:
-        return os.open(f"/proc/self/task/{threading.get_native_id()}/io", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
 
 
 class Watchdog:

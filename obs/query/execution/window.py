@@ -88,7 +88,6 @@ def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
 
 
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
-    """The shortest of AUTO_MS that gives at most MAX_AUTO_BUCKETS buckets, else the longest."""
     for interval in AUTO_MS[:-1]:
         if window.max_buckets(interval) > MAX_AUTO_BUCKETS + 2:
             continue
@@ -98,7 +97,6 @@ def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
 
 
 def _timeline_within(limits: Limits, plan: Plan, window: Range, interval: int) -> Timeline:
-    """The buckets of a window. Raises ServiceError (422) where there are too many."""
     if plan.timezone is not None and window.length_ms // interval > limits.max_rows:
         raise too_many_buckets(window, interval, window.length_ms // interval, 1, limits)
     timeline = buckets(window, interval, plan.timezone)

@@ -40,7 +40,7 @@ class QueryWorkerError(RuntimeError):
 
 
 class _WorkerDiedError(Exception):
-    """The process has ended. The system kills processes when the machine is out of memory."""
+    """The system kills processes when the machine is out of memory."""
 
 
 class _Worker:

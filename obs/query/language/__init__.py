@@ -1,13 +1,4 @@
-"""OQL, the query language: from the text of a statement to a checked plan.
-
-The modules in the order in which a statement passes through them:
-
-- `scan`: quotes, comments, nesting
-- `grammar`, with the parse actions in `actions`: text to `nodes`, the syntax tree
-- `check`, with `expressions` for expressions: the tree to a `plan`, with names looked up and types known
-- `functions`: one entry for each function, with its types, SQL, Python and help text
-- `errors`: what is wrong with a statement, and where
-"""
+"""OQL, the query language: from the text of a statement to nodes, and from these to a checked plan."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache

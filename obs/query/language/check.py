@@ -24,15 +24,20 @@ from obs.query.language.plan import (
     has_aggregate,
 )
 from obs.sources import Source, Type
+from obs.times import find_zone
 
 BUCKET = "t"
 """The name of the result column with the start of the bucket."""
 
 
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
-    """The plan of a statement. Raises OqlError."""
     if isinstance(statement, nodes.Show):
-        return _show(statement, sources)
+        if statement.source is None:
+            rows = tuple((source.name, source.row, source.time) for source in sources.values())
+            return Listing(("source", "row", "time"), rows)
+        columns = _source(statement.source, sources).by_name().values()
+        described = tuple((column.name, column.type.value, column.description) for column in columns)
+        return Listing(("column", "type", "description"), described)
     return _check_select(statement, text, sources)
 
 
@@ -234,15 +239,6 @@ def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
     return None
 
 
-def _show(statement: nodes.Show, sources: Mapping[str, Source]) -> Listing:
-    if statement.source is None:
-        rows = tuple((source.name, source.row, source.time) for source in sources.values())
-        return Listing(("source", "row", "time"), rows)
-    source = _source(statement.source, sources)
-    rows = tuple((column.name, column.type.value, column.description) for column in source.by_name().values())
-    return Listing(("column", "type", "description"), rows)
-
-
 def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     source = sources.get(name.name)
     if source is None:
@@ -252,7 +248,7 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
 
 
 def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tuple[str, Checked, Span]]:
-    """Name, expression and span of every item of SELECT; ``*`` is every column of the source."""
+    """Name, expression and span of every item of SELECT."""
     named: dict[str, Checked] = {}
     scope = Scope(source, names=named, budget=budget)
     items: list[tuple[str, Checked, Span]] = []
@@ -321,7 +317,6 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
 
 
 def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | None:
-    """The annotations that AROUND selects, as a plan for their times, names and titles."""
     around = statement.around
     if around is None:
         return None
@@ -403,13 +398,12 @@ def _count(literal: nodes.Literal | None, *, least: int) -> int | None:
 def _timezone(literal: nodes.Literal | None) -> ZoneInfo | None:
     if literal is None:
         return None
-    name = str(literal.value)
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        message, expected = f"There is no time zone {name}.", ["a time zone such as 'Europe/Berlin'"]
+    zone = find_zone(str(literal.value))
+    if zone is None:
+        message, expected = f"There is no time zone {literal.value}.", ["a time zone such as 'Europe/Berlin'"]
         known = sorted(available_timezones())
-        raise OqlError("oql_bad_timezone", literal.span, message, expected=expected, known=known) from error
+        raise OqlError("oql_bad_timezone", literal.span, message, expected=expected, known=known)
+    return zone
 
 
 def _name_of(expression: Checked, text: str) -> str:

@@ -16,6 +16,13 @@ from obs.sources import Source, Type
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _ORDERED = Family.ORDERED.types
 _EQUALITY = ("=", "!=", "in", "not in")
+_LITERAL_TYPES = {
+    type(None): None,
+    bool: Type.BOOLEAN,
+    str: Type.TEXT,
+    int: Type.INTEGER,
+    float: Type.NUMBER,
+}
 
 
 @dataclass(slots=True)
@@ -53,7 +60,7 @@ class Scope:
             case nodes.Name():
                 return self._name(node)
             case nodes.Literal():
-                return Constant(node.span, node.value, _type_of(node.value))
+                return Constant(node.span, node.value, _LITERAL_TYPES[type(node.value)])
             case nodes.Duration():
                 return Constant(node.span, node.milliseconds, Type.DURATION)
             case nodes.Star():
@@ -205,16 +212,6 @@ def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | Non
 
 
 # Types
-
-
-def _type_of(value: str | float | bool | None) -> Type | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return Type.BOOLEAN
-    if isinstance(value, str):
-        return Type.TEXT
-    return Type.INTEGER if isinstance(value, int) else Type.NUMBER
 
 
 def _named(type_: Type | None) -> str:

@@ -105,7 +105,7 @@ def _check_levels(statement: Statement) -> None:
 
 
 def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement:
-    """An element with its parse action. pyparsing passes on the string that it parses, which is a Segment."""
+    """pyparsing passes on the string that it parses, which is a Segment."""
     element.set_parse_action(action)  # type: ignore[arg-type]
     return element
 

@@ -1,4 +1,4 @@
-"""The syntax tree of a statement, as it was written. Nodes have their span, so that an error can point at them."""
+"""The syntax tree of a statement, as it was written."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,40 +12,41 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """The name of a column, a source or an alias, without quotes."""
+class Node:
+    """What has a span, so that an error can point at it."""
 
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    """The name of a column, a source or an alias, without quotes."""
+
     name: str
     is_quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Node):
     """A text, a number, TRUE, FALSE or NULL (None)."""
 
-    span: Span
     value: str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Duration:
-    span: Span
+class Duration(Node):
     milliseconds: int
 
 
 @dataclass(frozen=True, slots=True)
-class Star:
+class Star(Node):
     """``*``: every column of the source, or every row in count(*)."""
-
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Node):
     """A function call; for an aggregate, with its FILTER."""
 
-    span: Span
     name: Name
     arguments: tuple["Expression", ...]
     distinct: bool = False
@@ -53,10 +54,9 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Node):
     """``+``, ``=``, ``not``, ``between``, ``is null``... ``case`` has condition, value..., and the value of ELSE."""
 
-    span: Span
     operator: str
     operands: tuple["Expression", ...]
 
@@ -91,45 +91,40 @@ class Sorting:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Node):
     """A time, `before_ms` milliseconds before a text in ISO 8601, one of `DAYS`, or, if `text` is None, now."""
 
-    span: Span
     text: str | None
     before_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(Node):
     """The time window: LAST (`last`), or from `since` to `until` (None: now)."""
 
-    span: Span
     last: Duration | None = None
     since: Moment | None = None
     until: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Every(Node):
     """EVERY: the length of a bucket; None for AUTO."""
 
-    span: Span
     interval: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(Node):
     """The value for buckets without rows: ``null``, ``previous`` or a number; ``none`` leaves them out."""
 
-    span: Span
     with_: str | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Around(Node):
     """AROUND: annotations whose name starts with `prefix`, and how long before and after each of them."""
 
-    span: Span
     prefix: Literal
     within: Duration
 

@@ -7,35 +7,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from obs.query.language.functions import FUNCTIONS, SqlFunction
-from obs.query.language.functions.percentiles import Number, merged_percentile
+from obs.query.language.functions.aggregates import Percentile
+from obs.query.language.functions.definition import Number
 from obs.query.language.functions.scalars import OPERATORS
 from obs.query.sql import Timeline
-from obs.storage.packed import unpack
 from obs.times import offset_ms
-
-
-class _MergedPercentile:
-    """The percentile of values and of packed blocks of sorted values, in any order (see obs.storage.packed)."""
-
-    def __init__(self) -> None:
-        self.values: list[int] = []
-        self.blocks: list[Sequence[int]] = []
-        self.fraction = 0.0
-
-    def step(self, value: int | bytes | None, fraction: float) -> None:
-        if isinstance(value, bytes):
-            self.blocks.append(unpack(value))
-        elif value is not None:
-            self.values.append(value)
-        self.fraction = fraction
-
-    def finalize(self) -> Number | None:
-        return merged_percentile([*self.blocks, sorted(self.values)], self.fraction)
-
 
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate} | {
-    SqlFunction("obs_merged_percentile", 2, _MergedPercentile),
+    SqlFunction("obs_merged_percentile", 2, Percentile),
 }
 
 PERMITTED = frozenset(

@@ -29,7 +29,7 @@ class Cover:
 
 
 def select_rollups(plan: Plan, scan: Scan, cover: Cover) -> SqlStatement:
-    """The SELECT that reads the result of a grouped plan; its columns are those of `obs.query.sql.select.select`."""
+    """The columns are those of `obs.query.sql.select.select`."""
     return RollupSelect(plan, scan, cover=cover).statement()
 
 

@@ -67,8 +67,13 @@ class RowSelect(Writer):
             columns = [self.shown(output.expression) for output in plan.outputs]
             return self.select(columns, self.order_by() + self.limit(plan.limit))
         has_buckets = self.scan.timeline is not None
-        columns, kept = self.grouped_columns(self.bucket() if has_buckets else "0")
-        keys = [*(["1"] if has_buckets else []), *self.group_keys()]
+        columns = [self.bucket() if has_buckets else "0"]
+        columns += [self.group(group) for group in plan.groups]
+        columns += [self.shown(output.expression) for output in plan.values]
+        kept = self.kept()
+        columns += [kept, self.scanned()]
+        keys = ["1"] if has_buckets else []
+        keys += [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
         tail = f" GROUP BY {', '.join(keys)}" if keys else ""
         if has_buckets:
             if plan.top is not None:
@@ -80,22 +85,11 @@ class RowSelect(Writer):
             tail += self.order_by(by_group=bool(keys)) + self.limit(plan.limit, plan.top)
         return self.select(columns, tail)
 
-    def grouped_columns(self, bucket: str) -> tuple[list[str], str]:
-        """The columns of a grouped plan, and the one of them that says whether HAVING keeps the row."""
-        groups = [self.group(group) for group in self.plan.groups]
-        values = [self.shown(output.expression) for output in self.plan.values]
-        kept = self.kept()
-        return [bucket, *groups, *values, kept, self.scanned()], kept
-
-    def group_keys(self) -> list[str]:
-        """What GROUP BY names for each group: its key, or the number of its column."""
-        return [key_of(group) or str(number) for number, group in enumerate(self.plan.groups, 2)]
-
     def kept(self) -> str:
         return "1" if self.plan.having is None else f"coalesce({self.expression(self.plan.having)}, 0)"
 
     def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
-        """The SELECT of `columns`, ending with `tail`. `where` replaces the conditions of the plan and its window."""
+        """`where` replaces the conditions of the plan and its window."""
         source = self.plan.source
         conditions = self._conditions() if where is None else where
         joins = [text for name, text in source.joins if name in self.joins]
@@ -114,7 +108,6 @@ class RowSelect(Writer):
         return "count(*)"
 
     def ranking(self) -> "RowSelect":
-        """A writer for the SELECT that ranks groups over the whole window. It shares the parameters of this one."""
         return RowSelect(self.plan, self.scan, parameters=self.parameters)
 
     def order_by(self, *, by_group: bool = False) -> str:

@@ -1,8 +1,4 @@
-"""The functions of OQL. To add one, add an entry in `scalars` or `aggregates`, and run ``python -m
-tests.query.reference`` to update docs/oql.md.
-
-The checker, the SQL compiler, the query connections and the reference all read this table.
-"""
+"""The functions of OQL: one table for the checker, the SQL compiler, the query connections and the reference."""
 
 from collections.abc import Mapping
 

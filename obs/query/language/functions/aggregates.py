@@ -2,10 +2,11 @@
 
 import math
 from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
-from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
-from obs.query.language.functions.percentiles import Number, percentile
+from obs.query.language.functions.definition import Family, Function, Number, Result, SqlFunction
 from obs.sources import Type
 from obs.storage.packed import unpack
 
@@ -13,22 +14,66 @@ PERCENTS = (50, 75, 90, 95, 99)
 """The percentiles that have functions of their own: p50, approx_p50..."""
 
 
-class _Percentile:
-    """A percentile. It keeps all values, whole numbers in 8 bytes each."""
+def percentile(values: Sequence[Number], fraction: float) -> Number | None:
+    """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (percentile_cont in SQL)."""
+    if not values:
+        return None
+    ascending = sorted(values)
+    position = fraction * (len(values) - 1)
+    place = math.floor(position)
+    return _between(ascending[place], ascending[min(place + 1, len(values) - 1)], position)
+
+
+def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
+    """The percentile of the values of all `parts`, each of which is sorted; None if there are no values.
+
+    A binary search over the range of values finds the one with this rank, so no value is moved.
+    """
+    count = sum(map(len, parts))
+    if not count:
+        return None
+    position = fraction * (count - 1)
+    rank = math.floor(position)
+    low, most = min(part[0] for part in parts if part), max(part[-1] for part in parts if part)
+    while low < most:
+        middle = (low + most) // 2
+        if sum(bisect_right(part, middle) for part in parts) > rank:
+            most = middle
+        else:
+            low = middle + 1
+    places = [bisect_right(part, low) for part in parts]
+    if sum(places) > rank + 1:
+        return low
+    above = (part[place] for part, place in zip(parts, places, strict=True) if place < len(part))
+    return _between(low, min(above, default=low), position)
+
+
+def _between(low: Number, high: Number, position: float) -> Number:
+    return low if low == high else low + (high - low) * (position - math.floor(position))
+
+
+class Percentile:
+    """A percentile of values, and of packed blocks of sorted values. Whole numbers take 8 bytes each."""
 
     def __init__(self) -> None:
         self.values: Any = array("q")
+        self.blocks: list[Sequence[int]] = []
         self.fraction = 0.0
 
-    def step(self, value: Number | None, fraction: float) -> None:
+    def step(self, value: Number | bytes | None, fraction: float) -> None:
         self.fraction = fraction
         if value is None:
+            return
+        if isinstance(value, bytes):
+            self.blocks.append(unpack(value))
             return
         if isinstance(value, float) and isinstance(self.values, array):
             self.values = list(self.values)
         self.values.append(value)
 
     def finalize(self) -> Number | None:
+        if self.blocks:
+            return merged_percentile([*self.blocks, sorted(self.values)], self.fraction)
         return percentile(self.values, self.fraction)
 
 
@@ -82,7 +127,7 @@ class _Last(_First):
         return found > known
 
 
-_EXACT = SqlFunction("obs_percentile", 2, _Percentile)
+_EXACT = SqlFunction("obs_percentile", 2, Percentile)
 
 
 def _aggregate(

@@ -7,6 +7,7 @@ from typing import Any
 
 from obs.sources import Type
 
+Number = int | float
 NUMERIC = frozenset({Type.INTEGER, Type.NUMBER, Type.DURATION})
 
 
@@ -91,7 +92,7 @@ class Function:
     percent: float | None = None
 
     def write(self, *arguments: str, **fields: str) -> str:
-        """The SQL of a call: `arguments` and `fields` are the SQL that replaces ``{0}``, ``{local}`` and so on."""
+        """The SQL of a call, whose `arguments` and `fields` are SQL."""
         if callable(self.sql):
             return self.sql(*arguments)
         if self.sqlite is not None and not self.sql:

@@ -4,6 +4,7 @@ Matching takes time proportional to the length of the text, whatever the pattern
 """
 
 import math
+import operator
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,8 +12,7 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]
 
-from obs.query.language.functions.definition import Family, Function, Result, SqlFunction
-from obs.query.language.functions.percentiles import Number
+from obs.query.language.functions.definition import Family, Function, Number, Result, SqlFunction
 from obs.sources import Type
 from obs.times import WEEK_MS
 
@@ -42,8 +42,8 @@ def _to_integer(rounding: Callable[[Number], int]) -> Callable[[Number | None], 
     return rounded
 
 
-def _of_text(function: Callable[[str], Any]) -> Callable[[str | None], Any]:
-    return lambda text: None if text is None else function(text)
+def _of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *texts: None if None in texts else function(*texts)
 
 
 def _python(name: str, family: Family, type_: Type | Result, description: str, python: Callable[..., Any]) -> Function:
@@ -84,9 +84,9 @@ SCALARS = (
         "The smallest whole number that is not below the value.",
         _to_integer(math.ceil),
     ),
-    _python("lower", Family.TEXT, Type.TEXT, "The text in lower case.", _of_text(str.lower)),
-    _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_text(str.upper)),
-    _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_text(len)),
+    _python("lower", Family.TEXT, Type.TEXT, "The text in lower case.", _of_texts(str.lower)),
+    _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_texts(str.upper)),
+    _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_texts(len)),
     Function(
         "concat",
         (Family.TEXT,),
@@ -158,14 +158,6 @@ def ilike(text: str | None, pattern: str) -> bool | None:
     return None if text is None else _like(pattern, ignore_case=True).match(text) is not None
 
 
-def contains(text: str | None, part: str | None) -> bool | None:
-    return None if text is None or part is None else part in text
-
-
-def starts_with(text: str | None, start: str | None) -> bool | None:
-    return None if text is None or start is None else text.startswith(start)
-
-
 def matches(text: str | None, pattern: str) -> bool | None:
     """``=~``: whether a regular expression matches anywhere in the text."""
     return None if text is None else regular_expression(pattern).search(text) is not None
@@ -173,7 +165,7 @@ def matches(text: str | None, pattern: str) -> bool | None:
 
 @lru_cache(256)
 def regular_expression(pattern: str) -> Any:
-    """A compiled RE2 pattern. Raises ValueError with a message for the user."""
+    """Raises ValueError with a message for the user."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 20
@@ -197,7 +189,7 @@ OPERATORS = (
     SqlFunction("obs_like", 2, like),
     SqlFunction("obs_ilike", 2, ilike),
     SqlFunction("obs_matches", 2, matches),
-    SqlFunction("obs_contains", 2, contains),
-    SqlFunction("obs_starts_with", 2, starts_with),
+    SqlFunction("obs_contains", 2, _of_texts(operator.contains)),
+    SqlFunction("obs_starts_with", 2, _of_texts(str.startswith)),
     SqlFunction("obs_remainder", 2, _remainder),
 )
