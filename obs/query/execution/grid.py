@@ -37,17 +37,8 @@ class Grid:
 
 def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
-    if (cover := find_cover(plan, scan, session)) is not None:
-        return _grid(plan, session.fetch(select_rollups(plan, scan, cover)))
-    return _grid(plan, session.fetch(select(plan, scan)))
-
-
-def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
-    groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
-    return len(session.fetch(select(groups, replace(scan, timeline=None, max_rows=MAX_GROUPS))))
-
-
-def _grid(plan: Plan, found: Sequence[Sequence[Any]]) -> Grid:
+    cover = find_cover(plan, scan, session)
+    found = session.fetch(select(plan, scan) if cover is None else select_rollups(plan, scan, cover))
     width = len(plan.groups) + 1
     return Grid(
         rows={(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]},
@@ -55,6 +46,11 @@ def _grid(plan: Plan, found: Sequence[Sequence[Any]]) -> Grid:
         returned=len(found),
         scanned=sum(row[-1] for row in found),
     )
+
+
+def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
+    groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
+    return len(session.fetch(select(groups, replace(scan, timeline=None, max_rows=MAX_GROUPS))))
 
 
 # Rollups

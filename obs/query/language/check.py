@@ -184,23 +184,20 @@ def _with_window_of_time(statement: nodes.Select) -> nodes.Select:
 
 def _bounds(condition: nodes.Expression) -> dict[str, nodes.Moment]:
     """Where a condition says that the window starts (`since`) or ends (`until`), if it does."""
+    bounds: list[tuple[str, nodes.Expression]] = []
     match condition:
         case nodes.Operation(operator="between", operands=(nodes.Name(name="time"), low, high)):
-            moments = {"since": (low, 0), "until": (high, 1)}
+            bounds = [(">=", low), ("<=", high)]
         case nodes.Operation(operator=operator, operands=(nodes.Name(name="time"), value)) if operator in _BOUNDS:
-            side, after = _BOUNDS[operator]
-            moments = {side: (value, after)}
+            bounds = [(operator, value)]
         case nodes.Operation(operator=operator, operands=(value, nodes.Name(name="time"))) if operator in _BOUNDS:
-            side, after = _BOUNDS[{"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]]
-            moments = {side: (value, after)}
-        case _:
-            return {}
-    found = {side: (_as_moment(value), after) for side, (value, after) in moments.items()}
-    return {
-        side: replace(moment, before_ms=moment.before_ms - after)
-        for side, (moment, after) in found.items()
-        if moment is not None
-    }
+            bounds = [({"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator], value)]
+    found = {}
+    for operator, value in bounds:
+        side, after = _BOUNDS[operator]
+        if (moment := _as_moment(value)) is not None:
+            found[side] = replace(moment, before_ms=moment.before_ms - after)
+    return found
 
 
 _BOUNDS = {">=": ("since", 0), ">": ("since", 1), "<": ("until", 0), "<=": ("until", 1)}

@@ -3,7 +3,7 @@
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from obs.query.language.functions.definition import Family, Function, Number, Result, SqlFunction
@@ -103,28 +103,23 @@ class _StandardDeviation:
 class _First:
     """The value of the earliest row in which it is not null; among rows of the same time, the smallest."""
 
-    def __init__(self) -> None:
-        self.time: Number | None = None
-        self.value: Any = None
+    choose: Callable[..., Any] = staticmethod(min)
 
-    def replaces(self, found: tuple[Number, Any], known: tuple[Number, Any]) -> bool:
-        return found < known
+    def __init__(self) -> None:
+        self.found: tuple[Number, Any] | None = None
 
     def step(self, time: Number | None, value: Any) -> None:
-        if value is None or time is None:
-            return
-        if self.time is None or self.replaces((time, value), (self.time, self.value)):
-            self.time, self.value = time, value
+        if value is not None and time is not None:
+            self.found = (time, value) if self.found is None else self.choose(self.found, (time, value))
 
     def finalize(self) -> Any:
-        return self.value
+        return None if self.found is None else self.found[1]
 
 
 class _Last(_First):
     """The value of the latest row in which it is not null; among rows of the same time, the largest."""
 
-    def replaces(self, found: tuple[Number, Any], known: tuple[Number, Any]) -> bool:
-        return found > known
+    choose = staticmethod(max)
 
 
 _EXACT = SqlFunction("obs_percentile", 2, Percentile)

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import re2  # type: ignore[import-untyped]
@@ -149,13 +149,9 @@ def _like(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
     return re.compile("".join(parts) + r"\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
-def like(text: str | None, pattern: str) -> bool | None:
-    """LIKE: ``%`` is any text, ``_`` any character. It is case-sensitive."""
-    return None if text is None else _like(pattern, ignore_case=False).match(text) is not None
-
-
-def ilike(text: str | None, pattern: str) -> bool | None:
-    return None if text is None else _like(pattern, ignore_case=True).match(text) is not None
+def like(text: str | None, pattern: str, *, ignore_case: bool = False) -> bool | None:
+    """LIKE, and ILIKE, which ignores case: ``%`` is any text, ``_`` any character."""
+    return None if text is None else _like(pattern, ignore_case=ignore_case).match(text) is not None
 
 
 def matches(text: str | None, pattern: str) -> bool | None:
@@ -187,7 +183,7 @@ def _remainder(left: Number | None, right: Number | None) -> Number | None:
 
 OPERATORS = (
     SqlFunction("obs_like", 2, like),
-    SqlFunction("obs_ilike", 2, ilike),
+    SqlFunction("obs_ilike", 2, partial(like, ignore_case=True)),
     SqlFunction("obs_matches", 2, matches),
     SqlFunction("obs_contains", 2, _of_texts(operator.contains)),
     SqlFunction("obs_starts_with", 2, _of_texts(str.startswith)),
