@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.server.monitoring import Metrics
     from obs.tenancy.auth import Tenancy
 
-_EXTENSION = "obs"
-
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -38,9 +36,9 @@ class Services:
 
 def attach(app: Flask, built: Services) -> None:
     """Make `built` the services of `app`."""
-    app.extensions[_EXTENSION] = built
+    app.extensions["obs"] = built
 
 
 def services(app: Flask | None = None) -> Services:
     """The services of `app`, or of the application that handles the current request."""
-    return cast("Services", (app or current_app).extensions[_EXTENSION])
+    return cast("Services", (app or current_app).extensions["obs"])

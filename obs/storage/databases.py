@@ -14,12 +14,10 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from sqlite_utils import Migrations
-
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, busy, explained, open_writer
 from obs.storage.disk import sync_folder
-from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, locked, migrate
+from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
 
 T = TypeVar("T")
 _MOST_FILES = 2_048
@@ -132,26 +130,11 @@ class Databases:
     Thread-safe. `org` always comes from the control file, never from a request.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        migrations: Migrations,
-        *,
-        busy_seconds: float,
-        most_waiting: int,
-        most_files: int,
-        checkpoints: bool = True,
-    ) -> None:
+    def __init__(self, folder: Path, options: FileOptions, most_files: int) -> None:
         self._folder = folder
-        self._migrate = partial(migrate, migrations=migrations, busy_seconds=busy_seconds)
-        self._open = partial(
-            DatabaseFile,
-            migrations=migrations,
-            busy_seconds=busy_seconds,
-            most_waiting=most_waiting,
-            checkpoints=checkpoints,
-        )
-        self._busy_seconds = busy_seconds
+        self._options = options
+        self._migrate = partial(migrate, migrations=options.migrations, busy_seconds=options.busy_seconds)
+        self._busy_seconds = options.busy_seconds
         self._most_files = most_files
         self._mutex = threading.Lock()
         self._room = threading.Condition(self._mutex)
@@ -275,7 +258,8 @@ class Databases:
         unused = None
         with self._mutex:
             if org not in self._files and not self._room.wait_for(
-                lambda: org in self._files or len(self._users) < self._most_files or self._closing, self._busy_seconds
+                lambda: org in self._files or len(self._users) < self._most_files or self._closing,
+                self._busy_seconds,
             ):
                 raise busy(f"The files of {self._most_files} organizations are in use, which is the maximum.")
             if self._closing:
@@ -283,7 +267,7 @@ class Databases:
             file = self._files.get(org)
             if file is None:
                 unused = self._idle() if len(self._files) >= self._most_files else None
-                file = self._files[org] = self._open(self.path(org))
+                file = self._files[org] = DatabaseFile(self.path(org), self._options)
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
@@ -24,17 +24,24 @@ DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
 _OPENING_SECONDS = 0.25
 
 
-class DatabaseFile:
-    """An existing file, migrated to the current schema when it is opened. Thread-safe. See `open_writer`."""
+class FileOptions(NamedTuple):
+    """How files are opened: with which schema, how long to wait for locks, and how many writes may wait at a time.
 
-    def __init__(
-        self, path: Path, migrations: Migrations, *, busy_seconds: float, most_waiting: int, checkpoints: bool = True
-    ) -> None:
+    `checkpoints` is for the process that owns the files: see `open_writer`.
+    """
+
+    migrations: Migrations
+    busy_seconds: float
+    most_waiting: int
+    checkpoints: bool = True
+
+
+class DatabaseFile:
+    """An existing file, migrated to the current schema when it is opened. Thread-safe."""
+
+    def __init__(self, path: Path, options: FileOptions) -> None:
         self.path = path
-        self._migrations = migrations
-        self._busy_seconds = busy_seconds
-        self._most_waiting = most_waiting
-        self._checkpoints = checkpoints
+        self._options = options
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._writer: GroupCommit | None = None
@@ -53,7 +60,7 @@ class DatabaseFile:
             reader = self._readers.pop() if self._readers else None
         with explained():
             if reader is None:
-                reader = open_reader(self.path, self._busy_seconds)
+                reader = open_reader(self.path, self._options.busy_seconds)
             try:
                 yield reader
             except BaseException:
@@ -79,10 +86,11 @@ class DatabaseFile:
             raise busy("The organization's file is being opened.")
         try:
             if self._writer is None:
-                migrate(self.path, self._migrations, self._busy_seconds, creates=False)
+                schema, busy_seconds, most_waiting, checkpoints = self._options
+                migrate(self.path, schema, busy_seconds, creates=False)
                 with explained():
-                    connection = open_writer(self.path, self._busy_seconds, checkpoints=self._checkpoints)
-                    self._writer = GroupCommit(connection, self.path, self._most_waiting, self._busy_seconds)
+                    connection = open_writer(self.path, busy_seconds, checkpoints=checkpoints)
+                    self._writer = GroupCommit(connection, self.path, most_waiting, busy_seconds)
             return self._writer
         finally:
             self._opening.release()

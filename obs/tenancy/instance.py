@@ -12,7 +12,7 @@ from obs.errors import ServiceError
 from obs.server.middleware import IngestAddress
 from obs.storage.databases import Databases, allow_many_descriptors, files_that_fit
 from obs.storage.disk import DiskSpace, make_folder
-from obs.storage.file import DatabaseFile, migrate
+from obs.storage.file import DatabaseFile, FileOptions, migrate
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
@@ -44,15 +44,12 @@ def open_instance(
     make_folder(folder, 0o700)
     tenants = folder / "tenants"
     make_folder(tenants, 0o700)
-    opening: dict[str, Any] = {
-        "busy_seconds": float(settings["BUSY_SECONDS"]),
-        "most_waiting": int(settings["MAX_WAITING_WRITES"]),
-        "checkpoints": checkpoints,
-    }
-    migrate(folder / "control.db", migrations.control.migrations, opening["busy_seconds"])
-    control = DatabaseFile(folder / "control.db", migrations.control.migrations, **opening)
+    busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
+    options = FileOptions(migrations.control.migrations, busy_seconds, most_waiting, checkpoints)
+    migrate(folder / "control.db", migrations.control.migrations, busy_seconds)
+    control = DatabaseFile(folder / "control.db", options)
     most_files = files_that_fit(allow_many_descriptors())
-    databases = Databases(tenants, migrations.tenant.migrations, most_files=most_files, **opening)
+    databases = Databases(tenants, options._replace(migrations=migrations.tenant.migrations), most_files)
     _name_files_by_id(control, databases, tenants)
     space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
     return Tenancy(

@@ -27,6 +27,7 @@ from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
 from obs.storage.databases import Databases, Org
+from obs.storage.file import FileOptions
 from obs.tenancy.auth import requires
 from tests.benchmarks.load import Measured
 
@@ -49,7 +50,7 @@ def respond_at_once(instance: Path) -> Callable[..., Any]:
 
 def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measured:
     """Record pings in `threads` threads of this process: the write path without HTTP."""
-    databases = Databases(folder, tenant.migrations, busy_seconds=5, most_waiting=1_000, most_files=4)
+    databases = Databases(folder, FileOptions(tenant.migrations, 5, 1_000), 4)
     bare = Org("bare", 1)
     databases.create(bare)
     end = time.perf_counter() + seconds

@@ -7,6 +7,7 @@ import pytest
 from sqlite_utils import Database, Migrations
 
 from obs.storage.databases import Databases
+from obs.storage.file import FileOptions
 from tests.conftest import ACME
 
 MakeDatabases = Callable[..., Databases]
@@ -32,9 +33,7 @@ def make_databases(tmp_path: Path) -> Iterator[MakeDatabases]:
     created: list[Databases] = []
 
     def make(*, busy_seconds: float = 5, most_waiting: int = 100, most_files: int = 10) -> Databases:
-        created.append(
-            Databases(tmp_path, numbers(), busy_seconds=busy_seconds, most_waiting=most_waiting, most_files=most_files)
-        )
+        created.append(Databases(tmp_path, FileOptions(numbers(), busy_seconds, most_waiting), most_files))
         return created[-1]
 
     yield make

@@ -105,8 +105,9 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 import migrations.tenant
 from obs.storage.databases import Databases, Org, allow_many_descriptors, files_that_fit
+from obs.storage.file import FileOptions
 most = files_that_fit(allow_many_descriptors())
-databases = Databases(Path(sys.argv[1]), migrations.tenant.migrations, busy_seconds=5, most_waiting=9, most_files=most)
+databases = Databases(Path(sys.argv[1]), FileOptions(migrations.tenant.migrations, 5, 9), most)
 databases.create(Org("org", 1000))
 for number in range(1000):
     shutil.copy(databases.path(Org("org", 1000)), databases.path(Org("org", number)))

@@ -16,6 +16,7 @@ import pytest
 from obs.errors import ServiceError
 from obs.storage.connection import copy
 from obs.storage.databases import Databases
+from obs.storage.file import FileOptions
 from obs.tenancy import service
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, KeyClient
@@ -39,7 +40,7 @@ def test_a_request_after_the_deletion_is_rejected_at_once(client: KeyClient, oth
 
 
 def test_a_file_that_was_deleted_by_another_process_is_not_written(tmp_path: Path) -> None:
-    mine, theirs = (Databases(tmp_path, numbers(), busy_seconds=5, most_waiting=9, most_files=9) for _ in range(2))
+    mine, theirs = (Databases(tmp_path, FileOptions(numbers(), 5, 9), 9) for _ in range(2))
     mine.create(ACME)
     mine.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
     theirs.delete(ACME)
@@ -50,7 +51,7 @@ def test_a_file_that_was_deleted_by_another_process_is_not_written(tmp_path: Pat
 
 
 def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
-    databases = Databases(tmp_path, numbers(), busy_seconds=5, most_waiting=9, most_files=9)
+    databases = Databases(tmp_path, FileOptions(numbers(), 5, 9), 9)
     databases.create(ACME)
     databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
     with databases.read(ACME) as db:
@@ -67,7 +68,7 @@ def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
 
 
 def test_a_file_that_another_process_has_locked_is_not_deleted(tmp_path: Path) -> None:
-    databases = Databases(tmp_path, numbers(), busy_seconds=0, most_waiting=9, most_files=9)
+    databases = Databases(tmp_path, FileOptions(numbers(), 0, 9), 9)
     databases.create(ACME)
     with closing(sqlite3.connect(databases.path(ACME), isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
