@@ -20,19 +20,12 @@ from obs import times
 from obs.errors import ServiceError, invalid_field
 from obs.server.bodies import decoded
 
-ENDPOINT = "obs.endpoint"
-"""Key in the WSGI environment for the endpoint name of a request that is handled before Flask."""
-
-
-SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]
-"""How an operation of the OpenAPI document is authenticated: a key in either header."""
+ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
+SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]  # a key in either header
 
 
 def json_object(body: bytes, content_type: str) -> dict[str, Any]:
-    """Parse the body of a request as a JSON object; an empty body that is not declared as JSON is ``{}``.
-
-    Raises ServiceError: 415 for a body of another type, 400 for a body that is not a JSON object.
-    """
+    """Parse a body as a JSON object, ``{}`` if it is empty and not declared as JSON. Raises ServiceError (400, 415)."""
     mimetype = content_type.partition(";")[0].strip().lower()
     if mimetype != "application/json" and not (mimetype.startswith("application/") and mimetype.endswith("+json")):
         if body:
@@ -93,19 +86,16 @@ class _Api(SmorestApi):  # type: ignore[misc]
 
 
 class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
-    """flask-smorest's plugin for paths, which also accepts paths that are not routes of Flask."""
-
     def path_helper(self, rule: Any = None, **kwargs: Any) -> str | None:
-        return None if rule is None else super().path_helper(rule, **kwargs)
+        return None if rule is None else super().path_helper(rule, **kwargs)  # None: not a route of Flask
 
 
 def init_app(
     app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Iterable[Callable[[APISpec], None]] = ()
 ) -> None:
-    """Register the areas' routes, and the OpenAPI document at /api/openapi.json that is generated from them.
+    """Register the areas' routes, and the OpenAPI document of them and of what `describe` adds, at /api/openapi.json.
 
-    `describe` adds the operations that are not routes of Flask. Register the handlers of `obs.errors` afterwards:
-    flask-smorest registers its own here.
+    Register the handlers of `obs.errors` afterwards: flask-smorest registers its own here.
     """
     app.config.update(
         API_TITLE="obs",

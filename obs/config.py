@@ -1,7 +1,7 @@
 """Settings: a table of their names, defaults and help texts, and how they are loaded.
 
-The value of a setting comes from the first of these that has it: the command line, the environment variable ``OBS_``
-plus the name, the file ``config.toml`` in the instance folder (name in lower case), the default.
+A value comes from the first that has it: the command line, the environment variable ``OBS_`` plus the name, the file
+``config.toml`` in the instance folder (name in lower case), the default.
 """
 
 import os
@@ -18,10 +18,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting. Its type is the type of its default; `least` and `most` are the bounds of a number.
-
-    `choices` are the values that a text can have; without them it can be any.
-    """
+    """A setting of the type of its default. `least` and `most` bound a number; a text is one of `choices`, if any."""
 
     name: str
     default: str | int
@@ -80,7 +77,6 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def default_instance() -> Path:
-    """OBS_INSTANCE, else the folder ``instance`` in this checkout, else ``instance`` in the working folder."""
     if "OBS_INSTANCE" in os.environ:
         return Path(os.environ["OBS_INSTANCE"])
     checkout = Path(__file__).parent.parent

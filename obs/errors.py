@@ -1,12 +1,6 @@
 """Errors: the table of error codes, the exception that carries one, and the handlers that respond with it.
 
-Every response under ``/api/`` with a status other than 2xx is a JSON object of one shape::
-
-    {"code": 422, "status": "Unprocessable Entity", "error": "invalid_field",
-     "message": "...", "errors": {...}, "hint": "..."}
-
-``code``, ``status``, ``message`` and ``errors`` are the fields that flask-smorest uses. ``error`` is a stable error
-code for programs. ``hint`` is present where there is advice. For all other paths the response is an HTML page.
+Under ``/api/`` every response with a status other than 2xx is `ServiceError.body` as JSON; elsewhere it is a page.
 """
 
 import json
@@ -25,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class ErrorCode(NamedTuple):
-    """An error code: its HTTP status, and what it means (docs/errors.md explains each)."""
+    """An HTTP status, and what the code means (docs/errors.md explains each)."""
 
     status: int
     meaning: str
@@ -80,8 +74,8 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "storage_low": ErrorCode(507, "The disk has little free space, which is reserved for heartbeats."),
 }
 
+# The first code in the table with each status.
 _CODE_OF_STATUS = {about.status: code for code, about in reversed(ERROR_CODES.items()) if about.status < 500}
-"""For the exceptions of Flask: the first code in the table with each status."""
 
 
 class ServiceError(Exception):
@@ -209,7 +203,6 @@ def from_http_exception(error: HTTPException) -> ServiceError:
 
 
 def _first_field_message(details: Any) -> str | None:
-    """The first of marshmallow's nested messages, with its field: ``"end_time: Must not be before start_time."``"""
     path: list[str] = []
     while isinstance(details, Mapping) and details:
         name, details = next(iter(details.items()))

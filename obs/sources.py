@@ -1,7 +1,6 @@
-"""The description of a source that OQL can read. Each area describes its own sources; the query area imports no area.
+"""The description of a source that OQL can read. Each area describes its own; the query area imports no area.
 
-The SQL in a source is part of the program; no client can change it. It may use one bound parameter, ``:now``, the time
-of the request in milliseconds since the epoch.
+No client can change the SQL in a source. Its only parameter is ``:now``, the time of the request in milliseconds.
 """
 
 from collections.abc import Sequence
@@ -20,53 +19,36 @@ class Type(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a source.
-
-    - ``sql`` is the expression that reads it, and ``join`` the name of the source's join that it needs.
-    - ``values`` are the texts of a column that is stored as a small INTEGER, an index into ``values``. In OQL it is
-      text: a comparison with a text becomes one of numbers, so that an index can be used.
-    - ``texts`` are all texts that a column without ``values`` can have, where they are few.
-    - ``key`` is an expression that makes the same groups as ``sql``, without the join. ``lookup`` is the SELECT of the
-      value for a key.
-    - ``search`` is a full-text index of the column (FTS5, trigrams), whose rowid is the ``id`` of the source's table.
-      ``unsearched`` is the SELECT of the ids that the index may lack.
-    """
+    """A column of a source. One with `values` is text in OQL; comparisons with texts become ones of numbers."""
 
     name: str
     type: Type
-    sql: str
+    sql: str  # the expression that reads it
     description: str
-    values: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    join: str = ""
-    key: str = ""
-    lookup: str = ""
-    search: str = ""
-    unsearched: str = ""
+    values: tuple[str, ...] = ()  # the texts of a column that is stored as an INTEGER, an index into them
+    texts: tuple[str, ...] = ()  # all texts that a column without `values` can have, where they are few
+    join: str = ""  # the name of the source's join that it needs
+    key: str = ""  # an expression that makes the same groups as `sql`, without the join
+    lookup: str = ""  # the SELECT of the value for a key
+    search: str = ""  # a full-text index (FTS5, trigrams), whose rowid is the `id` of the source's table
+    unsearched: str = ""  # the SELECT of the ids that the index may lack
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
     """A table that counts the rows of a source together by a unit of time, and by some columns.
 
-    - ``unit_ms`` is the length of a unit. Units are numbered from 1970; ``number`` is the column of that number.
-    - ``complete`` is the SELECT of the numbers, from ``:first`` up to, but not including, ``:end``, of the units for
-      which the table agrees with the rows of the source at this moment.
-    - ``columns`` are the columns of the source that it keeps apart.
-    - ``from_sql`` is a FROM clause, in which ``{spans}`` is replaced by the numbers to read, and ``{joins}`` by the
-      joins of the source. In it, columns of the source have the names that they have in the source's own table.
-    - ``cells`` is the name of the table with the counts in it. Its columns are those of
-      `obs.heartbeat.store.rollups.Cell`, and ``started_at``, the start of the unit.
-    - ``key`` identifies what the columns keep apart. The FROM clause reads in its order.
+    `from_sql` is a FROM clause, in which ``{spans}`` is replaced by the numbers to read, and ``{joins}`` by the joins
+    of the source. In it, columns of the source have the names that they have in the source's own table.
     """
 
     unit_ms: int
-    number: str
-    complete: str
-    columns: frozenset[str]
+    number: str  # the column of the unit's number, counted from 1970
+    complete: str  # the SELECT of the numbers from `:first` to before `:end` for which the table agrees with the rows
+    columns: frozenset[str]  # the columns of the source that it keeps apart
     from_sql: str
-    cells: str
-    key: str = ""
+    cells: str  # the table with the counts: those of `obs.heartbeat.store.rollups.Cell`, and the unit's `started_at`
+    key: str = ""  # identifies what the columns keep apart; the FROM clause reads in its order
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +65,19 @@ class Rollup:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that OQL can read: one table, its time, its columns.
-
-    - ``row`` and ``time`` say in words what a row is, and which of its times is the time of the row.
-    - ``time_sql`` is the column that the time window applies to.
-    - ``tables`` are all tables that the SQL of the source reads: a query on it can read no other table.
-    - ``joins`` are pairs of a name and SQL, added in this order where a column needs them. No join changes the number
-      of rows.
-    - ``where`` is a condition that holds for every row of the source.
-    - ``admin_only`` says that reading it needs the scope ``admin``.
-    """
+    """Something that OQL can read: one table, its time, its columns."""
 
     name: str
-    row: str
-    time: str
+    row: str  # what a row is, in words
+    time: str  # which of its times is the time of the row, in words
     table: str
-    time_sql: str
+    time_sql: str  # the column that the time window applies to
     columns: tuple[Column, ...]
-    tables: tuple[str, ...]
-    joins: tuple[tuple[str, str], ...] = ()
-    where: str = ""
+    tables: tuple[str, ...]  # all tables that its SQL reads: a query on it can read no other
+    joins: tuple[tuple[str, str], ...] = ()  # name and SQL, in the order in which to add them; none adds or hides rows
+    where: str = ""  # a condition that holds for every row
     rollup: Rollup | None = None
-    admin_only: bool = False
+    admin_only: bool = False  # whether reading it needs the scope `admin`
 
     def by_name(self) -> dict[str, Column]:
         """All columns by name, ``time`` first."""

@@ -80,12 +80,10 @@ def format_many_ms(moments: Iterable[int]) -> list[str]:
 
 @lru_cache(2048)
 def _time_of_day(milliseconds: int) -> str:
-    """The time of day as `format_ms` writes it; `milliseconds` count from midnight."""
     return format_ms(milliseconds)[len("1970-01-01T") :]
 
 
 def find_zone(name: str) -> ZoneInfo | None:
-    """The time zone with that name, or None."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -100,7 +98,6 @@ def offset_ms(moment_ms: int, zone: ZoneInfo) -> int:
 
 
 def format_optional_ms(milliseconds: int | None) -> str | None:
-    """Format a time as `format_ms` does; None for None."""
     return None if milliseconds is None else format_ms(milliseconds)
 
 

@@ -49,7 +49,6 @@ def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
 
 
 def revised(stored: Annotation, changes: Mapping[str, Any], now_ms: int) -> Annotation:
-    """`stored` with the fields in `changes`. Raises ServiceError (422)."""
     annotation = replace(stored, **changes, updated_at=now_ms)
     _check_times(annotation, changes, now_ms)
     return annotation
@@ -101,7 +100,6 @@ def last_moment(annotation: Draft) -> int:
 
 
 def oldest_kept(now_ms: int) -> int:
-    """The earliest `last_moment` of an annotation within the retention."""
     return now_ms - RETENTION_MS
 
 

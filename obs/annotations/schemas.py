@@ -109,8 +109,7 @@ def _range_end(description: str, example: str) -> ma.fields.Str:
 
 
 def _filter(field: str, description: str, example: str) -> Text:
-    metadata = {"description": description, "example": example}
-    return Text(0, _LONGEST[field], load_default="", metadata=metadata)
+    return Text(0, _LONGEST[field], load_default="", metadata={"description": description, "example": example})
 
 
 class AnnotationQuerySchema(Schema):

@@ -17,8 +17,7 @@ from obs.tenancy.auth import Caller
 def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]:
     """Create an annotation from `fields`, loaded by AnnotationRequestSchema; returns it, and whether it is new.
 
-    Where its idempotency key was sent before, the first annotation is returned unchanged. Raises ServiceError (422),
-    and 507 when the organization may not have another one.
+    A known idempotency key returns the annotation that has it. Raises ServiceError (422; 507: no more are allowed).
     """
     draft = rules.draft(fields, caller.now_ms)
 
@@ -36,8 +35,7 @@ def update(
 ) -> Annotation:
     """Make `changes`, loaded by AnnotationChangesSchema; returns the annotation.
 
-    `versions` are those that the caller expects, None for any. Raises ServiceError: 404; 409 for the annotation of an
-    incident; 412 for another version; 422.
+    Raises ServiceError: 404; 409 for that of an incident; 412 when `versions`, if any, lacks the stored one; 422.
     """
 
     def unit(db: sqlite3.Connection) -> Annotation:
@@ -65,13 +63,11 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
 
 
 def get(caller: Caller, annotation_id: int) -> Annotation:
-    """The annotation with that id. Raises ServiceError (404)."""
     with caller.read() as db:
         return _find(db, caller, annotation_id)
 
 
 def purge(databases: Databases, org: Org, now_ms: int) -> int:
-    """Delete the annotations of `org` past the retention, in batches; returns how many. Raises ServiceError (503)."""
     return in_batches(databases, org, partial(store.delete_past_retention, now_ms=now_ms), share=BACKGROUND_SHARE)
 
 

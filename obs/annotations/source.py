@@ -3,9 +3,7 @@
 from obs.sources import Column, Source, Type
 from obs.times import DAY_MS
 
-RETENTION_MS = 90 * DAY_MS
-"""How long an annotation is kept after its end, or after its start where it has no end."""
-
+RETENTION_MS = 90 * DAY_MS  # after its end, or after its start where it has no end
 LAST_MOMENT_SQL = "coalesce(annotations.end_time, annotations.start_time)"
 KEPT_SQL = f"{LAST_MOMENT_SQL} >= :now - {RETENTION_MS}"
 

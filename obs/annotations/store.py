@@ -15,9 +15,7 @@ _CHANGED = tuple(name for name in _STORED if name != "id")
 _SELECT = f"SELECT {', '.join(_STORED)} FROM annotations"
 _INSERT = f"INSERT INTO annotations ({', '.join(_CHANGED)}) VALUES ({', '.join(':' + name for name in _CHANGED)})"
 _UPDATE = f"UPDATE annotations SET {', '.join(f'{name} = :{name}' for name in _CHANGED)} WHERE id = :id"
-_MAX_ID = 2**63 - 1
-"""The largest id of a row in SQLite."""
-
+_MAX_ID = 2**63 - 1  # of a row in SQLite
 Position = tuple[int, int]
 """The start and the id of an annotation in the list: the newest start comes first, then the highest id."""
 
@@ -45,10 +43,7 @@ def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation 
 def page(
     db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: Position | None = None
 ) -> tuple[list[Annotation], Position | None]:
-    """The first `limit` annotations of `selection`, newest start first, that come after the position `after`.
-
-    The second value is the position to continue from, or None if these were the last.
-    """
+    """Up to `limit` annotations after `after`, newest start first, and the position to continue from, or None."""
     # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     conditions = ""
     parameters: dict[str, int | str] = {"limit": limit + 1}
@@ -78,7 +73,6 @@ def page(
 
 
 def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
-    """The prefixes of names, up to the first slash, sorted, with the number of annotations with each."""
     rows = db.execute(
         f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
     )
@@ -118,7 +112,6 @@ def delete(db: sqlite3.Connection, annotation_id: int) -> None:
 
 
 def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
-    """Add a band without an end, which shows an incident; returns the id of the annotation."""
     done = db.execute(
         "INSERT INTO annotations (name, title, start_time, created_at, updated_at, by_service)"
         " VALUES (?1, ?2, ?3, ?4, ?4, 1)",
@@ -160,12 +153,10 @@ def rename_incidents(db: sqlite3.Connection, job: str, now_ms: int, new_name: st
 
 
 def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
-    """End the bands of a job's open incidents, because the job is deleted."""
     db.execute(f"UPDATE annotations SET end_time = max(start_time, ?2), {_OF_JOB} AND end_time IS NULL", (job, now_ms))
 
 
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
-    """Delete at most `limit` annotations that are past the retention; returns how many."""
     return db.execute(
         f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ? LIMIT ?)",
         (oldest_kept(now_ms), limit),

@@ -36,10 +36,7 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
 
 @contextmanager
 def unnamed(instance: Path, folder: Path) -> Iterator[Path]:
-    """A new folder in `folder`, in which to write something that gets its name when it is complete.
-
-    One process at a time can do that for an instance. What an earlier call has left is deleted.
-    """
+    """A new folder in `folder`, for what gets its name when it is complete. One process at a time has it."""
     files.organizations(instance)  # or it is not an instance
     if not folder.is_dir():  # it is not created: what is missing may be the disk that it is on
         raise click.ClickException(f"There is no folder {folder}. Create it, or mount the disk that it is on.")
@@ -108,7 +105,6 @@ def restore(source: Path, org: str | None, new_name: str | None, folder: Path) -
 
 
 def _restore(source: Path, instance: Path) -> Path | None:
-    """Replace all files of the instance; returns the folder to which the previous ones were moved."""
     make_folder(instance, 0o700)
     with files.alone(instance / files.SERVER_LOCK, f"A server is running on {instance}. Stop it first."):
         restored, previous = instance / ".restored", instance / f"previous-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"

@@ -18,17 +18,13 @@ from obs.tenancy import store
 
 CONTROL = "control.db"
 SUMS = "SHA256SUMS"
-SERVER_LOCK = ".serve.lock"
-"""A server of the instance holds this lock."""
+SERVER_LOCK = ".serve.lock"  # a server of the instance holds it
 
 
 @contextmanager
 def opened(path: Path, *, leaves_no_log: bool = False) -> Iterator[sqlite3.Connection]:
-    """A read-only connection to an existing file. An error of SQLite becomes a ClickException.
-
-    With `leaves_no_log`, a file that nobody has open is read as one that cannot change, and no log is created.
-    """
-    immutable = leaves_no_log and not path.with_name(f"{path.name}-wal").exists()
+    """A read-only connection whose errors are ClickExceptions. With `leaves_no_log`, it creates no write-ahead log."""
+    immutable = leaves_no_log and not path.with_name(f"{path.name}-wal").exists()  # with a log, it may be in use
     try:
         with explained(), closing(open_reader(path, 60, immutable=immutable)) as db:
             yield db
@@ -45,7 +41,6 @@ def organizations(folder: Path, *, leaves_no_log: bool = False) -> dict[str, Pat
 
 
 def organization(folder: Path, slug: str) -> Path:
-    """The file of one organization. Raises ClickException when there is none."""
     try:
         return organizations(folder)[slug]
     except KeyError as error:

@@ -78,9 +78,7 @@ JOBS = (
     DemoJob("home/weather", "25 * * * *", 2 * SECOND_MS, _PI, "UTC", 0.03, error="error: could not resolve host"),
 )
 
-SLOW = (33.2, 26.4, 2.3, "shop")
-"""From and to (days before now), the factor by which the jobs of a project are slower, and the project."""
-
+SLOW = (33.2, 26.4, 2.3, "shop")  # from and to (days before now), how much slower jobs are, of which project
 DISRUPTIONS = (
     Disruption(61.4, 60.7, ("home/photos", "home/scrub", "home/snapshots"), silent=True),
     Disruption(44.1, 43.9, ("shop/sync-stock", "shop/search-index"), silent=False),

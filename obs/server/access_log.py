@@ -34,10 +34,7 @@ def note_caller(environ: Mapping[str, Any], org: str, key_id: int) -> None:
 
 
 class AccessLog:
-    """Writes a line for each request to a file, opened anew each time, or to standard error if the path is ``-``.
-
-    Lines are made and written in a thread of their own. Without a path there is no log, and requests do not pass it.
-    """
+    """Adds a line for each request to the file `path` (``-``: standard error; empty: no log), in its own thread."""
 
     def __init__(self, path: str, clock: Callable[[], int]) -> None:
         self._path, self._clock = path, clock
@@ -47,8 +44,6 @@ class AccessLog:
             self._thread.start()
 
     def record(self, app: Wsgi) -> Wsgi:
-        """The WSGI application that adds a line for each request to `app`."""
-
         def recorded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             entry = environ[_ENTRY] = {
                 "time": self._clock(),
@@ -76,7 +71,6 @@ class AccessLog:
         return recorded if self._path else app
 
     def close(self) -> None:
-        """Write the lines that wait, and end the thread."""
         self._entries.put(None)
         if self._path:
             self._thread.join()
@@ -88,7 +82,7 @@ class AccessLog:
             time.sleep(_BATCH_SECONDS)
             entries += [self._entries.get() for _ in range(self._entries.qsize())]
             is_open = None not in entries
-            try:
+            try:  # opened anew each time, because others may move the file
                 with nullcontext(sys.stderr) if self._path == "-" else open(self._path, "a") as file:
                     file.writelines(_line(entry) for entry in entries if entry is not None)
                 is_failing = False

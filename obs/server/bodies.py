@@ -1,9 +1,7 @@
 """Request bodies: read within limits of size and time, so that slow clients do not occupy all threads.
 
-granian starts a request when its headers have arrived, and reads the body in the thread of the request without a time
-limit: as many half-sent bodies as there are threads would stop the service. When a connection ends in the middle of a
-body, granian returns what has arrived as if it were complete. `Bodies` stands between granian and the application and
-prevents both.
+granian reads a body in the thread of its request without a time limit, and returns what has arrived as if it were
+complete when a connection ends. `Bodies` stands between granian and the application and prevents both.
 """
 
 import logging
@@ -25,8 +23,6 @@ from werkzeug.http import parse_options_header
 from obs.errors import ServiceError
 
 MOST_BODY_BYTES = 1 << 20
-"""The largest body that is accepted."""
-
 _PIECE_BYTES = 1 << 16
 _SAME_AS_UTF8 = frozenset({"utf_8", "utf8", "us_ascii", "ascii"})
 _CHARSETS = frozenset(aliases) | frozenset(aliases.values())  # not all codecs: some are slow, or specific to Python
@@ -47,8 +43,8 @@ def body_too_large(size: int | str) -> ServiceError:
 def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceError] = body_too_large) -> bytes:
     """The whole body of a request, for what is not handled by Flask.
 
-    Raises ServiceError: `too_large` when Content-Length is more than MOST_BODY_BYTES (the body is not read), 413 when
-    a body sent in chunks is, 400 for an invalid Content-Length, and what `Bodies.read` raises.
+    Raises ServiceError: `too_large` for a Content-Length above MOST_BODY_BYTES (the body is not read), 413 for such a
+    body in chunks, 400 for an invalid Content-Length, and what `Bodies.read` raises.
     """
     if "HTTP_TRANSFER_ENCODING" in environ:
         return _read_chunks(environ)
@@ -122,14 +118,12 @@ def _decompressed(body: bytes, coding: str) -> bytes:
 class Bodies:
     """A WSGI application around `app` in which at most half of `threads` read bodies at the same time.
 
-    Requests to pages have a few readers of their own. Anybody can post the sign-in form, and must not be able to take
-    the readers of the API, which reads no body before it has checked the key.
+    Pages have readers of their own: anybody can post the sign-in form, and must not take the readers of the API.
     """
 
     def __init__(self, app: Callable[..., Iterable[bytes]], threads: int, patience_seconds: float) -> None:
-        """A body may take `patience_seconds`, from the start of the first read to its last byte."""
         self._app = app
-        self._patience_seconds = patience_seconds
+        self._patience_seconds = patience_seconds  # from the start of the first read to the last byte
         self._api_readers = threading.BoundedSemaphore(max(1, threads // 2))
         self._page_readers = threading.BoundedSemaphore(max(1, min(_PAGE_READERS, threads // 4)))
         self._queue = threading.BoundedSemaphore(max(1, threads // 4))
@@ -168,10 +162,7 @@ class Bodies:
         return data
 
     def _acquire(self, readers: threading.BoundedSemaphore) -> bool:
-        """Become one of `readers`; False when none is free in time.
-
-        In a burst of fast clients, every thread may wait. While clients are slow, only a few threads may, and briefly.
-        """
+        """Become one of `readers`, briefly waiting for it. While clients are slow, only a few threads may wait."""
         if readers.acquire(blocking=False):
             return True
         slow_since = time.monotonic() - _SLOW_SECONDS
@@ -195,8 +186,6 @@ class Bodies:
 
 
 class _Body:
-    """The body of one request; replaces granian's ``wsgi.input``."""
-
     def __init__(self, bodies: Bodies, environ: dict[str, Any]) -> None:
         self._bodies = bodies
         self._read = environ["wsgi.input"].read
@@ -228,9 +217,8 @@ class _Body:
 def close_silent_connections(peers: Iterable[str], silent_seconds: float) -> int:
     """Close the TCP connections from `peers` on which this process sent nothing for `silent_seconds`; returns how many.
 
-    granian does not say which connection a request belongs to. The connections found this way are those whose bodies do
-    not arrive, and idle ones, which a server may close at any time. Only Linux says when data was last sent; elsewhere
-    no connection is closed.
+    These are the ones whose bodies do not arrive, and idle ones, which a server may close at any time. granian does not
+    say which connection a request belongs to. Outside Linux, no connection is closed.
     """
     closed, wanted = 0, set(peers)
     for name in os.listdir(_DESCRIPTORS) if sys.platform == "linux" else ():

@@ -28,7 +28,6 @@ def page(response: Response) -> Response:
 
 
 def answer(response: Response) -> Response:
-    """Compress a large response, if the client accepts that."""
     if response.is_streamed and (response.mimetype or "").startswith("text/"):
         # Flask-Compress does not close a file that it streams: read a style sheet or script into memory first.
         response.direct_passthrough = False

@@ -13,20 +13,13 @@ if TYPE_CHECKING:
     from obs.services import Services
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-"""A WSGI application: takes the environment and start_response, and returns the body."""
-
 Middleware = Callable[[Wsgi], Wsgi]
-"""Takes the next WSGI application and returns one that calls it."""
-
-ENVIRON_ORG = "obs.ingest_org"
-"""The key in the WSGI environment for the organization whose ingest address a request used."""
-
+ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
 _CLIENT = "obs.client_address"
 
 
 def stack(services: "Services") -> tuple[Middleware, ...]:
-    """The middleware, outermost first."""
     return (
         services.trust_proxies,
         services.access_log.record,
@@ -52,9 +45,8 @@ def client_network(environ: Mapping[str, Any]) -> str:
 def trust_proxies(setting: str) -> Callable[[Wsgi], Wsgi]:
     """The middleware for TRUSTED_PROXIES: IP addresses and networks, separated by spaces or commas.
 
-    In requests from these, the client, the scheme and the host come from the X-Forwarded- headers. The client is the
-    last address in X-Forwarded-For that is not trusted: what precedes it is the client's own claim. In all other
-    requests the headers are ignored. Raises ConfigError.
+    Only in requests from these, the client, the scheme and the host come from the X-Forwarded- headers. The client is
+    the last address in X-Forwarded-For that is not trusted: what precedes it is a mere claim. Raises ConfigError.
     """
     try:
         networks = [ip_network(text) for text in setting.replace(",", " ").split()]
@@ -118,7 +110,6 @@ class IngestAddress:
 
     def recognize(self, app: Wsgi) -> Wsgi:
         """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
-
         in_path, in_host = self._path, self._host
 
         def noted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

@@ -17,19 +17,14 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-
-
 _UNUSABLE = "Number of organizations whose file is missing, damaged or of a newer version."
 
 
 def _unusable(tenancy: Tenancy) -> int:
-    """The number of organizations whose file cannot be used; the log names them."""
     return len(tenancy.databases.problems.unusable() & set(tenancy.keyring.organizations()))
 
 
 class Metrics:
-    """The metrics of one application, and the middleware that measures its requests."""
-
     def __init__(self, tenancy: Tenancy) -> None:
         self._registry = CollectorRegistry()
         quotas, space = tenancy.quotas, tenancy.quotas.space

@@ -53,10 +53,10 @@ def check(folder: Path, overrides: Mapping[str, str | int]) -> dict[str, str | i
 
 
 def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
-    """Serve the instance in `folder` until SIGINT or SIGTERM, then finish the accepted requests within 5 seconds.
+    """Serve the instance in `folder`, its settings replaced by `overrides`; returns the exit code of the process.
 
-    `overrides` replaces settings of the instance. Returns the exit code of the process. Raises OSError when another
-    process serves the instance or uses the address, ConfigError for an invalid setting.
+    SIGINT and SIGTERM stop it within 5 seconds, after the accepted requests. Raises OSError when another process serves
+    the instance or uses the address, ConfigError for an invalid setting.
     """
     settings = check(folder, overrides)
     level = str(settings["LOG_LEVEL"]).upper()
@@ -79,7 +79,6 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
 
 
 def _passed_by_systemd() -> socket.socket | None:
-    """The listening socket that systemd has opened for this process, if any. Raises OSError if it is not usable."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
     os.set_inheritable(_FIRST_PASSED, False)
@@ -90,7 +89,6 @@ def _passed_by_systemd() -> socket.socket | None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on the first address of `host`. Raises OSError."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
@@ -100,10 +98,9 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _lock(folder: Path) -> int:
-    """Lock the instance for this process and its workers; returns the descriptor of the lock file.
+    """Lock the instance for this process and its workers; returns the descriptor of the lock file. Raises OSError.
 
-    A worker keeps the lock for the moment by which it outlives a supervisor that was killed; this process waits for its
-    end. Raises OSError when another process serves the instance, or the file system has no locks.
+    This process waits for a worker that outlives a supervisor that was killed, because it still has the lock.
     """
     make_folder(folder, 0o700)
     descriptor = os.open(folder / ".serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -123,7 +120,6 @@ def _lock(folder: Path) -> int:
 
 
 def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, beat: Callable[[], object]) -> int:
-    """Serve the instance on `listener` until SIGTERM or SIGINT; returns the exit code. Calls `beat` after requests."""
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     try:
         app = create_app({"INSTANCE": folder, **overrides})
@@ -138,13 +134,15 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     threading.Thread(target=queries.start, name="start-queries", daemon=True).start()
     served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
     welcome = partial(_welcome, instance.base_url(settings), folder, first)
+    descriptors = allow_many_descriptors()
+    most_connections = descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS
     server = _Server(
         "obs",
         interface=Interfaces.WSGI,
         blocking_threads=int(settings["THREADS"]),
         http=HTTPModes.http1,
         websockets=False,
-        backpressure=_most_connections(),  # idle ones included
+        backpressure=max(64, most_connections),  # idle ones included
         http1_settings=HTTP1Settings(header_read_timeout=_HEADER_MS, max_buffer_size=_MOST_HEADER_BYTES),
         log_level=LogLevels.error,
     )
@@ -176,12 +174,6 @@ class _Server(MPServer):
 
     def shutdown(self, exit_code: int = 0) -> None:
         """`startup` leaves nothing to stop."""
-
-
-def _most_connections() -> int:
-    """How many connections may be open at once: the file descriptors that the organizations' files do not need."""
-    descriptors = allow_many_descriptors()
-    return max(64, descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS)
 
 
 def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> Wsgi:

@@ -1,8 +1,8 @@
 """The supervisor of ``obs serve``: it holds the listening socket, and keeps one worker process that accepts from it.
 
-The socket stays open while a worker is replaced: clients wait, and are not refused. One pipe brings all events to the
-supervisor, as bytes: the numbers of signals, and _BEAT when the worker has answered a request. The supervisor sends
-requests itself, so a worker without beats hangs. A worker stops when the other pipe, its lifeline, is closed.
+Clients wait while a worker is replaced. One pipe brings the supervisor the numbers of signals, and _BEAT when the
+worker has answered a request. The supervisor sends requests itself, so a worker without beats hangs. A worker stops
+when the other pipe, its lifeline, is closed.
 """
 
 import logging
@@ -38,10 +38,7 @@ class Supervisor:
     """Runs `work` in a child process, again and again. SIGHUP replaces the program by the installed version."""
 
     def __init__(self, listener: socket.socket, lock: int, work: Work, lifeline: int = 0, pid: int = 0) -> None:
-        """`lock` is a file that stays open until this process and its worker have ended.
-
-        `pid` and `lifeline` belong to the worker of the version before, which is replaced.
-        """
+        """`lock` is a file to keep open; `lifeline` and `pid` are those of a worker of the version before, or 0."""
         self._listener, self._lock, self._work, self._lifeline, self._pid = listener, lock, work, lifeline, pid
         self._events, self._events_end = os.pipe()
         self._request = socket.socket()
@@ -136,7 +133,6 @@ class Supervisor:
                 self._send_request()
 
     def _send_request(self) -> None:
-        """Send a request, which waits in the socket's queue until a worker accepts it."""
         self._request.close()
         self._request = socket.socket(self._listener.family)
         self._request.settimeout(1)
@@ -147,7 +143,6 @@ class Supervisor:
             _log.warning("cannot send a request to the worker: %s", error)  # without a beat, a check counts it
 
     def _stop_worker(self) -> None:
-        """Stop the worker after the requests that it has accepted."""
         if not self._pid:
             return
         os.close(self._lifeline)
@@ -190,7 +185,6 @@ def from_running_version(work: Work) -> Supervisor | None:
 
 
 def _become_worker(work: Work, listener: socket.socket, beat: Callable[[], object], lifeline: int) -> None:
-    """Do the work of this process, which was forked from the supervisor, and end it."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -208,9 +202,9 @@ def _become_worker(work: Work, listener: socket.socket, beat: Callable[[], objec
 def _stop_after(lifeline: int, listener: int) -> None:
     """Stop this process when the supervisor has closed `lifeline`, or has died.
 
-    A server that is told to stop closes the connections that it has accepted and not read from yet. So its descriptor
-    of the listening socket is first replaced by a socket to which nobody connects. New connections then wait in the
-    queue of the listening socket for the next worker, and the accepted ones have time to send their requests.
+    A server that stops closes the connections that it has accepted and not read from yet. So a socket to which nobody
+    connects first replaces its listening socket: new connections wait for the next worker, and the accepted ones have
+    time to send their requests.
     """
     os.read(lifeline, 1)
     with socket.create_server(("127.0.0.1", 0)) as nobody:

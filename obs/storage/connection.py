@@ -37,11 +37,10 @@ class MissingFileError(ServiceError):
 def open_writer(path: Path, busy_seconds: float, *, checkpoints: bool = False) -> sqlite3.Connection:
     """A connection to an existing file for durable writes: once COMMIT has returned, the rows survive a power loss.
 
-    The caller begins and ends transactions. Any thread may use the connection, one at a time. SQLite waits
-    `busy_seconds` for the locks of other processes. Raises sqlite3.Error.
+    The caller begins and ends transactions. Any thread may use it, one at a time. Raises sqlite3.Error.
 
-    `checkpoints` are for the process that owns the file, because SQLite 3.7.0 to 3.51.2 can lose commits when two
-    connections write and checkpoint at once. Without, only the last connection to a file checkpoints, when it closes.
+    Only the process that owns the file `checkpoints`, because SQLite 3.7.0 to 3.51.2 can lose commits when two
+    connections write and checkpoint at once. In others, the last connection to a file checkpoints when it closes.
     """
     pragmas = _WRITER_PRAGMAS if checkpoints else (*_WRITER_PRAGMAS, "wal_autocheckpoint = 0")
     return _open(path, "rw", busy_seconds, pragmas)
@@ -56,8 +55,7 @@ def open_reader(path: Path, busy_seconds: float, *, immutable: bool = False) -> 
 
 
 def _open(path: Path, mode: str, busy_seconds: float, pragmas: Iterable[str]) -> sqlite3.Connection:
-    """Without ``c`` in its mode, SQLite does not create a file, for example one that another process has deleted."""
-    connection = sqlite3.connect(
+    connection = sqlite3.connect(  # without "c" in `mode`, a file that is missing is not created
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=busy_seconds,
@@ -128,7 +126,6 @@ def unavailable(message: str, hint: str = _REPAIR) -> ServiceError:
 
 @contextmanager
 def explained(folder: Path | None = None) -> Iterator[None]:
-    """Replace SQLite's errors by the ServiceErrors of `explain_failure`; other errors pass unchanged."""
     try:
         yield
     except sqlite3.Error as error:

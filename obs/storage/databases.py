@@ -23,12 +23,8 @@ T = TypeVar("T")
 _MOST_FILES = 2_048
 """A file with a writer and a reader takes about 0.4 MB of memory."""
 
-REPEAT_SECONDS = 600.0
-"""How often a problem that persists is logged again."""
-
-SETTLE_SECONDS = 30.0
-"""A problem stays known this long after it was logged, so that one that comes and goes is not logged each time."""
-
+REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
+SETTLE_SECONDS = 30.0  # a problem stays known after it was logged: one that comes and goes is logged once
 _ERROR_CODES = frozenset({"storage_busy", "storage_full", "storage_unavailable"})
 
 BACKGROUND_SHARE = 0.25
@@ -40,17 +36,13 @@ _log = logging.getLogger(__name__)
 
 
 class Org(NamedTuple):
-    """An organization: its name, and the id in the control file, which no other organization ever gets.
-
-    An organization that is deleted and created again has the same slug and another id. As text, it is the slug.
-    """
+    """An organization; as text, its slug. Created again after a deletion, it has the same slug and another id."""
 
     slug: str
     id: int
 
     @property
     def file_name(self) -> str:
-        """The name of its SQLite file. Slugs contain no dot."""
         return f"{self.slug}.{self.id}.db"
 
     def __str__(self) -> str:
@@ -58,11 +50,7 @@ class Org(NamedTuple):
 
 
 class FileProblems:
-    """The current problems with the files of organizations. Thread-safe.
-
-    `operation` is ``read`` or ``write``: on a full disk, reading still works. `path` returns the path of an
-    organization's file.
-    """
+    """The current problems with organizations' files. `operation` is ``read`` or ``write``. Thread-safe."""
 
     def __init__(self, path: Callable[[Org], Path]) -> None:
         self._path = path
@@ -98,20 +86,17 @@ class FileProblems:
             _log.warning("organization %s can %s %s again", org, working, self._path(org))
 
     def forget(self, org: Org) -> None:
-        """Forget the problems of an organization that was deleted or replaced by one of the same name."""
         with self._lock:
             for operation in ("read", "write"):
                 self._logged.pop((org, operation), None)
                 self._unusable.discard((org, operation))
 
     def unusable(self) -> set[Org]:
-        """The organizations whose files the operator has to repair."""
         with self._lock:
             return {org for org, _ in self._unusable}
 
 
 def allow_many_descriptors() -> int:
-    """Raise this process's limit of open files as far as allowed; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -125,9 +110,9 @@ def files_that_fit(descriptors: int) -> int:
 
 
 class Databases:
-    """The files of all organizations in one folder, opened on first use; the least recently used are closed.
+    """The files of organizations, opened on first use; the least recently used are closed. Thread-safe.
 
-    Thread-safe. `org` always comes from the control file, never from a request.
+    `org` always comes from the control file, never from a request.
     """
 
     def __init__(self, folder: Path, options: FileOptions, most_files: int) -> None:
@@ -173,11 +158,10 @@ class Databases:
         self._migrate(self.path(org), creates=False)
 
     def delete(self, org: Org) -> None:
-        """Delete the file of `org` and its write-ahead log durably.
+        """Delete the file of `org` and its write-ahead log durably, between two transactions of any process.
 
-        A process that has the file open cannot write to it afterwards: it is deleted between two transactions, and each
-        transaction begins with a check that the file is there. Raises OSError, or ServiceError (503) when another
-        process keeps the file locked, before anything is deleted.
+        Each transaction begins with a check that the file is there. Raises OSError, or, before anything is deleted,
+        ServiceError (503) when another process keeps the file locked.
         """
         self.forget(org)
         path = self.path(org)
@@ -235,7 +219,6 @@ class Databases:
         return len(self._files)
 
     def forget(self, org: Org) -> None:
-        """Close the file of `org`, because the organization was deleted or replaced by one of the same name."""
         self.problems.forget(org)
         with self._mutex:
             file = self._files.pop(org, None)
@@ -294,7 +277,6 @@ class Databases:
                 file.close()
 
     def _idle(self) -> DatabaseFile | None:
-        """Remove the least recently used idle file, which the caller closes. The caller has the mutex."""
         idle = next((org for org, file in self._files.items() if file not in self._users), None)
         return None if idle is None else self._files.pop(idle)
 
@@ -309,10 +291,9 @@ def in_batches(
 ) -> int:
     """Call ``step(connection, limit)`` in one transaction after another until it returns 0; returns the sum.
 
-    `step` changes at most `limit` rows and returns how many it changed. The limit adapts to the time that the batches
-    take, so that none blocks other writes for _LONGEST_SECONDS. With a `share` below 1 there are pauses, so that the
-    batches use that share of the writer's time, and the work stops when the instance is about to close. It also stops
-    after `seconds`.
+    `step` changes at most `limit` rows and returns how many. The limit adapts, so that no batch blocks other writes for
+    _LONGEST_SECONDS. With a `share` below 1, pauses leave the rest of the writer's time to others, and the work stops
+    when the instance is about to close. It also stops after `seconds`.
     """
     total, limit = 0, _FIRST
     end = time.monotonic() + seconds

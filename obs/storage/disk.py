@@ -12,20 +12,18 @@ from pathlib import Path
 
 from obs.errors import ServiceError
 
-_TRY_SECONDS = 5.0
-"""How often a write is tried at most."""
+_TRY_SECONDS = 5.0  # between two attempts to write
 _log = logging.getLogger(__name__)
 
 
 class DiskSpace:
-    """The free space as of the last `look`.
+    """The free space as of the last `look`. Raises OSError.
 
     `is_low`: less than the reserve is free, so background work and downloads stop. `is_short`: less than half of it is
     free, so only heartbeats of existing jobs are recorded.
     """
 
     def __init__(self, folder: Path, reserve_bytes: int, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Of the disk that has `folder`; `reserve_bytes` is DISK_RESERVE_BYTES. Raises OSError."""
         self._folder = folder
         self.reserve_bytes = reserve_bytes or min(512 << 20, shutil.disk_usage(folder).total // 20)
         self._monotonic = monotonic
@@ -35,21 +33,18 @@ class DiskSpace:
         self.look()
 
     def look(self) -> None:
-        """Read the free space. Raises OSError."""
         self.free_bytes = shutil.disk_usage(self._folder).free
         # It is low until a tenth more is free, so that it does not change with every write.
         self.is_low = self.free_bytes < self.reserve_bytes * (1.1 if self.is_low else 1)
         self.is_short = self.free_bytes < self.reserve_bytes // 2
 
     def watch(self) -> None:
-        """Read the free space, and log when it becomes low and when it no longer is. Raises OSError."""
         self.look()
         if self.is_low != self._is_logged_low:
             self._is_logged_low = self.is_low
             _log.warning("disk space is %s: %s", "low" if self.is_low else "sufficient again", self.summary())
 
     def summary(self) -> str:
-        """How much is free, for people."""
         return f"{self.free_bytes >> 20} MiB are free, {self.reserve_bytes >> 20} MiB are reserved for heartbeats"
 
     def refuse(self, when: bool) -> None:
@@ -101,7 +96,7 @@ def make_folder(folder: Path, mode: int) -> None:
 def write_once(path: Path, text: str) -> str:
     """Create a file with `text` that only this user can read, unless it exists; returns its contents. Raises OSError.
 
-    The file is never incomplete, even after a power loss: it gets its name once its contents are on disk.
+    It is never incomplete, even after a power loss: it gets its name once its contents are on disk.
     """
     if not path.exists():
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

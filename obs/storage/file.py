@@ -15,9 +15,7 @@ from obs.storage.disk import sync_folder
 from obs.storage.writer import GroupCommit
 
 T = TypeVar("T")
-IDLE_READERS = 2
-"""Readers that stay open while nobody uses them."""
-
+IDLE_READERS = 2  # readers that stay open while nobody uses them
 DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
 """Each connection has the file and its write-ahead log open; all share one descriptor of the shared memory file."""
 
@@ -48,7 +46,6 @@ class DatabaseFile:
         self._readers: list[sqlite3.Connection] = []
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` in a transaction, durable when this returns. See `GroupCommit.write`."""
         return (self._writer or self._open()).write(unit)
 
     @contextmanager
@@ -73,7 +70,6 @@ class DatabaseFile:
         reader.close()
 
     def close(self) -> None:
-        """Close all connections. The caller ensures that nobody uses them."""
         while self._readers:
             self._readers.pop().close()
         if self._writer is not None:  # the last, because only a writer can checkpoint when it closes
@@ -99,9 +95,8 @@ class DatabaseFile:
 def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates: bool = True) -> None:
     """Apply the missing steps of `migrations` to the file at `path`, which is created if it is missing and `creates`.
 
-    Each step is one transaction, which includes the record that the step was applied. When this returns, the file and
-    its name are on disk. Raises ServiceError (503) for a file that is missing, locked, damaged, cannot be opened, or
-    was migrated by a newer version of the service.
+    Each step is one transaction. When this returns, the file and its name are on disk. Raises ServiceError (503) for a
+    file that is missing, locked, damaged, cannot be opened, or was migrated by a newer version of the service.
     """
     if not creates and not path.exists():
         raise MissingFileError()

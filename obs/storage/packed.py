@@ -7,21 +7,17 @@ import sys
 from array import array
 from collections.abc import Sequence
 
-LARGEST_BLOB = 900_000
-"""Bytes. The connections of queries do not read values of more than a megabyte."""
-
+LARGEST_BLOB = 900_000  # bytes; the connections of queries do not read values of more than a megabyte
 _BYTES = {"I": 4, "q": 8}
 assert all(array(code).itemsize == size for code, size in _BYTES.items())
 
 
 def pack(numbers: Sequence[int]) -> bytes:
-    """The blob of `numbers`, which are ascending."""
     code = "I" if not numbers or (numbers[0] >= 0 and numbers[-1] < 2**32) else "q"
     return code.encode() + _little_endian(array(code, numbers)).tobytes()
 
 
 def unpack(blob: bytes) -> Sequence[int]:
-    """The numbers in a blob, ascending."""
     numbers = array(chr(blob[0]))
     numbers.frombytes(memoryview(blob)[1:])
     return _little_endian(numbers)

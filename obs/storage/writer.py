@@ -1,11 +1,8 @@
 """Group commit: the writes of many requests to one file share one transaction and one fsync.
 
-Each request adds its unit of work to a queue. A request that finds no leader becomes the leader: it runs all queued
-units in one transaction, commits once, and wakes the other requests with their results. When a unit fails, the batch is
-rolled back and run again with each unit in its own savepoint, so that only the failing unit is undone. When `write`
-returns, the rows of the unit are on disk.
-
-LevelDB and RocksDB use the same leader/follower queue ("JoinBatchGroup").
+A request that finds no leader becomes the leader: it runs all queued units of work in one transaction, commits once,
+and wakes the other requests. When a unit fails, the batch is rolled back and run again with each unit in its own
+savepoint. LevelDB and RocksDB use the same leader/follower queue ("JoinBatchGroup").
 """
 
 import os
@@ -46,8 +43,8 @@ class GroupCommit:
     def __init__(self, connection: sqlite3.Connection, path: Path, most_waiting: int, busy_seconds: float) -> None:
         """Takes over `connection`, which `open_writer` returned for `path`. At most `most_waiting` units may wait.
 
-        A write waits up to `busy_seconds` for a file that another program has locked. Meanwhile only a few requests may
-        wait; the rest are rejected, so that their threads are free for other files.
+        While another program has locked the file, for up to `busy_seconds`, only a few may wait, so that threads are
+        free for other files.
         """
         self._connection = connection
         self._path = path
@@ -63,10 +60,8 @@ class GroupCommit:
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` in a transaction, and return its result once its changes are durable.
 
-        `unit` may be called a second time after the changes of the first call were rolled back.
-
-        Raises what `unit` raises, after its changes were rolled back, and ServiceError (503) when too many units are
-        waiting, or the file is locked, full or unusable.
+        `unit` may run again after its changes were rolled back. Raises what it raises, and ServiceError (503) when too
+        many units are waiting, or the file is locked, full or unusable.
         """
         waiting = _Waiting(unit)
         with self._mutex:
@@ -84,7 +79,6 @@ class GroupCommit:
         return cast("T", waiting.result)
 
     def close(self) -> None:
-        """Close the file. The caller ensures that nobody is writing."""
         self._connection.close()
 
     def _lead(self, leader: _Waiting) -> None:
@@ -103,7 +97,6 @@ class GroupCommit:
                     waiting.wake.release()
 
     def _commit(self, batch: list[_Waiting]) -> None:
-        """Wait until the file can be written, move units from the queue to `batch`, and commit them."""
         connection = self._connection
         try:
             try:
@@ -145,10 +138,7 @@ class GroupCommit:
                 return
 
     def _require_file(self) -> None:
-        """Refuse to write to a deleted file. It cannot be deleted before the transaction ends: see `Databases.delete`.
-
-        The caller has begun a transaction. Raises ServiceError (503).
-        """
+        """Refuse to write to a file that was deleted before this transaction. See `Databases.delete`."""
         try:
             if os.stat(self._path).st_ino == self._inode:
                 return
@@ -177,7 +167,6 @@ class GroupCommit:
         return True
 
     def _run_separately(self, waiting: _Waiting) -> None:
-        """Run a unit in a savepoint, so that its failure does not undo the other units of the batch."""
         connection = self._connection
         connection.execute("SAVEPOINT unit")
         try:
@@ -191,7 +180,6 @@ class GroupCommit:
 
 
 def _response_error(error: BaseException) -> BaseException:
-    """The error for the waiting request: the 503 that explains an error of SQLite, else `error` itself."""
     explanation = explain_failure(error) if isinstance(error, sqlite3.Error) else None
     if explanation is None:
         return error

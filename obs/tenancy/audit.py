@@ -15,8 +15,6 @@ _log = logging.getLogger(__name__)
 
 
 class Action(StrEnum):
-    """What was done. Each name is stored as text."""
-
     SIGN_IN = "sign in"
     FAILED_SIGN_IN = "failed sign in"
     SIGN_OUT = "sign out"
@@ -46,7 +44,6 @@ AUDIT = Source(
     tables=("audit",),
     admin_only=True,
 )
-"""The audit log as a source for OQL."""
 
 
 class Actor(NamedTuple):
@@ -73,5 +70,4 @@ def note(databases: Databases, org: Org, actor: Actor, now_ms: int, action: Acti
 
 
 def purge(databases: Databases, org: Org, cutoff: int) -> int:
-    """Delete the entries of `org` before `cutoff`, milliseconds since the epoch; returns how many."""
     return in_batches(databases, org, partial(store.delete_audit_before, cutoff=cutoff), share=BACKGROUND_SHARE)

@@ -43,10 +43,7 @@ class Tenancy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The organization and key of a request, and the time at which it arrived (`now_ms`, since the epoch).
-
-    `actor` is what the audit log says of the caller.
-    """
+    """The organization and key of a request, its time since the epoch, and what the audit log says of the caller."""
 
     org: Org
     key_id: int
@@ -64,10 +61,7 @@ class Caller:
         return self.tenancy.quotas
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `unit` in a transaction on the organization's file; returns its result once that is durable on disk.
-
-        Raises what `unit` raises, and ServiceError: 401 when the organization was deleted meanwhile, 503.
-        """
+        """Like `Databases.write`. Raises ServiceError (401) too, when the organization was deleted meanwhile."""
         try:
             return self.databases.write(self.org, unit)
         except MissingFileError:
@@ -114,8 +108,8 @@ def requires(scope: str) -> Callable[[View], View]:
 def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Caller:
     """Authenticate the request of a WSGI environment.
 
-    Raises ServiceError: 401 without a valid key; 429 after too many wrong keys from the client's address; 403 when the
-    key lacks `scope`, or belongs to a different organization than the ingest address.
+    Raises ServiceError: 401 without a valid key, 429 after too many wrong ones from the client's address, 403 when the
+    key lacks `scope` or belongs to another organization than the ingest address.
     """
     now_ms = tenancy.clock()
     key = environ.get("HTTP_X_API_KEY")

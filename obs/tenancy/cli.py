@@ -24,8 +24,7 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _folder(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
-    """The folder that is given after the command, else after ``obs``, else the default."""
-    return value or context.find_object(Path) or config.default_instance()
+    return value or context.find_object(Path) or config.default_instance()  # after the command, else after ``obs``
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""Whether the wall clock can be trusted: it is compared with the time that really passes.
+"""Whether the wall clock can be trusted: it is compared with the time since the machine booted. All in milliseconds.
 
-The time since the machine booted shows how far the wall clock has to move, also while the service is stopped. A wall
-clock that is elsewhere is in doubt until it is right again, somebody accepts it (``obs accept-clock``), or the service
-has run for as long as the two differ. All times and durations are milliseconds.
+A wall clock that is not where it should be is in doubt until it is right again, somebody accepts it (``obs
+accept-clock``), or the service has run for as long as the two differ.
 """
 
 import logging
@@ -24,20 +23,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """What is known of the wall clock.
+    """What is known of the wall clock."""
 
-    wall_ms          the wall clock when it was read last
-    boot_id          which boot of the machine that was
-    boot_ms          the time since then, including the time in which the machine was suspended
-    lead_ms          how far the wall clock is ahead of where it should be; negative if it is behind
-    doubted_from_ms  when the wall clock came into doubt, by the wall clock as it is now; None while it is trusted
-    """
-
-    wall_ms: int
-    boot_id: str
-    boot_ms: int
-    lead_ms: int = 0
-    doubted_from_ms: int | None = None
+    wall_ms: int  # when it was read last
+    boot_id: str  # which boot of the machine that was
+    boot_ms: int  # since then, including the time in which the machine was suspended
+    lead_ms: int = 0  # how far it is ahead of where it should be; negative if it is behind
+    doubted_from_ms: int | None = None  # since when it is in doubt, by itself as it is now; None: it is trusted
 
     @property
     def retention_ms(self) -> int:
@@ -46,7 +38,6 @@ class ClockState:
 
     @property
     def warning(self) -> str | None:
-        """What is wrong with the wall clock, and what to do; None if nothing is."""
         if self.lead_ms == 0:
             return None
         shown, right = (format_ms(time)[:16].replace("T", " ") for time in (self.wall_ms, self.wall_ms - self.lead_ms))
@@ -61,9 +52,8 @@ def observe(before: ClockState, wall_ms: int, boot_id: str, boot_ms: int) -> tup
     """The state after another look at the clocks, and by which step the wall clock was set meanwhile. Pure.
 
     The third value is the time, by the wall clock before, from which what was recorded moves with the step; 0 for none.
-
-    After a reboot it is not known how long the machine was off. Up to a day is believed, but for an hour the wall clock
-    stays in doubt, because many machines set it some time after they boot.
+    After a reboot, up to a day without power is believed. But the clock stays in doubt for an hour, because many
+    machines set it some time after they boot.
     """
     is_reboot = boot_id != before.boot_id or boot_ms < before.boot_ms
     elapsed = 0 if is_reboot else boot_ms - before.boot_ms
@@ -87,10 +77,10 @@ def observe(before: ClockState, wall_ms: int, boot_id: str, boot_ms: int) -> tup
 
 
 class Reading(NamedTuple):
-    """A look at the wall clock, and what to correct after it: whether it is needed, and by how much it was set.
+    """A look at the wall clock, whether to correct after it, and by how much it was set.
 
-    What was recorded after `start_ms` and until `end_ms`, by the wall clock before the step, was recorded in doubt and
-    moves with it. While the wall clock is behind, times that seem to be in the future may be right.
+    What was recorded after `start_ms` and until `end_ms`, by the wall clock before the step, moves with the step. While
+    the wall clock is behind, times that seem to be in the future may be right.
     """
 
     now_ms: int
@@ -102,10 +92,7 @@ class Reading(NamedTuple):
 
 
 class ServerClock:
-    """The wall clock of an instance, and what is known of it, which is stored so that it survives restarts."""
-
     def __init__(self, control: DatabaseFile, clock: Callable[[], int], settings: Mapping[str, Any]) -> None:
-        """`settings` has ``BOOT_CLOCK``: a function that returns the seconds since the machine booted."""
         self._control = control
         self._clock = clock
         self._boot_clock: Callable[[], float] = settings["BOOT_CLOCK"]
@@ -115,11 +102,9 @@ class ServerClock:
 
     @property
     def warning(self) -> str | None:
-        """See `ClockState.warning`."""
         return None if self._state is None else self._state.warning
 
     def retention_ms(self) -> int:
-        """See `ClockState.retention_ms`. Raises ServiceError (503)."""
         before, state, step, _ = self._observe()
         return before.retention_ms if step else state.retention_ms  # nothing is corrected yet
 
@@ -141,7 +126,6 @@ class ServerClock:
         return Reading(state.wall_ms, is_behind, needs_correction, step, start, state.wall_ms - step if start else 0)
 
     def _observe(self) -> tuple[ClockState, ClockState, int, int]:
-        """The state before, and what `observe` returns."""
         now_ms, boot_ms = self._clock(), round(self._boot_clock() * 1000)
         before = self._state or self._stored() or ClockState(now_ms, self._boot_id, boot_ms, 0, now_ms)
         return before, *observe(before, now_ms, self._boot_id, boot_ms)

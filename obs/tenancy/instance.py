@@ -37,9 +37,8 @@ def open_instance(
 ) -> Tenancy:
     """Open the instance in `folder`: create what is missing and migrate the control file.
 
-    `checkpoints` is False in commands, which may run beside a server. `clock` returns milliseconds since the epoch.
-    Raises ServiceError (503) when the control file cannot be used,
-    ConfigError for an invalid INGEST_URL_TEMPLATE, OSError when the folder cannot be created.
+    `checkpoints` is False in commands, which may run beside a server. Raises ServiceError (503) when the control file
+    cannot be used, ConfigError for an invalid INGEST_URL_TEMPLATE, OSError when the folder cannot be created.
     """
     make_folder(folder, 0o700)
     tenants = folder / "tenants"
@@ -75,7 +74,6 @@ def _name_files_by_id(control: DatabaseFile, databases: Databases, tenants: Path
 
 
 def close(tenancy: Tenancy) -> None:
-    """Store when keys were last used, which is known only in memory, and close all files."""
     try:
         tenancy.keyring.flush_last_used()
     except ServiceError as error:

@@ -17,11 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class KeyRing:
-    """All valid keys, reloaded when any process has changed the control file.
+    """All valid keys, reloaded when any process has changed the control file. Thread-safe.
 
-    A key that this process revokes is rejected immediately (`reload`); one that another process revokes is rejected
-    within _CHECK_EVERY_SECONDS. `on_delete` is called with each organization that was deleted.
-    `monotonic` returns seconds that never decrease. Safe to use from any thread.
+    A key that another process revokes is rejected within _CHECK_EVERY_SECONDS. `on_delete` is called with each
+    organization that was deleted.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class KeyRing:
         return None
 
     def find_by_id(self, key_id: int, now_ms: int) -> Credential | None:
-        """The credential of the key that a session began with; None if the key is revoked or expired."""
         self._reload_if_changed()
         return self._valid(self._by_id.get(key_id), now_ms)
 
@@ -73,12 +71,10 @@ class KeyRing:
         return list(self._organizations.values())
 
     def reload(self) -> None:
-        """Reload now, because this process has changed keys or organizations."""
         with self._lock:
             self._read()
 
     def with_last_use(self, keys_of_org: list[store.Key]) -> list[store.Key]:
-        """The same keys, with the last uses that are not stored yet."""
         return [
             replace(key, last_used_at=max(key.last_used_at or 0, self._last_used.get(key.id, 0)) or None)
             for key in keys_of_org
@@ -101,11 +97,7 @@ class KeyRing:
         return credential
 
     def _reload_if_changed(self, *, at_once: bool = False) -> None:
-        """Reload if it is time to check, or `at_once`, and the control file has changed.
-
-        Only with `at_once` does it wait for another thread's check. A file that cannot be read is checked at the usual
-        times only.
-        """
+        """Reload if the control file has changed, and a check is due, or is to be made `at_once`."""
         at_once = at_once and self._problem is None
         if not at_once and self._monotonic() < self._next_check:
             return
@@ -126,7 +118,6 @@ class KeyRing:
             self._lock.release()
 
     def _read(self) -> None:
-        """Read keys and organizations if the version has changed, and the ping URLs that were added since."""
         credentials, organizations = self._credentials, self._organizations
         known, last = self._ping_urls, self._last_ping_url
         with self._control.read() as db:

@@ -9,8 +9,7 @@ from collections.abc import Collection
 SCOPES = ("heartbeat:write", "annotations:read", "annotations:write", "query:read", "admin")
 DEFAULT_SCOPES = SCOPES[:1]
 """Of a new key: enough to send heartbeats. Such a key is often in a crontab, where others may read it."""
-PING = "ping"
-"""The only scope of a ping key, which is sent in URLs: it allows pings in the protocols of other monitors."""
+PING = "ping"  # the only scope of a key that is sent in URLs, in the protocols of other monitors
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _BASE62 = string.digits + string.ascii_letters
 _SECRET_LENGTH = 32  # 190 bits
@@ -35,5 +34,4 @@ def digest(secret: str) -> bytes:
 
 
 def allows(scopes: frozenset[str], scope: str) -> bool:
-    """Whether `scopes` include `scope`; ``admin`` includes all of them."""
     return scope in scopes or "admin" in scopes

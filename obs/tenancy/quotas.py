@@ -15,10 +15,8 @@ from obs.storage.file import DatabaseFile
 from obs.tenancy import audit, store
 from obs.tenancy.audit import Action, Actor
 
-_MOST_STORED = 1.25
-"""Heartbeats of existing jobs are recorded until the organization stores this multiple of `max_stored_bytes`."""
-_EPISODE_SECONDS = 600.0
-"""Refusals that follow each other within this time are logged once."""
+_MOST_STORED = 1.25  # heartbeats of existing jobs are recorded up to this multiple of `max_stored_bytes`
+_EPISODE_SECONDS = 600.0  # refusals that follow each other within this time are logged once
 _SERVICE = Actor("service")
 _log = logging.getLogger(__name__)
 
@@ -43,7 +41,6 @@ class Quotas:
         settings: Mapping[str, Any],
         clock: Callable[[], int],
     ) -> None:
-        """Raises ServiceError (503) when the control file cannot be read."""
         self.space = space
         self.refusals = 0
         self._control = control
@@ -87,12 +84,10 @@ class Quotas:
             raise self._exceeded(org, name)
 
     def heartbeats(self, org: Org) -> int:
-        """The number of heartbeats that `org` has sent in this minute."""
         usage = self._usage.get(org)
         return usage.heartbeats if usage is not None and usage.minute == int(self._monotonic() // 60) else 0
 
     def watch(self) -> None:
-        """Look at the disk, the limits in the control file, and the files of organizations that send heartbeats."""
         self.space.watch()
         with self._control.read() as db:
             self._own = store.own_limits(db)

@@ -26,7 +26,6 @@ class PerMinute:
         self._lock = threading.Lock()
 
     def used(self, subject: str, now_ms: int) -> int:
-        """How often `subject` was counted in the last minute."""
         with self._lock:
             return len(self._recent(subject, now_ms))
 
@@ -64,8 +63,7 @@ class PerMinute:
         return headers
 
     def _recent(self, subject: str, now_ms: int) -> deque[int]:
-        """The times that count, oldest first. The caller has the lock."""
-        times = self._times.setdefault(subject, deque())
+        times = self._times.setdefault(subject, deque())  # oldest first
         self._times.move_to_end(subject)
         if len(self._times) > _MOST_SUBJECTS:
             self._times.popitem(last=False)
@@ -75,8 +73,6 @@ class PerMinute:
 
 
 class Failures:
-    """Counts wrong keys and wrong sign-in links per client, at most `limit` per minute."""
-
     def __init__(self, limit: int) -> None:
         self._limit, self._rate = limit, PerMinute()
 

@@ -19,11 +19,9 @@ from obs.times import DAY_MS, HOUR_MS
 
 T = TypeVar("T")
 FIRST_ORG = "default"
-LONGEST_LABEL = 200
-"""In characters."""
+LONGEST_LABEL = 200  # characters
 SIGN_IN_LINK_MS = DAY_MS
-SESSION_MS = 14 * DAY_MS
-"""A session ends this long after its last use."""
+SESSION_MS = 14 * DAY_MS  # after its last use
 _log = logging.getLogger(__name__)
 
 
@@ -40,10 +38,7 @@ class NewKey:
 
 
 def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
-    """On an instance without organizations, create one, and return its admin key and the token of a sign-in link.
-
-    The check and the rows are one transaction, so two processes that start at once create one organization.
-    """
+    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link."""
     now_ms = tenancy.clock()
     token = secrets.token_urlsafe(24)
 
@@ -62,18 +57,16 @@ def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
 
 
 def find_organization(tenancy: Tenancy, slug: str) -> Org:
-    """The organization that has this slug now. Raises ServiceError (404)."""
     with tenancy.control.read() as db:
         return _known(store.organization(db, slug), slug)
 
 
 @contextmanager
 def filled_organization(tenancy: Tenancy, slug: str) -> Iterator[Org]:
-    """A name for a file that the caller creates and fills; afterwards the organization with this slug has that file.
+    """A name for a file that the caller fills; afterwards it is the file of the organization with this slug.
 
     The organization is created if it does not exist. Else it keeps its keys and limits and gets a new id, and its
-    previous file stays where it is. So a running service gets all of the data at once, and alone writes to its files.
-    Raises ServiceError as `create_organization` does.
+    previous file stays. So a running service gets all of the data at once. Raises as `create_organization` does.
     """
     _check_slug(slug)
     filled = Org(slug, 0)
@@ -148,8 +141,7 @@ def create_key(
 ) -> NewKey:
     """Create a key for `org`; it never expires when `expires_at` is None.
 
-    Raises ServiceError: 404 for an unknown organization; 422 for a label that is not 1 to 200 characters, for no scope
-    or an unknown one, and for an expiry that is not in the future.
+    Raises ServiceError: 404 for an unknown organization; 422 for an invalid label or scope, or an expiry in the past.
     """
     now_ms, chosen = tenancy.clock(), tuple(dict.fromkeys(scopes))
     if not 1 <= len(label) <= LONGEST_LABEL:
@@ -204,7 +196,6 @@ def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
 
 
 def organization_of_link(tenancy: Tenancy, token: str) -> Org | None:
-    """The organization that a sign-in token is for; None if the token has expired or was used."""
     with tenancy.control.read() as db:
         return store.find_sign_in_link(db, token, tenancy.clock())
 
@@ -245,7 +236,6 @@ def end_session(tenancy: Tenancy, token: str) -> None:
 
 
 def _known(found: T | None, slug: str) -> T:
-    """`found`, which is None or False if the organization does not exist. Raises ServiceError (404)."""
     if not found:
         hint = "List them with: obs org list"
         raise ServiceError("organization_not_found", f"There is no organization {slug!r}.", hint=hint)

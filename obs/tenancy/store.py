@@ -14,8 +14,6 @@ _LONGEST_AGENT = 200
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as it is stored, without the secret."""
-
     id: int
     label: str
     scopes: tuple[str, ...]
@@ -56,7 +54,6 @@ class Session:
 
 
 def organizations(db: sqlite3.Connection) -> dict[Org, int]:
-    """All organizations, sorted by slug, with the times at which they were created."""
     rows = db.execute("SELECT id, slug, created_at FROM organizations ORDER BY slug")
     return {Org(row["slug"], row["id"]): row["created_at"] for row in rows}
 
@@ -67,14 +64,12 @@ def organization(db: sqlite3.Connection, slug: str) -> Org | None:
 
 
 def add_organization(db: sqlite3.Connection, slug: str, now_ms: int) -> Org | None:
-    """Add an organization; None if the slug is taken."""
     add = "INSERT INTO organizations (slug, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING slug, id"
     row = db.execute(add, (slug, now_ms)).fetchone()
     return row and Org(*row)
 
 
 def renew_id(db: sqlite3.Connection, slug: str) -> Org:
-    """Give the organization with this slug a new id, also in all tables that refer to it."""
     before = organization(db, slug)
     assert before is not None
     next_id = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'organizations' RETURNING seq"
@@ -90,7 +85,6 @@ def renew_id(db: sqlite3.Connection, slug: str) -> Org:
 
 
 def delete_organization(db: sqlite3.Connection, org: Org) -> bool:
-    """Delete an organization with its keys; False if there is none."""
     return db.execute("DELETE FROM organizations WHERE id = ?", (org.id,)).rowcount == 1
 
 
@@ -108,7 +102,6 @@ def add_key(
 
 
 def keys_of(db: sqlite3.Connection, org: Org) -> list[Key]:
-    """All keys of an organization, including revoked ones, oldest first."""
     rows = db.execute(
         "SELECT id, label, scopes, created_at, expires_at, revoked_at, last_used_at "
         "FROM api_keys WHERE organization_id = ? ORDER BY id",
@@ -126,7 +119,6 @@ def revoke_key(db: sqlite3.Connection, org: Org | None, key_id: int, now_ms: int
 
 
 def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
-    """Every key that is not revoked, by its SHA-256."""
     rows = db.execute(
         "SELECT k.sha256, k.id AS key_id, k.label, o.slug, o.id AS organization_id, k.scopes, k.expires_at "
         "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
@@ -171,7 +163,6 @@ def ping_urls_in_file(db: sqlite3.Connection) -> list[str]:
 
 
 def own_limits(db: sqlite3.Connection) -> dict[int, dict[str, int]]:
-    """The limits that organizations have of their own, by the id of the organization and by name."""
     limits: dict[int, dict[str, int]] = {}
     for org_id, name, value in db.execute("SELECT organization_id, name, value FROM organization_limits"):
         limits.setdefault(org_id, {})[name] = value
@@ -189,7 +180,6 @@ def set_limit(db: sqlite3.Connection, org: Org, name: str, value: int | None) ->
 
 
 def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
-    """Store when keys were last used; `last_used` maps the id of a key to a time."""
     db.executemany(
         "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?",
         [(used_at, key_id) for key_id, used_at in last_used.items()],
@@ -206,7 +196,6 @@ def add_sign_in_link(db: sqlite3.Connection, org: Org, token: str, expires_at: i
 
 
 def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | None:
-    """The organization of a one-time token; None if the token is unknown, used or expired."""
     row = db.execute(
         "SELECT o.slug, o.id FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
         "WHERE l.sha256 = ? AND l.expires_at > ?",
@@ -234,7 +223,6 @@ def add_session(
 
 
 def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | None:
-    """The session of a token; None if the token is unknown, or the session has ended or expired."""
     row = db.execute(
         "SELECT s.id, o.slug, o.id AS org_id, s.key_id, s.last_seen_at "
         "FROM sessions s JOIN organizations o ON o.id = s.organization_id WHERE s.sha256 = ? AND s.expires_at > ?",
@@ -244,7 +232,6 @@ def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | N
 
 
 def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now_ms: int) -> None:
-    """Store that a session was used at `now_ms`, and when it expires now."""
     db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
 
 
@@ -260,7 +247,6 @@ def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, 
 
 
 def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
-    """The newest entries of the audit log, newest first."""
     rows = db.execute(
         "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?", (limit,)
     )
@@ -268,7 +254,6 @@ def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
 
 
 def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` entries before `cutoff`; returns how many."""
     return db.execute(
         "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? LIMIT ?)", (cutoff, limit)
     ).rowcount
@@ -281,12 +266,10 @@ def clock(db: sqlite3.Connection) -> dict[str, Any] | None:
 
 
 def keep_clock(db: sqlite3.Connection, state: Mapping[str, Any]) -> None:
-    """Store the fields of `obs.tenancy.clock.ClockState`."""
     db.execute(
         "INSERT OR REPLACE INTO clock VALUES (1, :wall_ms, :boot_id, :boot_ms, :lead_ms, :doubted_from_ms)", state
     )
 
 
 def accept_clock(db: sqlite3.Connection) -> None:
-    """Forget what is known of the wall clock, so that it is trusted as it is now."""
     db.execute("DELETE FROM clock")
