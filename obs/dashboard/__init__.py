@@ -49,7 +49,6 @@ _MISSING = {
 
 
 def init_app(app: Flask) -> None:
-    """Register the pages, their signed sessions, and a policy that lets a page load nothing from other hosts."""
     # Written once, so that a restart signs nobody out.
     app.secret_key = write_once(Path(app.instance_path) / "secret_key", secrets.token_urlsafe(48))
     for leftover in Path(app.instance_path).glob(".backup-*"):  # of downloads that were killed
@@ -100,10 +99,7 @@ def init_app(app: Flask) -> None:
 
 
 def error_page(error: ServiceError) -> Response:
-    """The response to an error outside the API: a page that says what went wrong.
-
-    Opening the address of a form, as reloading in the address bar does, leads to the page that has the form.
-    """
+    """The page for an error outside the API. The address of a form leads to the page that has the form."""
     if request.method in ("GET", "HEAD") and isinstance(request.routing_exception, MethodNotAllowed):
         return _add_policy(Response(status=302, headers={"Location": _page_above()}))
     message = _MISSING.get(error.error)
@@ -112,7 +108,6 @@ def error_page(error: ServiceError) -> Response:
 
 
 def _page_above() -> str:
-    """The nearest page above the requested path, with the same query string: /job?name=x for /job/pin?name=x."""
     paths, path = current_app.create_url_adapter(request), request.path
     assert paths is not None
     while not paths.test(path or "/", "GET"):
@@ -122,7 +117,6 @@ def _page_above() -> str:
 
 
 def _check() -> ResponseReturnValue | None:
-    """Require a signed-in person for every page, and an admin with a form from a page for every change."""
     if request.blueprint == "dashboard.sign_in":
         _csrf.protect()
         return None

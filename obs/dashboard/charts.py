@@ -20,7 +20,6 @@ _SIGNS = {
 }
 _OTHER_SIGN = ("square", "■")
 LEGEND = {status: _SIGNS.get(status, _OTHER_SIGN)[1] for status in STATUSES}
-"""The shape of each status of a run, as a character."""
 
 _TICKS = {"year": "%Y", "month": "%b", "week": "%d %b", "date": "%d %b", "day": "%d %b", "hours": "%H:%M"}
 _TIME = {
@@ -44,7 +43,6 @@ class Point(NamedTuple):
 
 
 def durations(points: Sequence[Point], annotations: Sequence[Annotation], start: int, end: int) -> Spec:
-    """Run durations over time; colour and shape show the status."""
     unit_ms, unit = _unit(max((point.duration_ms or 0 for point in points), default=0))
     values = [
         {
@@ -131,7 +129,6 @@ def _lines(
 
 
 def bar(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Spec:
-    """A bar for each of the first MOST_BARS rows: a name and a number."""
     unit_ms, title = _axis(columns[1], rows, [1])
     values = [
         {"name": "none" if row[0] is None else str(row[0]), "y": None if row[1] is None else row[1] / unit_ms}
@@ -151,7 +148,6 @@ def _chart(layers: list[Spec], description: str) -> Spec:
 
 
 def _overlay(annotations: Sequence[Annotation], start: int | None, end: int | None) -> list[Spec]:
-    """Bands and lines for annotations; a band is cut off at the start and end of the chart."""
     bands = [
         {
             **_described(one),
@@ -181,7 +177,6 @@ def _described(annotation: Annotation) -> Spec:
 
 
 def _axis(name: str, rows: Sequence[Sequence[Any]], places: Sequence[int]) -> tuple[int, str]:
-    """What to divide the numbers at `places` by, and the title of their axis: durations get a unit by the longest."""
     if not name.endswith("_ms"):
         return 1, name
     unit_ms, unit = _unit(max((row[place] or 0 for row in rows for place in places), default=0))
@@ -193,13 +188,11 @@ def _unit(longest_ms: float) -> tuple[int, str]:
 
 
 def is_number(rows: Sequence[Sequence[Any]], place: int) -> bool:
-    """Whether the column at `place` contains only numbers and nulls."""
     cells = [row[place] for row in rows if row[place] is not None]
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 
 
 def strip(annotations: Sequence[Annotation]) -> Spec:
-    """Annotations over time: one row per name, bands as bars, points as ticks."""
     values = [{**_described(one), "to": one.end_time or one.start_time} for one in annotations]
     encoding = {"x": _TIME, "y": {"field": "name", "type": "nominal", "title": None}, "tooltip": _ABOUT_ANNOTATION}
     bars = {"mark": {"type": "bar", "opacity": 0.4, "height": 12}, "encoding": {**encoding, "x2": {"field": "to"}}}

@@ -1,9 +1,4 @@
-"""The past runs of a job as SVG: the last runs as small bars, and the last weeks as a calendar. Pure.
-
-The height of a bar shows the duration, its colour and foot show the result. In the calendar, columns are weeks and
-squares are days, filled by the share of problems. A day is the ordinal number of a date (`date.toordinal`) in the
-viewer's time zone; moments are milliseconds.
-"""
+"""A job's past runs as SVG. Pure. Days are ordinals of dates in the viewer's zone; moments are milliseconds."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,7 +31,6 @@ class Bar(NamedTuple):
 
 
 def bars_of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:
-    """The last `runs` of a job, oldest first, with gaps where its schedule says that runs were missed."""
     due = schedules.due(job)
     if due is None or not runs:
         return draw_bars(runs)
@@ -46,12 +40,7 @@ def bars_of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:
 
 @lru_cache(maxsize=2048)  # most jobs have not changed since the last refresh
 def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
-    """Draw runs, oldest first, as one path for each result, which the style sheet stretches and cuts into bars.
-
-    This keeps a page with five hundred jobs of thirty bars each small.
-    `gaps` has for each run how many runs were missed before it. If it is one longer than `runs`, its last number is
-    how many have been missed since the last run.
-    """
+    """Draw runs, oldest first. `gaps` has how many were missed before each, and maybe those missed since the last."""
     marks = _with_gaps(runs, gaps)[-BARS:]
     longest_ms = max((run.duration_ms or 0 for run in runs), default=0)
     first = BARS - len(marks)
@@ -70,7 +59,6 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
 
 
 def _steps(tops: dict[int, int], base: int) -> str:
-    """A path along `base` that rises to each top at its place. Places ascend; neighbours of one height share a step."""
     steps, end, height = "", -1, base
     for place, top in tops.items():
         if place != end:
@@ -82,7 +70,6 @@ def _steps(tops: dict[int, int], base: int) -> str:
 
 
 def _top(duration_ms: int | None, longest_ms: int) -> int:
-    """The y coordinate of the top of a bar. A run without a duration is half as high as the longest run."""
     share = 0.5 if duration_ms is None or not longest_ms else duration_ms / longest_ms
     return _BASE - max(2, round(share * _BASE))
 
@@ -106,10 +93,7 @@ def day_of(moment_ms: int, zone: ZoneInfo) -> int:
 
 
 def draw_calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> Markup:
-    """Draw the calendar as SVG: each day is filled by its share of problems and missed runs.
-
-    `results` has the runs by day and status, `missed` those missed by day. `first_seen` is the first heartbeat's day.
-    """
+    """`results` has runs by day and status, `missed` those missed by day; `first_seen` is the first heartbeat's day."""
     oldest = today - DAYS + 1
     monday = oldest - date.fromordinal(oldest).weekday()
     shown = range(oldest, today + 1)

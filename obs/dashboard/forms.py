@@ -24,20 +24,16 @@ _PLAINER = (
     (re.compile(r"\bstart_time\b"), "the start"),
     (re.compile(r"\bend_time\b"), "the end"),
 )
-"""Messages of the API, and how the pages say the same without the names of the API's fields."""
 
 
 def viewer_zone() -> ZoneInfo | None:
-    """The zone that the browser reported in a cookie; None when it reported none: no scripts, or the first page."""
     return find_zone(request.cookies.get(_COOKIE, ""))
 
 
 def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
-    """Milliseconds since the epoch of a time that a person typed or picked.
+    """A time that a person typed or picked, in milliseconds; without an offset it is in `zone`, or such as ``-2h``.
 
-    A time without an offset is in `zone`. When clocks go back, an hour exists twice: the first one is meant. When they
-    go forward, a time in the skipped hour is read with the offset from before the change: 02:30 becomes 03:30.
-    Times with an offset, and times relative to now (``now``, ``-2h``, ``+30m``), are accepted too.
+    Of an hour that occurs twice the first is meant. In a skipped hour, 02:30 becomes 03:30.
     Raises ValueError with a message for people.
     """
     text = text.strip()
@@ -67,17 +63,12 @@ def as_input(moment_ms: int | None, zone: ZoneInfo) -> str:
 
 
 def form_zone() -> ZoneInfo:
-    """The zone of the times in a form: the one that the submitted form was shown in, else the viewer's, else UTC."""
     return find_zone(request.form.get("zone", "")) or viewer_zone() or ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form as a page shows it.
-
-    `values` has the text of each field. `problems` has the reasons of a refusal by field; "" is the form as a whole.
-    `zone` is the time zone of its times; `zone_is_known` is false when the browser reported none.
-    """
+    """`values` and `problems` are by field; a problem of the field "" is one of the form as a whole."""
 
     values: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -86,10 +77,9 @@ class Form:
 
 
 def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherwise: str = "") -> Form:
-    """The submitted form as it was typed, with the messages of `error` beside its fields.
+    """The submitted form with the messages of `error`. Raises `error` itself unless its status is 409 or 422.
 
-    `fields` maps names of the API to fields of the form, where they differ. Messages about anything else go to the
-    field `otherwise`. Raises `error` itself unless its status is 409 or 422.
+    `fields` maps names of the API to other names in the form. Messages about anything else go to `otherwise`.
     """
     if error.status not in (409, 422):
         raise error
@@ -101,10 +91,7 @@ def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherw
 
 
 def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
-    """The fields of the submitted form that are not empty, as the API takes them.
-
-    Those in `times` are read in the zone of the form. Raises ServiceError (422) for an invalid time.
-    """
+    """The fields that are not empty; those in `times` are read in the zone of the form. Raises ServiceError (422)."""
     fields = {name: text for name in names if (text := request.form.get(name, "").strip())}
     problems: dict[str, list[str]] = {}
     for name in fields.keys() & set(times):
@@ -118,7 +105,6 @@ def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
 
 
 def saved(message: str, endpoint: str, **values: Any) -> Response:
-    """Redirect to the page of `endpoint`, which shows `message`."""
     flash(message)
     return redirect(url_for(endpoint, **values))
 
@@ -133,7 +119,6 @@ def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _messages(details: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Name and message out of nested messages such as ``{"pin": {"cron": ["..."]}}``; the innermost name counts."""
     if isinstance(details, Mapping):
         for key, inner in details.items():
             yield from _messages(inner, key if isinstance(key, str) else name)

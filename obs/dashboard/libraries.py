@@ -30,7 +30,6 @@ _DOCS_POLICY = (
 
 @vega.get("/library/vega-<version>.js")
 def script(version: str) -> Response:  # noqa: ARG001 - the address changes with the version, there is only one file
-    """The file. Its address contains the version, so browsers can keep it for good."""
     path = bundle(Path(current_app.instance_path) / "cache")
     return send_file(path, mimetype="text/javascript", max_age=31_536_000)
 
@@ -65,7 +64,6 @@ def dist(name: str) -> Response:
 
 @client.get("/obs.sh")
 def shell_script() -> Response:
-    """The client for machines without Python."""
     response = Response(files("obs.client").joinpath("obs.sh").read_bytes(), mimetype="text/x-shellscript")
     response.add_etag()
     response.make_conditional(request)

@@ -1,8 +1,4 @@
-"""The overview: which jobs it shows, and in which order. Times are milliseconds.
-
-The jobs of organizations whose overview somebody looks at are kept in memory: a request reads only what has changed.
-Nothing has to be notified: the file itself tells which jobs have changed, whichever process changed them.
-"""
+"""The overview of jobs, kept in memory: a request reads only the jobs that any process has changed since."""
 
 import threading
 import time
@@ -33,8 +29,6 @@ def version(job: Job) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The filters, order and page that the viewer chose, named as in the query string. Empty filters match all."""
-
     state: str = ""
     q: str = ""
     project: str = ""
@@ -45,7 +39,6 @@ class Choice:
     page: int = 1
 
     def parameters(self, **changes: Any) -> dict[str, Any]:
-        """The query string of this choice with some `changes`, without the defaults."""
         values = {**asdict(self), **changes}
         return {name: value for name, value in values.items() if value and value != getattr(_DEFAULT, name)}
 
@@ -55,10 +48,7 @@ _DEFAULT = Choice()
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A page of the overview, which has `jobs`. A change of any job changes `version`.
-
-    `counts` are by state, of the jobs that match all filters but the one for the state, `states` of all jobs.
-    """
+    """`counts` are of the jobs that match all filters but the one for the state, `states` of all jobs; by state."""
 
     choice: Choice
     version: int
@@ -75,7 +65,6 @@ class Overview:
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
-        """The projects, services and hosts of all jobs, sorted."""
         return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in ATTRIBUTION}
 
 
@@ -96,8 +85,6 @@ SORTS: Mapping[str, Callable[[Job], tuple[float, ...]]] = {
 
 
 class Selection:
-    """The jobs that match the filters of a choice, in its order. A change costs little, however many jobs there are."""
-
     def __init__(self, choice: Choice, jobs: Iterable[Job]) -> None:
         self._choice = choice
         self._text = choice.q.casefold()
@@ -127,7 +114,6 @@ class Selection:
         return [key[-1] for key in keys[first : first + PAGE_SIZE]]
 
     def _key(self, job: Job) -> tuple[Any, ...]:
-        """Sorts by the column, in either direction, then by name."""
         numbers = self._sort(job)
         if self._choice.desc:
             numbers = tuple(-number for number in numbers)
@@ -151,8 +137,6 @@ _versions = count(time.time_ns())  # different from those before a restart
 
 
 class Overviews:
-    """The overviews of the organizations that were looked at last."""
-
     def __init__(self) -> None:
         self.of = lru_cache(maxsize=_MOST_ORGANIZATIONS)(lambda org: JobsOfOrg())
 
@@ -200,7 +184,6 @@ class JobsOfOrg:
         return self._selections[choice]
 
     def _refresh(self, caller: Caller) -> None:
-        """Read the jobs that have changed since the last call; all of them where that is not known."""
         now_ms = caller.now_ms
         is_set_back = now_ms < self._now_ms - MINUTE_MS
         with caller.read() as db:

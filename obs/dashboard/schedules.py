@@ -21,12 +21,10 @@ class Due(NamedTuple):
     interval_ms: int
 
     def slots(self, start_ms: int, end_ms: int) -> Iterator[int]:
-        """The moments of the cron expression after the start and up to the end."""
         return takewhile(lambda slot_ms: slot_ms <= end_ms, cron_times(self.cron, self.zone, start_ms))
 
 
 def due(job: Job) -> Due | None:
-    """When `job` is due; None where nothing is expected of it: it is new, irregular or never overdue."""
     match job.pin:
         case Cron(expression, zone):
             return None if job.interval_ms is None else Due(expression, zone, job.interval_ms)
@@ -57,7 +55,6 @@ def in_brief(job: Job) -> tuple[str, str]:
 
 
 def form_values(job: Job) -> dict[str, str]:
-    """The values of the schedule form. It suggests the learned cron expression for a job without a pin."""
     cron, zone = (job.learned.cron or "", job.learned.zone) if job.learned else ("", "UTC")
     values = {"kind": "learn", "cron": cron, "timezone": zone, "interval": "", "grace": "1"}
     match job.pin:
@@ -75,7 +72,6 @@ def _minutes(length_ms: int) -> str:
 
 
 Results = Mapping[int, Mapping[str, int]]
-"""The number of runs by day and status."""
 _LONG_PAUSE = 1.2  # usual pauses; only longer pauses are searched for missed runs, because counting slots takes time
 _LONG_PAUSE_BY_INTERVAL = 1.6
 _FEW_PAUSES = 7
@@ -85,11 +81,7 @@ _OTHER_SCHEDULE_RUNS = _OTHER_SCHEDULE_DAYS = 6
 
 @lru_cache(maxsize=4096)  # most jobs have not changed since the last refresh
 def missed_before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
-    """For each run, oldest first, how many runs were missed between the previous run and it.
-
-    The current schedule says nothing about runs under an earlier schedule: the count goes back in time, and stops where
-    most runs seem to have missed some.
-    """
+    """How many runs were missed before each; zeros for early ones, if most of those seem to be of another schedule."""
     pauses = [later - earlier for earlier, later in pairwise(starts)]
     usual_ms = _usual(pauses, due)
     counts: list[int] = []
@@ -105,10 +97,7 @@ def missed_before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
 def missed_by_day(
     due: Due | None, results: Results, days: Mapping[int, tuple[int, int]], first_ms: int, until_ms: int
 ) -> dict[int, int]:
-    """How many scheduled runs never came on each day, from the first heartbeat up to `until_ms`.
-
-    Before _OTHER_SCHEDULE_DAYS in a row that have runs and seem to miss most, the schedule was another one.
-    """
+    """Before _OTHER_SCHEDULE_DAYS in a row that have runs and seem to miss most, the schedule was another one."""
     if due is None or not results:
         return {}
     oldest = min(results)
@@ -139,18 +128,15 @@ def _due_between(due: Due, start_ms: int, end_ms: int) -> int:
 
 
 def missed_until_now(job: Job, now_ms: int) -> int:
-    """How many runs a job has missed since its last heartbeat; 0 unless it is overdue and has a schedule."""
     expected = due(job)
     return missed_since(job.last_heartbeat_at, now_ms, expected) if expected is not None and job.overdue else 0
 
 
 def missed_since(last: int, now_ms: int, due: Due) -> int:
-    """How many runs an overdue job has missed since its last run at `last`: at least one."""
     return max(1, _between(last, now_ms, due, own=0))
 
 
 def _usual(pauses: Sequence[int], due: Due) -> float:
-    """The longest pause in which no run can have been missed."""
     if due.cron or len(pauses) < _FEW_PAUSES:
         return due.interval_ms * _LONG_PAUSE
     # Without a cron expression, a pause that is frequent is part of the schedule.

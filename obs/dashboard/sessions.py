@@ -44,7 +44,6 @@ def end_session() -> None:
 
 
 def find_viewer() -> Caller | None:
-    """The person who is signed in; None when nobody is, the key is revoked or expired, or the organization is gone."""
     if "viewer" not in g:
         g.viewer = found = _find_viewer()
         if found is not None:
@@ -73,7 +72,6 @@ def require_admin() -> Caller:
 
 
 def is_admin(caller: Caller | None) -> bool:
-    """Whether the pages let `caller` make changes."""
     return caller is not None and "admin" in caller.scopes
 
 
@@ -99,7 +97,6 @@ _new_keys: dict[str, tuple[str, int]] = {}
 
 
 def keep_new_key(secret: str) -> None:
-    """Keep the secret of a key just created for the next page of this session, for NEW_KEY_MS at most."""
     now_ms = viewer().now_ms
     for token, (_, created_at) in list(_new_keys.items()):
         if now_ms - created_at > NEW_KEY_MS:
@@ -108,7 +105,6 @@ def keep_new_key(secret: str) -> None:
 
 
 def take_new_key() -> str | None:
-    """The secret that was kept for this session, once; None when there is none."""
     secret, created_at = _new_keys.pop(session["token"], (None, 0))
     if secret is None or viewer().now_ms - created_at > NEW_KEY_MS:
         return None

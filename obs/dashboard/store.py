@@ -68,10 +68,7 @@ def _error_line(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a job needs attention, since `since`: `problems` runs have failed or were lost after `last_ok_at`.
-
-    `run` is the run to look at, `lines` the end of its log.
-    """
+    """`problems` runs failed or were lost after `last_ok_at`. `run` is the one to see, `lines` the end of its log."""
 
     since: int
     problems: int
@@ -81,7 +78,6 @@ class Trouble:
 
 
 def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
-    """Why `job`, whose state is one of those that need attention, is in it."""
     success = f"SELECT max(started_at) FROM runs WHERE job_id = ?1 AND status = {Status.SUCCESS:d}"
     problems, failing_since, last_ok_at = db.execute(
         f"SELECT count(*), min(started_at), ({success}) FROM runs"
@@ -110,7 +106,6 @@ def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int
 def results_by_day(
     db: sqlite3.Connection, job_id: int, days: Mapping[int, tuple[int, int]]
 ) -> dict[int, dict[str, int]]:
-    """How many runs of each status started on each of `days`, which have a start and an (excluded) end each."""
     rows = db.execute(
         "SELECT json_extract(day.value, '$[0]'), status, count(*) FROM json_each(?) AS day CROSS JOIN runs"
         " ON job_id = ? AND started_at >= json_extract(day.value, '$[1]')"
@@ -124,13 +119,11 @@ def results_by_day(
 
 
 def stored_runs(db: sqlite3.Connection) -> tuple[int, int | None]:
-    """The number of runs, and the start of the oldest."""
     count, oldest_at = db.execute("SELECT (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs)").fetchone()
     return count, oldest_at
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:
-    """The ids of the runs of a job before and after one of them."""
     of_job = "SELECT runs.id FROM runs WHERE job_id = (SELECT id FROM jobs WHERE name = ?1) AND (started_at, id)"
     before = f"{of_job} < (?2, ?3) ORDER BY started_at DESC, id DESC LIMIT 1"
     after = f"{of_job} > (?2, ?3) ORDER BY started_at, id LIMIT 1"
@@ -149,6 +142,5 @@ def annotations(
 
 
 def annotations_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Annotation]:
-    """The latest annotations of a range, without those that show incidents of other jobs."""
     own = f"incident/{job}"
     return [one for one in annotations(db, start, end, now_ms, "", own) if not one.by_service or one.name == own]

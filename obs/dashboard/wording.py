@@ -18,7 +18,6 @@ STATE_HELP = {
     "new": "not enough data yet to predict the next run",
     "paused": "paused: no incidents are opened",
 }
-"""What each state of a job means."""
 
 _UNITS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
@@ -31,12 +30,10 @@ def state(name: str) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """``1 job``, ``2,500 jobs``"""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def results(counts: dict[str, int], missed: int = 0) -> str:
-    """How many runs had which result: ``28 succeeded, 2 failed, 1 missed``."""
     words = [f"{count} {'succeeded' if status == 'success' else status}" for status, count in counts.items()]
     return ", ".join(words + ([f"{missed} missed"] if missed else []))
 
@@ -75,7 +72,6 @@ def relative(moment_ms: int, now_ms: int) -> str:
 
 
 def size(count_bytes: int) -> str:
-    """Bytes as ``812 B``, ``3.4 MB``; 1 KB is 1,024 bytes."""
     amount, unit = float(count_bytes), "B"
     for larger in ("KB", "MB", "GB"):
         if amount < 1024:
@@ -102,7 +98,6 @@ def ago(moment_ms: int | None, now_ms: int) -> Markup:
 
 
 def cell(value: str | float | bool | None, column: str) -> Markup | str:
-    """A value of a query result. A duration is in words, with its milliseconds as the title; null is a dash."""
     if value is None:
         return Markup('<span class="quiet" title="null">—</span>')
     if isinstance(value, bool):
@@ -116,5 +111,4 @@ def cell(value: str | float | bool | None, column: str) -> Markup | str:
 
 
 def _utc(moment_ms: int) -> str:
-    """``2026-06-21 10:00:00 UTC``"""
     return f"{format_ms(moment_ms)[:19].replace('T', ' ')} UTC"

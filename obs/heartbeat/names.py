@@ -10,10 +10,7 @@ from obs.api import is_storable
 from obs.errors import invalid_field
 
 LONGEST_NAME = 200
-"""In characters."""
-
 UUID_PATTERN = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
-"""The UUID in a ping URL, which names a job too."""
 
 _INVISIBLE = (
     r"\xad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -30,7 +27,6 @@ JOB_NAME: dict[str, Any] = {
     # No control characters, no invisible ones, and no leading or trailing white space.
     "pattern": rf"^[^\s{_NEVER}]([^{_NEVER}]*[^\s{_NEVER}])?$",
 }
-"""The rules of `valid_name` as an OpenAPI schema."""
 
 
 def normalized(name: str) -> str:

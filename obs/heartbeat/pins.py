@@ -1,9 +1,5 @@
 """Pins: schedules that a person sets by hand instead of the learned one. Pure.
 
-A pin is judged as other monitors judge it: overdue one grace period after the run was due. A cron expression is read in
-its time zone by the rules of cron: a time that the clock skips runs right after the change, a time that occurs twice
-runs once, and expressions by the minute or hour follow real time through both.
-
 In JSON, in the API as well as stored, a pin is ``{"cron", "timezone", "grace_seconds"}``,
 ``{"interval_seconds", "grace_seconds"}`` or ``{"never": true}``.
 """
@@ -35,8 +31,6 @@ _CRON_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Runs are due by a cron expression in a time zone, and overdue `grace_ms` later."""
-
     expression: str
     zone: str = "UTC"
     grace_ms: int = MINUTE_MS
@@ -44,8 +38,6 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A heartbeat is due `interval_ms` after the last one, and overdue `grace_ms` later."""
-
     interval_ms: int
     grace_ms: int = MINUTE_MS
 
@@ -59,10 +51,7 @@ Pin = Cron | Interval | Never
 
 
 def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
-    """When the heartbeat after the one at `last_ms` is due, and from when on it is overdue; None for never.
-
-    Times are milliseconds since the epoch. None also for a cron expression with no further time.
-    """
+    """When the next heartbeat is due and when it is overdue, in milliseconds; None where none is expected."""
     match pin:
         case Cron(expression, zone, grace_ms):
             due_ms = next(cron_times(expression, zone, last_ms), None)
@@ -74,7 +63,7 @@ def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
 
 
 def cron_times(expression: str, zone: str, after_ms: int) -> Iterator[int]:
-    """The times of a cron expression after a moment."""
+    """The times after a moment. A time that the clock skips is moved to the change; one that it repeats occurs once."""
     for time in CronSim(expression, datetime.fromtimestamp(after_ms / SECOND_MS, ZoneInfo(zone))):
         yield round(time.timestamp()) * SECOND_MS
 
@@ -112,7 +101,6 @@ def to_json(pin: Pin | None) -> str | None:
 
 
 def check_expression(expression: str) -> None:
-    """Raise marshmallow's ValidationError unless this is a cron expression."""
     if len(expression) > MAX_CRON_LENGTH:
         raise ValidationError(f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
     try:
@@ -129,7 +117,6 @@ def check_expression(expression: str) -> None:
 
 
 def check_zone(zone: str) -> None:
-    """Raise marshmallow's ValidationError unless this is the name of a time zone."""
     if len(zone) > MAX_ZONE_LENGTH:
         raise ValidationError(f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
     if find_zone(zone) is None:

@@ -1,13 +1,4 @@
-"""Runs and jobs: their statuses and states, and what each kind of heartbeat does to a run. Pure.
-
-=====  ====================================  ================================================
-call   no run is open                        a run is open
-=====  ====================================  ================================================
-start  opens a run                           the open run becomes lost, and a new run opens
-log    is shown on the job's timeline        belongs to the run
-end    records a run that is already closed  closes the run
-ping   records a successful run              is a sign of life of the run; no new run
-=====  ====================================  ================================================
+"""The statuses of runs, the states of jobs, and what each kind of heartbeat does to a run. Pure.
 
 A call with the client's own run id applies only to that run. So runs with ids can overlap, a repeated start or end is
 the same event, and an end that arrives after the run was given up still reports its result.
@@ -24,10 +15,7 @@ FUTURE_MS = 10 * MINUTE_MS
 
 
 class Status(IntEnum):
-    """The status of a run. The value is the number in the database, the name in lower case is the word for it.
-
-    SQL takes the numbers from here, so that a new member reaches every statement and every rollup.
-    """
+    """The value is the number in the database, and SQL takes it from here; the name in lower case is the word."""
 
     OPEN = 0
     SUCCESS = 1
@@ -36,8 +24,6 @@ class Status(IntEnum):
 
 
 class Kind(IntEnum):
-    """The kind of a heartbeat. The value is the number in the database, the name in lower case is the word for it."""
-
     START = 0
     LOG = 1
     END = 2
@@ -46,15 +32,9 @@ class Kind(IntEnum):
 
 STATUSES = tuple(status.name.lower() for status in Status)
 """The words for the statuses, each at the index of its number."""
-
 OUTCOMES = tuple(status.name.lower() for status in Status if status is not Status.OPEN)
-"""The words for the statuses of a run that is over."""
-
 PROBLEMS = tuple(status.name.lower() for status in (Status.FAILED, Status.LOST))
-"""The words for the statuses of a run that went wrong, the worst first."""
-
 KINDS = tuple(kind.name.lower() for kind in Kind)
-"""The words for the kinds, each at the index of its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +74,6 @@ class Action(Enum):
 
 
 def act(run: Run | None, kind: Kind) -> Action:
-    """What a heartbeat of `kind` does to `run`; None where there is no such run."""
     if run is None:
         return _WITHOUT_RUN[kind]
     match kind:
@@ -117,24 +96,19 @@ _WITHOUT_RUN = {
 
 
 def outcome(heartbeat: Heartbeat) -> Status:
-    """The result that an end or a ping reports: its status, else failed for an exit code other than 0, else success."""
     if heartbeat.status is not None:
         return heartbeat.status
     return Status.FAILED if heartbeat.exit_code else Status.SUCCESS
 
 
 def duration_of_close(run: Run, heartbeat: Heartbeat) -> int | None:
-    """The duration of a run in ms: as sent, else from its start to its end; None where no start was reported."""
     if heartbeat.duration_ms is not None:
         return heartbeat.duration_ms
     return max(0, heartbeat.time - run.started_at) if run.started else None
 
 
 class JobState(StrEnum):
-    """The state of a job at a moment, the most urgent first. The value is the word in the API, in OQL and on pages.
-
-    A job that is paused is in no other state; otherwise the most urgent state that applies is the one shown.
-    """
+    """The most urgent first: of those that apply, the first is shown. A job that is paused is in no other state."""
 
     FAILED = "failed"
     LOST = "lost"
@@ -148,6 +122,5 @@ class JobState(StrEnum):
 
 
 STATES = tuple(state.value for state in JobState)
-"""The words, the most urgent first."""
 TROUBLE = STATES[: STATES.index(JobState.LATE)]
 """The words for the states in which a job needs a person to look at it."""

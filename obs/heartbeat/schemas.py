@@ -1,7 +1,4 @@
-"""Jobs, runs and maintenance windows as JSON, with the rules and limits for what is sent.
-
-The API and the pages load their requests with these schemas, and the OpenAPI document shows the limits.
-"""
+"""Jobs, runs and maintenance windows as JSON, with the limits that the OpenAPI document shows."""
 
 from collections.abc import Callable
 from typing import Any

@@ -32,7 +32,6 @@ class SweepQueue:
         self._notes = 0
 
     def note(self, org: Org) -> None:
-        """Note that something has changed in `org`: a heartbeat, or what a user has set."""
         with self._lock:
             self._changed.add(org)
             self._notes += 1
@@ -70,17 +69,12 @@ _INDEXING_SECONDS = 20.0
 
 
 class HeartbeatService:
-    """Changes jobs and maintenance windows, and has the sweep look at the organization afterwards."""
-
     def __init__(self, queue: SweepQueue, rename_bands: Callable[..., None], end_bands: Callable[..., None]) -> None:
         """With the two, the annotations of incidents follow their job: see `obs.annotations.store`."""
         self.queue, self._rename_bands, self._end_bands = queue, rename_bands, end_bands
 
     def change_job(self, caller: Caller, name: str, changes: Mapping[str, Any]) -> Job:
-        """Change the job `name`; only the fields that are sent change. Returns the job with the changes.
-
-        JobChangesSchema has loaded `changes`. Raises ServiceError: 404, 409 for a name that is taken, 422.
-        """
+        """`changes` come from JobChangesSchema. Raises ServiceError: 404, 409 for a name or UUID that is taken, 422."""
         if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
             raise invalid_field("json", "paused_until", "Must be in the future.")
         uuid: str | None = None
@@ -111,10 +105,7 @@ class HeartbeatService:
         return job
 
     def ping_url(self, caller: Caller, job_id: int) -> str | None:
-        """The URL to which a job can send pings without a key. It is created when it is first requested.
-
-        None for callers who may not send heartbeats, and while the file cannot be written. Raises ServiceError (503).
-        """
+        """None if the caller may not send heartbeats, or a new URL cannot be written. Raises ServiceError (503)."""
         if not keys.allows(caller.scopes, "heartbeat:write"):
             return None
         with caller.read() as db:
@@ -144,10 +135,7 @@ class HeartbeatService:
         self.queue.note(caller.org)
 
     def delete_jobs(self, caller: Caller, prefix: str, *, dry_run: bool = False) -> dict[str, int]:
-        """Delete the jobs whose names start with `prefix`, for a limited time, or only count them.
-
-        Returns how many were ``deleted`` and how many are ``remaining``. Raises ServiceError (422).
-        """
+        """Delete for a limited time; returns how many were ``deleted`` and ``remaining``. Raises ServiceError (422)."""
         if not prefix:
             raise invalid_field("query", "prefix", "Must not be empty.")
 
@@ -181,10 +169,7 @@ class HeartbeatService:
 
 
 def index_messages(databases: Databases, org: Org) -> int:
-    """Index new messages of `org` for full-text search for a limited time; returns how many events there were.
-
-    Raises ServiceError (503).
-    """
+    """Index new messages for a limited time; returns how many events there were. Raises ServiceError (503)."""
     with databases.read(org) as db:
         if not upkeep.has_unindexed(db):
             return 0
@@ -192,16 +177,12 @@ def index_messages(databases: Databases, org: Org) -> int:
 
 
 def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Delete what `org` has recorded more than `retention_days` ago; returns how much. Raises ServiceError (503).
-
-    Jobs stay, so that a job that fell silent is still seen.
-    """
+    """Delete old runs and events; jobs stay, so silent ones are seen. Returns how many. Raises ServiceError (503)."""
     delete = partial(upkeep.delete_before, cutoff=now_ms - retention_days * DAY_MS)
     return in_batches(databases, org, delete, share=BACKGROUND_SHARE)
 
 
 def no_job(name: str) -> ServiceError:
-    """The 404 for a job that does not exist."""
     return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")
 
 

@@ -26,7 +26,6 @@ _CONDITIONS = {
 """The condition for each state but ok. The first that applies decides."""
 _WHENS = " ".join(f"WHEN {condition} THEN '{state}'" for state, condition in _CONDITIONS.items())
 STATE_SQL = f"CASE {_WHENS} ELSE '{JobState.OK}' END"
-"""The state of a job, one of `STATES`."""
 
 AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
 

@@ -26,7 +26,6 @@ _NUMBER = "<int(max=9223372036854775807):number>"
 
 @blp.get("")
 def page(form: Form | None = None) -> tuple[str, int]:
-    """The list, newest start first, with the form of a new annotation; 422 when a time of the filters is none."""
     caller = viewer()
     filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
     range_, problems = dict[str, int](), dict[str, str]()
@@ -93,7 +92,6 @@ def change(number: int) -> ResponseReturnValue:
 
 @blp.post(f"/{_NUMBER}/end")
 def end_now(number: int) -> ResponseReturnValue:
-    """End an annotation now, which makes a point a band."""
     caller = viewer()
     service.update(caller, number, {"end_time": caller.now_ms})
     return forms.saved("Annotation ended.", "dashboard.annotations.page")

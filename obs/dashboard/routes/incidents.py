@@ -22,7 +22,6 @@ _NUMBER = "<int(max=9223372036854775807):number>"
 
 @blp.get("")
 def page(form: Form | None = None) -> str:
-    """Open incidents, resolved ones, and the maintenance windows with a form for another one."""
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
@@ -55,7 +54,6 @@ def delete_window(number: int) -> ResponseReturnValue:
 
 
 def _next_hour(now_ms: int) -> dict[str, str]:
-    """Suggested values: a window of one hour that starts now."""
     start, zone = now_ms // MINUTE_MS * MINUTE_MS, forms.form_zone()
     end = start + HOUR_MS
     return {"title": "Maintenance", "start_time": forms.as_input(start, zone), "end_time": forms.as_input(end, zone)}

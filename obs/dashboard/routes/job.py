@@ -31,10 +31,7 @@ _PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume
 
 @blp.get("")
 def page(**refused: Form) -> str:
-    """The job of the name in the query string: a name may contain any character, such as dots that a path loses.
-
-    `refused` are the forms (pin, pause, rename) that are shown as they were submitted.
-    """
+    """The name is in the query string: a path would lose dots. `refused` are forms to show as they were submitted."""
     caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor")
     span = span if span in _RANGES else "30d"
     before = decode_cursor(cursor, int, int) if cursor else None
@@ -90,7 +87,6 @@ def page(**refused: Form) -> str:
 
 @blp.post("/pin")
 def save_pin() -> ResponseReturnValue:
-    """Pin a cron expression, an interval or "never overdue", or let the schedule be learned."""
     kind = request.form.get("kind", "")
     fields = {"interval_seconds": "interval", "grace_seconds": "grace"}
     try:
@@ -103,7 +99,6 @@ def save_pin() -> ResponseReturnValue:
 
 @blp.post("/pause")
 def pause() -> ResponseReturnValue:
-    """Pause a job, for a time or until it is resumed."""
     until, fields = request.form.get("until", ""), dict[str, object](paused=True)
     try:
         if until not in _PAUSES:
@@ -172,7 +167,6 @@ def run_page(number: int) -> ResponseReturnValue:
 
 
 def _entered_pin(kind: str) -> dict[str, object] | None:
-    """The pin of the form as the API takes it; None for a learned schedule. Raises ServiceError (422)."""
     form = request.form
     match kind:
         case "learn":

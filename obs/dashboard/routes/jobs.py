@@ -27,7 +27,6 @@ _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response sta
 
 @blp.get("/")
 def page() -> ResponseReturnValue:
-    """All jobs with their states; if there are none, how to send the first heartbeat."""
     caller = viewer()
     overview = services().overviews.of(caller.org).show(caller, _choice())
     assert overview is not None
@@ -39,10 +38,9 @@ def page() -> ResponseReturnValue:
 
 @blp.get("/jobs/changes")
 def changes() -> ResponseReturnValue:
-    """The changes since the page that the browser shows, whose rows it sends as ids and versions in X-Have.
+    """What differs from the rows (ids and versions in X-Have) that the browser shows; "more": ask again.
 
-    A response contains at most _MOST_BYTES of rows; "more" says that there are more changes to fetch. `since` is the
-    "version" of the last complete response: the response is 204 while no job has changed.
+    `since` is the "version" of the last complete response: 204 while no job has changed.
     """
     caller, bytes_left = viewer(), _MOST_BYTES
     overview = services().overviews.of(caller.org).show(caller, _choice(), request.args.get("since", ""))
@@ -78,7 +76,6 @@ def trouble() -> str:
 
 @blp.route("/jobs/delete", methods=["GET", "POST"])
 def delete() -> ResponseReturnValue:
-    """Ask whether to delete the jobs with a prefix, stating their number; then delete them."""
     caller, prefix = require_admin(), request.values.get("prefix", "")
     counted = services().heartbeats.delete_jobs(caller, prefix, dry_run=request.method == "GET")
     if request.method == "GET" or counted["remaining"]:
@@ -88,13 +85,11 @@ def delete() -> ResponseReturnValue:
 
 @blp.post("/first-key")
 def create_first_key() -> ResponseReturnValue:
-    """Create a key; the page of an organization without jobs then shows it in its command."""
     keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat", actor=viewer().actor).key)
     return redirect(url_for("dashboard.jobs.page"))
 
 
 def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | None]]:
-    """Jobs with their last runs as bars, and the line that names the error of those that are failing or lost."""
     with caller.read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
         last = {
@@ -119,7 +114,6 @@ def _choice() -> Choice:
 
 @projects.get("", endpoint="page")
 def projects_page() -> ResponseReturnValue:
-    """One row per project, which opens to show its services and hosts."""
     caller = viewer()
     with caller.read() as db:
         jobs = job_store.jobs(db, caller.now_ms, after=None, limit=-1)
@@ -128,8 +122,6 @@ def projects_page() -> ResponseReturnValue:
 
 @dataclass(slots=True)
 class _Part:
-    """A project, a service or a host with the number of its jobs by state. A job may have None of each."""
-
     name: str | None
     states: Counter[str] = field(default_factory=Counter)
     services: dict[str | None, "_Part"] = field(default_factory=dict)
@@ -141,7 +133,6 @@ class _Part:
 
 
 def _roll_up(jobs: Iterable[Job]) -> list[_Part]:
-    """Jobs by project: the projects with the most trouble first, then by name; jobs without a project come last."""
     found: dict[str | None, _Part] = {}
     for job in jobs:
         project = found.setdefault(job.project, _Part(job.project))

@@ -27,7 +27,6 @@ _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - spreadsheets know t
 
 @blp.get("")
 def page() -> ResponseReturnValue:
-    """The editor, and the result of the statement in the query string."""
     caller, text, overlay = viewer(), _statement(), request.args.get("overlay", "")
     with caller.read() as db:
         prefixes = [prefix for prefix, _ in annotation_store.prefixes(db, caller.now_ms)]
@@ -91,7 +90,6 @@ def _answer(statement: str) -> QueryResult:
 
 
 def _specs(answer: QueryResult, overlay: str) -> list[charts.Spec]:
-    """The charts of a result; none where a number or the table is enough."""
     if answer.rows and answer.output_type == "bar" and charts.is_number(answer.rows, 1):
         return [charts.bar(answer.columns, answer.rows)]
     if not answer.rows or answer.output_type != "timeseries":

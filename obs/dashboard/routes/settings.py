@@ -27,7 +27,6 @@ _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "
 
 @blp.get("")
 def page(form: Form | None = None) -> str:
-    """The whole page, with the form of a new key. After a key was created it shows the key, once."""
     caller, tenancy = viewer(), services().tenancy
     sees_all = is_admin(caller)
     with caller.read() as db:
@@ -56,7 +55,6 @@ def page(form: Form | None = None) -> str:
 
 @blp.post("/keys")
 def create_key() -> ResponseReturnValue:
-    """Create a key; the page that follows shows it."""
     caller, form = viewer(), request.form
     fields: dict[str, object] = {"label": form.get("label", "").strip(), "scopes": form.getlist("scopes")}
     try:
@@ -86,7 +84,6 @@ def audit_log() -> str:
 
 @blp.get("/backup")
 def download() -> Response:
-    """A consistent copy of the organization's file."""
     caller = require_admin()
     caller.quotas.space.refuse(caller.quotas.space.is_low)
     with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:

@@ -24,7 +24,6 @@ def page() -> ResponseReturnValue:
 
 @blp.post("/sign-in")
 def by_key() -> ResponseReturnValue:
-    """Sign in with a key that has the scope query:read."""
     wanted, key = request.form.get("next", ""), request.form.get("key", "").strip()
     tenancy = services().tenancy
     credential = tenancy.keyring.find(key, tenancy.clock())
@@ -68,7 +67,6 @@ def sign_out() -> ResponseReturnValue:
 
 
 def _note(org: Org | None, name: str, action: Action) -> None:
-    """Add an entry to the audit log; nobody can read one of an organization that does not exist."""
     if org is not None:
         tenancy, actor = services().tenancy, Actor(name, client_address(request.environ))
         audit.note(tenancy.databases, org, actor, tenancy.clock(), action, "dashboard")

@@ -18,12 +18,7 @@ from obs.times import MAX_MS
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job at a moment. `status` is its state, one of `obs.heartbeat.runs.STATES`.
-
-    `pin` is the schedule that was set by hand, `learned` describes the one that was learned; None where there is none.
-    `last_run_at` is the start of its last run; its last heartbeat if it has no run. `changes_at` is when its state may
-    change without a heartbeat, a change by a user, or the sweep.
-    """
+    """`last_run_at` is a heartbeat if there is no run. From `changes_at` on, time alone may have changed `status`."""
 
     id: int
     name: str
@@ -56,8 +51,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a job. `run_id` is the client's own id."""
-
     id: int
     run_id: str | None
     job: str
@@ -114,7 +107,6 @@ _JOB_FILTERS = {
 
 
 def jobs(db: sqlite3.Connection, now_ms: int, *, after: str | None, limit: int, **filters: str | None) -> list[Job]:
-    """Jobs in the order of their names: those after the name `after` to which all `filters` apply."""
     given = {name: value for name, value in filters.items() if value is not None}
     conditions = "".join(f" AND {_JOB_FILTERS[name]}" for name in given)
     rows = db.execute(
@@ -125,7 +117,6 @@ def jobs(db: sqlite3.Connection, now_ms: int, *, after: str | None, limit: int, 
 
 
 def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
-    """The job with that name, or None. See `job_id`."""
     row = db.execute(f"{_JOB} WHERE jobs.id = :id", {"now": now_ms, "id": job_id(db, name)}).fetchone()
     return None if row is None else _job(row)
 
@@ -146,13 +137,11 @@ def job_id(db: sqlite3.Connection, name: str) -> int | None:
 
 
 def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:
-    """The UUID in the ping URL of a job; None if it has none."""
     row = db.execute("SELECT uuid FROM ping_urls WHERE job_id = ?", (job_id,)).fetchone()
     return None if row is None else row[0]
 
 
 def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replace: bool = True) -> None:
-    """Give a job the UUID of its ping URL, or `replace` the one that it has."""
     db.execute(
         "INSERT INTO ping_urls (job_id, uuid) SELECT id, ?2 FROM jobs WHERE id = ?1"
         " ON CONFLICT (job_id) DO UPDATE SET uuid = excluded.uuid WHERE ?3",
@@ -183,11 +172,7 @@ def runs_of(
     end_ms: int | None = None,
     longer_than_ms: float | None = None,
 ) -> list[Run]:
-    """The runs of a job, newest start first: those that come after the run `before`, a pair (started_at, id).
-
-    Only those with this status, and those that started from `start_ms` to before `end_ms`, and took more than
-    `longer_than_ms`.
-    """
+    """Newest start first, after the run `before` = (started_at, id); of those from `start_ms` to before `end_ms`."""
     rows = db.execute(
         f"{_RUN} WHERE runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
         " AND runs.started_at < ?5 AND (?6 IS NULL OR runs.status = ?6)"
@@ -211,12 +196,10 @@ def run(db: sqlite3.Connection, run_id: int) -> Run | None:
 
 
 def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
-    """The events of a run in the order of their times."""
     return [_event(row) for row in db.execute(f"{_EVENT} WHERE run_id = ? ORDER BY time, id", (run_id,))]
 
 
 def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]:
-    """The latest events of a job that belong to no run, newest first."""
     rows = db.execute(
         f"{_EVENT} WHERE job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?", (job_id, limit)
     )
@@ -224,7 +207,6 @@ def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]
 
 
 def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_rescheduled: bool) -> None:
-    """Set `columns` of a job, and have a job that `is_rescheduled` learned again."""
     learn = ["learned_event_id = NULL", "revision = revision + 1"] if is_rescheduled else []
     if values := ", ".join([*(f"{name} = :{name}" for name in columns), *learn]):
         db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
@@ -240,7 +222,6 @@ def suggest_pin(db: sqlite3.Connection, name: str, pin: Pin) -> None:
 
 
 def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:
-    """The names of the jobs that start with `prefix`, by id; with a `limit`, of the first by name."""
     named = "SELECT id, name FROM jobs WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name LIMIT ?2"
     return dict(db.execute(named, (prefix, limit)).fetchall())
 

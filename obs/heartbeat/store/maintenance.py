@@ -17,7 +17,6 @@ class MaintenanceWindow:
 
 
 def windows(db: sqlite3.Connection) -> list[MaintenanceWindow]:
-    """All maintenance windows, the latest start first."""
     rows = db.execute(
         "SELECT id, start_time, end_time, title FROM maintenance_windows ORDER BY start_time DESC, id DESC"
     )

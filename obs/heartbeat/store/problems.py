@@ -1,7 +1,4 @@
-"""Jobs with a problem now, as far as the sweep has flagged it. Jobs that are paused have none.
-
-Times are milliseconds since the epoch.
-"""
+"""Jobs with a problem now, as far as the sweep has flagged it; paused jobs have none. Times are milliseconds."""
 
 import json
 import sqlite3
@@ -14,8 +11,6 @@ from obs.heartbeat.source import PAUSED_SQL
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A job that has a problem, and since when."""
-
     job_id: int
     job: str
     since: int
@@ -25,21 +20,16 @@ _SELECT = "SELECT jobs.id AS job_id, jobs.name AS job"
 _NOT_PAUSED = f"NOT {PAUSED_SQL}"
 
 OVERDUE = f"{_SELECT}, overdue_since AS since FROM jobs WHERE overdue_since IS NOT NULL AND {_NOT_PAUSED}"
-"""Jobs whose heartbeat is overdue."""
 FAILING = (
     f"{_SELECT}, failing_since AS since FROM jobs"
     f" WHERE failing_since IS NOT NULL AND failures_in_row >= failure_tolerance AND {_NOT_PAUSED}"
 )
-"""Jobs whose last runs failed, as many in a row as their failure tolerance or more."""
 LOST = f"{_SELECT}, lost_since AS since FROM jobs WHERE lost_since IS NOT NULL AND {_NOT_PAUSED}"
-"""Jobs whose last run never reported its end."""
 OVERRUNNING = (
     f"{_SELECT}, min(runs.overrunning_since) AS since FROM runs JOIN jobs ON jobs.id = runs.job_id"
     f" WHERE runs.status = {Status.OPEN:d} AND runs.overrunning_since IS NOT NULL AND {_NOT_PAUSED} GROUP BY jobs.id"
 )
-"""Jobs with an open run that takes longer than their runs usually do."""
 TOO_OFTEN = f"{_SELECT}, too_often_since AS since FROM jobs WHERE too_often_since IS NOT NULL AND {_NOT_PAUSED}"
-"""Jobs that run more often than expected."""
 
 
 def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
@@ -51,6 +41,5 @@ def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[in
 
 
 def last_heartbeat(db: sqlite3.Connection, job_id: int) -> int | None:
-    """The time of the job's last heartbeat; None if there is no such job."""
     row = db.execute("SELECT last_heartbeat_at FROM jobs WHERE id = ?", (job_id,)).fetchone()
     return None if row is None else row["last_heartbeat_at"]

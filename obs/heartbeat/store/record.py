@@ -12,8 +12,6 @@ from obs.times import DAY_MS
 
 
 class Attribution(NamedTuple):
-    """Where a job runs; None for what was never reported."""
-
     host: str | None
     service: str | None
     project: str | None
@@ -42,14 +40,11 @@ def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attrib
 
 
 IDEMPOTENCY_MS = DAY_MS
-"""For how long an Idempotency-Key is remembered."""
 RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The result of recording a heartbeat. `time` is milliseconds since the epoch."""
-
     run_id: int | None
     run_status: Status | None
     time: int
@@ -164,8 +159,6 @@ def record(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a heartbeat changed: its run with that run's status, and what to add to the job's totals."""
-
     run_id: int | None
     run_status: Status | None
     new_runs: int = 0
@@ -205,7 +198,6 @@ def _apply(
 
 
 def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -> _Change:
-    """Move the start of a run to a start that arrives late; after the end, also set a duration that is missing."""
     if not run.ended:
         db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (heartbeat.time, run.id))
         return _Change(run.id, run.status)
@@ -263,7 +255,6 @@ def _add_run(
 
 
 def _answer_before(db: sqlite3.Connection, condition: str, *values: int | str) -> Recorded | None:
-    """The answer to the first event for which `condition` holds; None if there is none."""
     row = db.execute(
         f"SELECT run_id, run_status, time FROM events WHERE {condition} ORDER BY id LIMIT 1", values
     ).fetchone()

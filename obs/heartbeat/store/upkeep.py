@@ -97,11 +97,7 @@ _STATEMENTS = (
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
-    """Correct the times of runs, events and jobs.
-
-    `correction` has the fields of `obs.tenancy.clock.Reading`, and `latest_ms`: times after that are wrong.
-    Jobs with corrected heartbeats lose what was learned. What is expected of the others moves with the wall clock.
-    """
+    """`correction` has the fields of `obs.tenancy.clock.Reading`, and `latest_ms`: times after that are wrong."""
     after = db.execute(_AFTER, correction).fetchone() if correction["step_ms"] else (2**63 - 1,)
     for statement in _STATEMENTS:
         db.execute(statement, {**correction, "after": 0 if after is None else after[0]})
