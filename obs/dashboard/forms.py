@@ -15,7 +15,6 @@ from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
 from obs.times import find_zone, format_ms, parse_iso, parse_time
 
-_COOKIE = "obs_zone"
 _EXAMPLE = "Enter a date and time, e.g. 2026-06-21 10:00."
 _PLAINER = (
     (re.compile(r"Missing data for required field\."), "Enter a value."),
@@ -27,7 +26,7 @@ _PLAINER = (
 
 
 def viewer_zone() -> ZoneInfo | None:
-    return find_zone(request.cookies.get(_COOKIE, ""))
+    return find_zone(request.cookies.get("obs_zone", ""))
 
 
 def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:

@@ -19,7 +19,6 @@ docs.after_request(compression.page)
 VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
 _PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
-_TIMEOUT_SECONDS = 60
 _SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
 # Swagger UI uses data: URLs for icons and sets style attributes.
 _DOCS_POLICY = (
@@ -42,7 +41,7 @@ def bundle(folder: Path) -> Path:
         with FileLock(folder / ".vega.lock"):
             if not path.exists():
                 done = subprocess.run(  # noqa: S603 - no part of it comes from outside
-                    [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=_TIMEOUT_SECONDS
+                    [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=60
                 )
                 partial = path.with_suffix(".part")
                 partial.write_bytes(done.stdout)

@@ -108,7 +108,6 @@ class Selection:
         return len(self._keys)
 
     def page(self, number: int) -> list[int]:
-        """The ids of the jobs on a page, or on the last page where there are fewer pages."""
         first = (min(number, max(1, -(-len(self) // PAGE_SIZE))) - 1) * PAGE_SIZE
         keys = self._keys[::-1] if self._choice.desc and self._choice.sort == "name" else self._keys
         return [key[-1] for key in keys[first : first + PAGE_SIZE]]
@@ -130,7 +129,6 @@ class Selection:
         return not self._text or any(self._text in text.casefold() for text in texts if text)
 
 
-_MOST_ORGANIZATIONS = 16
 _MOST_CHOICES = 8  # of an organization
 _MOST_EVENTS = 100_000  # to read; reading all jobs is faster then
 _versions = count(time.time_ns())  # different from those before a restart
@@ -138,7 +136,7 @@ _versions = count(time.time_ns())  # different from those before a restart
 
 class Overviews:
     def __init__(self) -> None:
-        self.of = lru_cache(maxsize=_MOST_ORGANIZATIONS)(lambda org: JobsOfOrg())
+        self.of = lru_cache(maxsize=16)(lambda org: JobsOfOrg())
 
 
 class JobsOfOrg:

@@ -94,8 +94,11 @@ class HeartbeatService:
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
             jobs.change(db, job.id, _columns(changes, caller.now_ms), is_rescheduled)
-            if is_rescheduled:
-                _expect_at_once(db, job.id, self.queue.up_since_ms, caller.now_ms)
+            if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
+                (changed,) = expectations.changed_jobs(db, 1, job.id)
+                silences = maintenance.silences(db, self.queue.up_since_ms)
+                expected = expectations.expectation(db, changed, None, silences, caller.now_ms)
+                expectations.keep(db, changed, expected, is_final=False)
             if "name" in changes:
                 self._rename_bands(db, job.name, caller.now_ms, new_name)
             return known_job(db, new_name, caller.now_ms)
@@ -204,10 +207,3 @@ def _columns(changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     elif "paused" in changes or "paused_until" in changes:
         columns |= {"paused_at": now_ms, "paused_until": changes.get("paused_until"), "overdue_since": None}
     return columns
-
-
-def _expect_at_once(db: sqlite3.Connection, job_id: int, up_since_ms: int, now_ms: int) -> None:
-    """Compute what is expected of a changed job, so that the response shows it. Learning is left to the next sweep."""
-    (job,) = expectations.changed_jobs(db, 1, job_id)
-    silences = maintenance.silences(db, up_since_ms)
-    expectations.keep(db, job, expectations.expectation(db, job, None, silences, now_ms), is_final=False)

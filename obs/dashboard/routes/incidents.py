@@ -15,9 +15,7 @@ from obs.services import services
 from obs.times import HOUR_MS, MINUTE_MS
 
 blp = Blueprint("incidents", __name__, url_prefix="/incidents")
-_INCIDENTS_SHOWN = 200
 _FIELDS = ("title", "start_time", "end_time")
-_NUMBER = "<int(max=9223372036854775807):number>"
 
 
 @blp.get("")
@@ -26,7 +24,7 @@ def page(form: Form | None = None) -> str:
     with caller.read() as db:
         windows = maintenance.windows(db)
         version = page_version(store.version(db), windows)
-        found = store.incidents(db, limit=_INCIDENTS_SHOWN)
+        found = store.incidents(db, limit=200)
     return render_template(
         "incidents.html",
         open=[one for one in found if one.ended_at is None],
@@ -47,7 +45,7 @@ def add_window() -> ResponseReturnValue:
     return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
 
 
-@blp.post(f"/maintenance/{_NUMBER}/delete")
+@blp.post("/maintenance/<int(max=9223372036854775807):number>/delete")
 def delete_window(number: int) -> ResponseReturnValue:
     services().heartbeats.delete_window(viewer(), number)
     return forms.saved("Maintenance window deleted.", "dashboard.incidents.page")

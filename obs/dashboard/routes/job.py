@@ -22,9 +22,6 @@ from obs.times import DAY_MS
 
 blp = Blueprint("job", __name__, url_prefix="/job")
 _RUNS_SHOWN = 25
-_LOOSE_EVENTS_SHOWN = 20
-_INCIDENTS_SHOWN = 10
-_POINTS = 600
 _RANGES = {"24h": 1, "7d": 7, "30d": 30, "90d": 90}
 _PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume it"}
 
@@ -41,7 +38,7 @@ def page(**refused: Form) -> str:
     today = drawings.day_of(now_ms, zone)
     with caller.read() as db:
         job = known_job(db, _name(), now_ms)
-        incidents = alert_store.incidents(db, limit=_INCIDENTS_SHOWN, job_id=job.id)
+        incidents = alert_store.incidents(db, limit=10, job_id=job.id)
         version = page_version(job, incidents, today)
         slow_ms = (job.avg_duration_ms or 0) * 1.5
         status, longest_ms = show if show in PROBLEMS else None, slow_ms if show == "slow" else None
@@ -49,8 +46,8 @@ def page(**refused: Form) -> str:
             db, job.id, before=before, limit=_RUNS_SHOWN + 1, status=status, end_ms=end, longer_than_ms=longest_ms
         )
         errors = store.error_lines(db, {run.id: run.id for run in runs if run.status in PROBLEMS})
-        loose_events = job_store.loose_events(db, job.id, _LOOSE_EVENTS_SHOWN)
-        points = store.points(db, job.id, start, now_ms, _POINTS)
+        loose_events = job_store.loose_events(db, job.id, limit=20)
+        points = store.points(db, job.id, start, now_ms, limit=600)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)

@@ -21,7 +21,6 @@ from obs.tenancy.schemas import KeyRequestSchema
 from obs.times import DAY_MS
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
-_ENTRIES_SHOWN = 200
 _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "in a year"}
 
 
@@ -79,7 +78,7 @@ def revoke_key(key_id: int) -> ResponseReturnValue:
 @blp.get("/audit")
 def audit_log() -> str:
     with require_admin().read() as db:
-        return render_template("audit.html", entries=store.audit_entries(db, _ENTRIES_SHOWN))
+        return render_template("audit.html", entries=store.audit_entries(db, limit=200))
 
 
 @blp.get("/backup")

@@ -122,7 +122,6 @@ def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
 
 
 def jobs_by_id(db: sqlite3.Connection, ids: Iterable[int] | None, now_ms: int) -> dict[int, Job]:
-    """The jobs with these ids, or all jobs, by id."""
     which = "" if ids is None else "WHERE jobs.id IN (SELECT value FROM json_each(:ids))"
     rows = db.execute(f"{_JOB} {which}", {"now": now_ms, "ids": json.dumps(list(ids or ()))})
     return {row["id"]: _job(row) for row in rows}

@@ -33,7 +33,7 @@ TOO_OFTEN = f"{_SELECT}, too_often_since AS since FROM jobs WHERE too_often_sinc
 
 
 def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
-    """The jobs with a problem, which is one of the constants above: all of them, or those with these ids."""
+    """The jobs with a `problem`, one of the constants above: all of them, or those with these ids."""
     if job_ids is not None:
         problem = f"SELECT * FROM ({problem}) WHERE job_id IN (SELECT value FROM json_each(:ids))"
     rows = db.execute(problem, {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
