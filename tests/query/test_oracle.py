@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from obs.heartbeat.runs import STATUSES
@@ -168,6 +168,7 @@ def test_statuses_are_ordered_as_texts(answers: Ask, operator: str, status: str)
     order=st.sampled_from(["c DESC", "m", "m DESC, c", "-c", "max(duration_ms) - min(duration_ms) DESC"]),
     compared=st.booleans(),
 )
+@example(top=10, limit=None, by=("status", "hour"), order="max(duration_ms) - min(duration_ms) DESC", compared=True)
 def test_top_chooses_the_largest_groups_whatever_the_order(
     answers: Ask, top: int, limit: int | None, by: tuple[str, ...], order: str, compared: bool
 ) -> None:

@@ -76,7 +76,8 @@ def finish(
             if kept:
                 ranked.append((_rank(rank), keys, row))
         if top is not None:
-            ranked = sorted(ranked, key=itemgetter(0), reverse=True)[:top]
+            chosen = sorted(range(len(ranked)), key=lambda place: ranked[place][0], reverse=True)[:top]
+            ranked = [ranked[place] for place in (sorted(chosen) if plan.order else chosen)]
         for place, order in reversed(list(enumerate(plan.order))):
             ranked.sort(key=lambda each: _rank(each[1][place]), reverse=order.descending)
         rows = [row for _, _, row in ranked]
