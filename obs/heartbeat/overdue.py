@@ -61,11 +61,8 @@ def expect(
     if last_heartbeat_at is not None and (last_at is None or isinstance(pin, Interval)):
         last_at = last_heartbeat_at
     if pin is not None and last_at is not None:
-        expected_at = overdue_at = grace_ms = None
-        pinned = pins.due(pin, last_at)
-        if pinned is not None:
-            expected_at, overdue_at = pinned
-            grace_ms = overdue_at - expected_at
+        expected_at, overdue_at = pins.due(pin, last_at) or (None, None)
+        grace_ms = None if expected_at is None or overdue_at is None else overdue_at - expected_at
     too_often: bool | None = False
     if pin is None:
         too_often = None if previous is None else schedule.too_often(heartbeats, previous)

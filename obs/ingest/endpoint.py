@@ -45,7 +45,6 @@ class HeartbeatEndpoint:
     """Handles heartbeats of every protocol. A success response means that the heartbeats are on disk."""
 
     def __init__(self, protocols: Sequence[HeartbeatProtocol], queue: SweepQueue) -> None:
-        """`queue` is notified of each organization that sends heartbeats."""
         self._protocols = tuple(protocols)
         self._queue = queue
 

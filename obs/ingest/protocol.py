@@ -1,9 +1,7 @@
 """The interface of a heartbeat protocol: the paths that it takes, and its own form of requests and responses.
 
-A protocol is one file beside this one and an entry in `obs.ingest.endpoint.protocols`. It decides which paths are its
-own, who sends a request (a key in a header or in the path), which heartbeats the request contains, and what a response
-or an error looks like to its clients. Everything between reading and responding is shared: `HeartbeatEndpoint` checks
-the method, records the heartbeats durably, and wakes the learner.
+A protocol is one file beside this one and an entry in `obs.ingest.endpoint.protocols`. `HeartbeatEndpoint` does
+the rest for all of them: it checks the method, records the heartbeats durably, and wakes the learner.
 """
 
 from collections.abc import Callable, Mapping, Sequence

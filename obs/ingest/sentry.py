@@ -69,8 +69,7 @@ class SentryProtocol:
         return _submission(caller, [{**sent, "monitor_slug": read_name_in_path(path["monitor"])}], environ)
 
     def _read_envelope(self, environ: Mapping[str, Any]) -> Submission:
-        sent = environ.get("HTTP_X_SENTRY_AUTH") or environ.get("QUERY_STRING") or ""
-        key = _SENTRY_KEY.search(sent)
+        key = _SENTRY_KEY.search(environ.get("HTTP_X_SENTRY_AUTH") or environ.get("QUERY_STRING") or "")
         caller = authenticate_ping(self._tenancy, environ, key[1] if key else "")
         return _submission(caller, list(_check_ins(read_body(environ))), environ)
 

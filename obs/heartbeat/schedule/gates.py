@@ -17,11 +17,7 @@ Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "in
 
 WORKDAYS = (0, 1, 2, 3, 4)
 # The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.
-_FIVE_DAYS = {
-    WORKDAYS: -math.log2(0.12),
-    (0, 1, 2, 3, 6): -math.log2(0.015),
-    (1, 2, 3, 4, 5): -math.log2(0.015),
-}
+_FIVE_DAYS = {WORKDAYS: -math.log2(0.12), (0, 1, 2, 3, 6): -math.log2(0.015), (1, 2, 3, 4, 5): -math.log2(0.015)}
 _QUARTERLY_BITS = 3.5 + math.log2(3)
 _SOME_MONTHS_BITS = 4.0
 _LAST_BITS = 7.0
@@ -132,7 +128,9 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     weekdays = tuple(sorted({weekday(day) for day in days}))
     gates += [(Gate("weekdays", five), bits) for five, bits in _FIVE_DAYS.items() if set(weekdays) <= set(five)]
     if len(weekdays) < 7 and weekdays not in _FIVE_DAYS:
-        gates.append((Gate("weekdays", weekdays), _weekday_bits(weekdays)))
+        # A single weekday is a weekly job, which is common; other sets are rare.
+        bits = -math.log2(0.06 / 7) if len(weekdays) == 1 else -math.log2(0.04 / 6) + _choices(7, len(weekdays))
+        gates.append((Gate("weekdays", weekdays), bits))
     if len(days) < 2:
         return gates
     step = math.gcd(*(day - days[0] for day in days[1:]))
@@ -148,11 +146,6 @@ def _choices(of: int, taken: int) -> float:
     return math.log2(math.comb(of, taken))
 
 
-def _weekday_bits(days: tuple[int, ...]) -> float:
-    """The cost of a set of weekdays. A single one is a weekly job, which is common; other sets are rare."""
-    return -math.log2(0.06 / 7) if len(days) == 1 else -math.log2(0.04 / 6) + _choices(7, len(days))
-
-
 def _monthday_bits(days: tuple[int, ...]) -> float | None:
     """The cost of one to four days of the month, or of up to 30 consecutive ones; None for any other set."""
     if len(days) <= 4:
@@ -163,7 +156,6 @@ def _monthday_bits(days: tuple[int, ...]) -> float | None:
 
 
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
-    """The gates that depend on the month, each with its cost in bits."""
     gates: list[tuple[Gate, float]] = []
     monthdays = tuple(sorted({d.day for d in dates}))
     bits = _monthday_bits(monthdays)

@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import add
 from statistics import median_low
 from typing import cast
 
@@ -50,7 +51,6 @@ class Hypothesis:
 
     @property
     def spacing_ms(self) -> int:
-        """The shortest time from one slot to the next."""
         return self.gap_ms if self.lattice is None else self.lattice.spacing_ms
 
 
@@ -71,7 +71,7 @@ class Weighed:
 class Past:
     """The older heartbeats that the memory has kept: what they cost under each hour gate, day gate and zone.
 
-    They show in which hours the job ran if it runs in every hour, otherwise only on which days.
+    Their hours matter for a job that runs in every hour, otherwise only their days.
     """
 
     def __init__(self, recent: Sequence[int], older: Sequence[int]) -> None:
@@ -85,13 +85,10 @@ class Past:
     def walls(self, zone: str) -> list[int]:
         """The wall times of the older heartbeats, and of the first recent one."""
         if zone not in self._walls:
-            self._walls[zone] = [
-                time + ahead for time, ahead in zip(self._times, offsets(zone, self._times), strict=True)
-            ]
+            self._walls[zone] = list(map(add, self._times, offsets(zone, self._times)))
         return self._walls[zone]
 
     def bits(self, zone: str, lattice: Lattice | None, gate: Gate) -> float:
-        """What the older heartbeats cost under a hypothesis."""
         if len(self._times) == 1:
             return 0.0
         begins, opened = 0, self._opened
@@ -159,20 +156,15 @@ def weigh(
 
 
 def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:
-    """The hypothesis that the next heartbeat comes one usual gap after the last one. Needs two heartbeats."""
+    """The hypothesis that each heartbeat comes one usual gap after the one before."""
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
     usual = median_low(gaps)
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
-    ranks: list[int | None] = []
-    rank = 0
-    for step in steps:
-        rank += step
-        ranks.append(rank)
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
     # Without an allowance there is always an account.
-    recent = cast(Account, account(ranks, residuals, bits))
+    recent = cast(Account, account(list(itertools.accumulate(steps)), residuals, bits))
     prior = _GAP_BITS + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from their last run
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
@@ -207,8 +199,7 @@ def _weigh_lattice(
     for zone, offset in group:
         local, shift, more = lattice.moved(offset - first_offset)
         size = lattice.size
-        stay = size - more
-        days = [day + shift + (place >= stay) for day, place in zip(first_days, first_places, strict=True)]
+        days = [day + shift + (place >= size - more) for day, place in zip(first_days, first_places, strict=True)]
         places = [(place + more) % size for place in first_places]
         active = {day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS}
         known = accounts.setdefault((shift, more), {})

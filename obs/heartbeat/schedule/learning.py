@@ -170,7 +170,7 @@ def _since_change(times: Sequence[int], best: Weighed) -> int:
     enough, watched = (1, count) if best.hypothesis.lattice is None else (_POOR_MISFITS, _RECENT)
     if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
         return 0
-    few = tuple(dict.fromkeys(("UTC", best.hypothesis.zone)))
+    few = (best.hypothesis.zone,)
     saved: list[tuple[float, int]] = []
     for start in (count - length for length in _TAIL_LENGTHS if count - length >= _MIN_BEFORE):
         tail = times[start:]
@@ -189,7 +189,7 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
     """How many of the older heartbeats come from before a change of the hours or days in which the job runs."""
     if best.older_bits <= _MIN_OLDER_BITS:
         return 0
-    few = tuple(dict.fromkeys(("UTC", best.hypothesis.zone)))
+    few = (best.hypothesis.zone,)
     starts = {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}
     gains = []
     for start in starts:
@@ -208,8 +208,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     give_up_times, slots = [], []
     for candidate in fit.candidates:
         hypothesis = candidate.hypothesis
-        bound = upper_bound(candidate.residuals, hypothesis.spacing_ms)
-        early = _early_ms(candidate.residuals, bound)
+        bound, early = _late_and_early(candidate)
         slot = next_slot(hypothesis, last, early, candidate.skip)
         for start, end in unknown:
             if last < end and start < slot + bound and slot < end:
@@ -239,8 +238,7 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], longer_than: int, us
     are failures. They are a change of schedule that is too recent to be learned.
     """
     found = [0]
-    bound = upper_bound(best.residuals, best.hypothesis.spacing_ms)
-    early = _early_ms(best.residuals, bound)
+    bound, early = _late_and_early(best)
     for period in () if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else (0, DAY_MS, WEEK_MS):
         silences = []
         for before in (1, 2):
@@ -276,9 +274,10 @@ def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> in
     return ordered[-1][0]
 
 
-def _early_ms(residuals: Sequence[int], bound: int) -> int:
-    """How long before a slot a heartbeat may come and still be the run of that slot."""
-    return max(_MIN_EARLY_MS, bound, -3 * min(residuals))
+def _late_and_early(candidate: Candidate) -> tuple[int, int]:
+    """How long after and how long before a slot a heartbeat may come and still be the run of that slot."""
+    bound = upper_bound(candidate.residuals, candidate.hypothesis.spacing_ms)
+    return bound, max(_MIN_EARLY_MS, bound, -3 * min(candidate.residuals))
 
 
 def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit | None:
@@ -298,12 +297,11 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit
             return None
         candidates.append(replace(candidate, bits=candidate.bits + cost, residuals=residuals))
     candidates.sort(key=lambda candidate: candidate.bits)
-    lowest = candidates[0].bits
     fit = replace(
         previous,
         seen=len(seen),
         last_at=time,
-        candidates=tuple(c for c in candidates if 2.0 ** (lowest - c.bits) >= NEGLIGIBLE),
+        candidates=tuple(c for c in candidates if 2.0 ** (candidates[0].bits - c.bits) >= NEGLIGIBLE),
         fitted=min(len(seen), previous.fitted + 1),
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
@@ -317,7 +315,6 @@ def _residual_if_next(candidate: Candidate, last: int, time: int) -> int | None:
     if hypothesis.lattice is None:
         residual = time - last - hypothesis.gap_ms
         return residual if abs(residual) < hypothesis.gap_ms / 2 else None
-    bound = upper_bound(candidate.residuals, hypothesis.spacing_ms)
-    expected = next_slot(hypothesis, last, _early_ms(candidate.residuals, bound), 0)
+    expected = next_slot(hypothesis, last, _late_and_early(candidate)[1], 0)
     _, _, residual = filled_slot(hypothesis, time)
     return residual if abs(time - residual - expected) < SECOND_MS else None

@@ -85,12 +85,8 @@ def duration_words(length_ms: int) -> str:
 
 
 def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | None:
-    """The equivalent cron expression, with five fields.
-
-    None for other gaps than a minute, days that cron cannot express, and times of day at different minutes of the hour.
-    """
-    lattice = hypothesis.lattice
-    days = _cron_days(hypothesis.gate)
+    """The equivalent cron expression, with five fields; None if cron cannot express the schedule."""
+    lattice, days = hypothesis.lattice, _cron_days(hypothesis.gate)
     if lattice is None and abs(hypothesis.gap_ms - MINUTE_MS) <= _CRON_MINUTE_TOLERANCE_MS:
         return EVERY_MINUTE if max(map(abs, residuals), default=0) < 3 * SECOND_MS else None
     if lattice is None or days is None:
@@ -138,7 +134,9 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
     """The schedule in words, without its zone."""
     lattice, gate = hypothesis.lattice, hypothesis.gate
     if lattice is None:
-        return _gap(hypothesis.gap_ms)
+        gap = hypothesis.gap_ms
+        near = (words for usual, words in _USUAL_GAPS.items() if abs(gap - usual) <= _USUAL_GAP_TOLERANCE * usual)
+        return next(near, f"Roughly every {duration_words(gap)}")
     minutes = _nominal_slots(hypothesis, residuals)
     steps = {later - earlier for earlier, later in pairwise(minutes)}
     if lattice.period_ms == DAY_MS:
@@ -152,13 +150,6 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
     else:
         text = f"Hourly at {_listed([f':{minute:02d}' for minute in minutes])}"
     return f"{text}{_open_hours(lattice.open)}{_on_days(gate)}"
-
-
-def _gap(gap_ms: int) -> str:
-    for usual_ms, words in _USUAL_GAPS.items():
-        if abs(gap_ms - usual_ms) <= _USUAL_GAP_TOLERANCE * usual_ms:
-            return words
-    return f"Roughly every {duration_words(gap_ms)}"
 
 
 def _open_hours(hours: Sequence[int]) -> str:
@@ -227,8 +218,7 @@ def _nominal_slots(hypothesis: Hypothesis, residuals: Sequence[int]) -> list[int
     lattice = hypothesis.lattice
     if lattice is None:
         return []
-    ordered = sorted(residuals)
-    earliest = min(0, ordered[len(ordered) // 10])
+    earliest = min(0, sorted(residuals)[len(residuals) // 10])
     # A few seconds before a whole minute mean a clock that is fast, not the minute before.
     minutes_a_period = lattice.period_ms // MINUTE_MS
     return sorted({(slot + earliest + _CLOCK_ERROR_MS) // MINUTE_MS % minutes_a_period for slot in lattice.slots})

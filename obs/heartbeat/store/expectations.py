@@ -17,8 +17,6 @@ from obs.heartbeat.schedule import VERSION, Fit, describe
 
 HISTORY = 256
 """How many of the last runs of a job the learner uses."""
-
-
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
 _OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
@@ -57,23 +55,15 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
         " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
-    return [
-        Changed(
-            **{
-                **row,
-                "pin": pins.from_json(row["pin"]),
-                "fit": None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode()),
-            }
-        )
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        fit = None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode())
+        found.append(Changed(**{**row, "pin": pins.from_json(row["pin"]), "fit": fit}))
+    return found
 
 
 def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[int], list[int]]:
-    """Of the last HISTORY runs of a job: the times of their first heartbeats, ascending, and their durations.
-
-    Runs in the future, which were recorded while the wall clock was ahead, are left out.
-    """
+    """Of the last HISTORY runs of a job, none in the future: the first heartbeats, ascending, and the durations."""
     rows = db.execute(
         "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
         " ORDER BY started_at DESC LIMIT ?",
@@ -84,7 +74,6 @@ def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[int]
 
 
 def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:
-    """Whether a heartbeat arrived later than `moment`."""
     return db.execute("SELECT 1 FROM events WHERE received_at > ? LIMIT 1", (moment,)).fetchone() is not None
 
 
@@ -173,8 +162,7 @@ def lose_runs(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
 def excuse(db: sqlite3.Connection, start: int, end: int) -> int:
     """Give jobs that would become overdue from `start` on, and are not yet, their full grace period after `end`.
 
-    For maintenance windows, and for the time in which the service was down or its clock was wrong. Returns how many
-    jobs that changes.
+    For maintenance windows, and for when the service was down or its clock was wrong. Returns how many jobs changed.
     """
     return db.execute(
         "UPDATE jobs SET overdue_at = ?2 + coalesce(grace_ms, 0)"
@@ -198,10 +186,7 @@ def learn_again(db: sqlite3.Connection) -> int:
 
 
 def next_moment(db: sqlite3.Connection, now_ms: int) -> int | None:
-    """The next time at which something becomes overdue, overrunning or lost, or a pause or a maintenance window ends.
-
-    None where nothing will without a new heartbeat.
-    """
+    """When next something becomes overdue, overrunning or lost, or a pause or a maintenance window ends; or None."""
     moment: int | None = db.execute(_NEXT_MOMENT, {"longest": LONGEST_RUN_MS, "now": now_ms}).fetchone()[0]
     return moment
 
