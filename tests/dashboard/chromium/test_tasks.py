@@ -84,13 +84,13 @@ def test_the_last_failure_among_many_runs_takes_one_click(
     page: Page, address: str, app: Flask, client: KeyClient, clock: Clock
 ) -> None:
     client.post(f"{EMAIL}/end?status=fail", data="disk full")
-    clock.advance(hours=400)
+    clock.advance(hours=200)
     services(app).tenancy.databases.write(
         ACME,
         lambda db: db.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
             " INSERT INTO runs (job_id, status, started_at, ended_at, heartbeat_at, duration_ms)"
-            " SELECT job_id, 1, started_at + i * 60000, started_at + i * 60000, started_at, 1000 FROM n, runs"
+            " SELECT job_id, 1, started_at + i * 30000, started_at + i * 30000, started_at, 1000 FROM n, runs"
         ),
     )
     client.post(f"{EMAIL}/end")
