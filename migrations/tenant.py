@@ -469,3 +469,14 @@ def runs_by_series(db: Database) -> None:
             DELETE FROM rolled_up_hours WHERE hour = new.started_at / 3600000;
         END
     """)
+
+
+@migrations()
+def memories_of_jobs(db: Database) -> None:
+    """The heartbeats that the learner remembers of a job. It is filled from the runs when the job is next learned."""
+    db.execute("""
+        CREATE TABLE memories (
+            job_id INTEGER PRIMARY KEY REFERENCES jobs(id) ON DELETE CASCADE,
+            memory BLOB NOT NULL
+        ) STRICT
+    """)

@@ -21,7 +21,7 @@ from obs.tenancy.cli import instance_option, opened, reported_errors
 
 LEFT_OUT = (
     *("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_"),
-    *("rolled_", "series", "totals_by_", "fits", "job_changes"),
+    *("rolled_", "series", "totals_by_", "fits", "memories", "job_changes"),
 )
 """How the names of tables begin that are not exported: the audit log, and what is derived from other tables."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from obs.heartbeat import pins, schedule
 from obs.heartbeat.pins import Interval, Pin
-from obs.heartbeat.schedule import Fit
+from obs.heartbeat.schedule import Fit, Memory
 from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS
@@ -28,6 +28,7 @@ class Expectation:
                       it takes to be overrunning, at most 7 days
     too_often         whether the job runs too often: False with a pin, None if nothing was learned before
     fit               what was learned, also if the job has a pin
+    memory            the heartbeats that it was learned from; None if the clock was wrong and nothing was learned
     """
 
     expected_at: int | None
@@ -37,6 +38,7 @@ class Expectation:
     lost_after_ms: int
     too_often: bool | None
     fit: Fit
+    memory: Memory | None = None
 
 
 def expect(

@@ -8,6 +8,7 @@ import pytest
 from flask import Flask
 
 from obs.background import Background
+from obs.heartbeat.schedule import Memory
 from obs.services import services
 from obs.tenancy.cli import accept_clock
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, format_ms, parse_iso
@@ -404,3 +405,23 @@ def test_a_warning_is_shown_on_every_page_and_logged_once(server: Server, caplog
         "the clock was set by +21600 s",
         "the clock was set by -21600 s",
     ]
+
+
+def test_the_memory_forgets_the_heartbeats_of_a_wrong_clock(server: Server) -> None:
+    server.ping(3)
+    right = _memory(server)
+    server.set_clock(days=20)
+    server.ping(3)
+    assert _memory(server)[-1] > server.clock()
+    server.set_clock()
+    server.ping(2)
+    times = _memory(server)
+    assert times[: len(right)] == right
+    assert len(times) == len(right) + 5
+    assert all(later - earlier < HOUR_MS + 5_000 for earlier, later in pairwise(times))
+
+
+def _memory(server: Server) -> list[int]:
+    with services(server.app).tenancy.databases.read(ACME) as db:
+        (data,) = db.execute("SELECT memory FROM memories").fetchone()
+    return list(Memory.decode(data).times)

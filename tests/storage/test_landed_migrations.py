@@ -38,6 +38,7 @@ LANDED = {
         "first_heartbeats_and_recent_durations": "267d0972874f36b9",
         "ping_urls_of_jobs": "7b2eee7cf476489d",
         "runs_by_series": "23e2b54b5f0d5cc9",
+        "memories_of_jobs": "6ccfd46e10a35a4a",
     },
 }
 

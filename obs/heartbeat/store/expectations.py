@@ -6,6 +6,7 @@ Times are milliseconds since the epoch, durations milliseconds.
 import json
 import sqlite3
 import zlib
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -13,10 +14,12 @@ from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, excused, expect
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
-from obs.heartbeat.schedule import VERSION, Fit, describe
+from obs.heartbeat.schedule import VERSION, Fit, Memory, describe
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 HISTORY = 256
-"""How many of the last runs of a job the learner uses."""
+"""How many of the last runs of a job are read whenever it is learned."""
+_REMEMBERED_MS = 137 * DAY_MS  # runs that started before are older than the days that the learner remembers
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
 _OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
@@ -24,7 +27,7 @@ _OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A job whose expectation has to be computed again. `fit` is what was learned before.
+    """A job whose expectation has to be computed again. `fit` is what was learned before, from `memory`.
 
     `is_relearned` is for a job without new heartbeats: its stored expectation applies until then.
     """
@@ -39,26 +42,29 @@ class Changed:
     paused_at: int | None
     paused_until: int | None
     fit: Fit | None
+    memory: Memory | None
 
 
 def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> list[Changed]:
     """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
-        "SELECT found.*, fits.fit FROM ("
+        "SELECT found.*, fits.fit, memories.memory FROM ("
         " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision,"
         " last_event_id IS learned_event_id AS is_relearned, pin,"
         " paused_at, paused_until, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.job_id AND fits.version = ?1"
+        " LEFT JOIN memories ON memories.job_id = found.job_id"
         " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
     found = []
     for row in rows:
         fit = None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode())
-        found.append(Changed(**{**row, "pin": pins.from_json(row["pin"]), "fit": fit}))
+        memory = None if row["memory"] is None else Memory.decode(row["memory"])
+        found.append(Changed(**{**row, "pin": pins.from_json(row["pin"]), "fit": fit, "memory": memory}))
     return found
 
 
@@ -71,6 +77,28 @@ def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[int]
     ).fetchall()
     durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
     return sorted(row["heartbeat_at"] for row in rows), durations
+
+
+def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int], now_ms: int) -> set[int]:
+    """The heartbeats since the job was last learned, and perhaps some that the memory has.
+
+    If nothing is known of the job: the `recent` ones, and of all in the file the first one of each hour.
+    """
+    latest_ms = now_ms + FUTURE_MS
+    if job.memory is None or job.fit is None:
+        rows = db.execute(
+            "SELECT min(heartbeat_at) FROM runs WHERE job_id = ? AND started_at > ? AND heartbeat_at <= ?"
+            f" GROUP BY heartbeat_at / {HOUR_MS}",
+            (job.job_id, now_ms - _REMEMBERED_MS, latest_ms),
+        )
+        return {time for (time,) in rows}.union(recent)
+    # From a minute before, because concurrent requests are not stored in the order in which they arrived.
+    rows = db.execute(
+        "SELECT heartbeat_at FROM runs WHERE heartbeat_at <= ? AND id IN (SELECT run_id FROM events WHERE job_id = ?"
+        f" AND received_at >= coalesce((SELECT received_at FROM events WHERE id = ?), 0) - {MINUTE_MS})",
+        (latest_ms, job.job_id, job.learned_event_id),
+    )
+    return {time for (time,) in rows}
 
 
 def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:
@@ -94,7 +122,15 @@ def expectation(
         pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
         expected = replace(expect(*past, None, pin, None, last_at), fit=job.fit)
     else:
-        expected = expect(*past, zones, job.pin, job.fit, last_at)
+        recent, durations_ms = past
+        before = job.memory or Memory()
+        new = _new_heartbeats(db, job, recent, now_ms).difference(before.times)
+        memory = before.add(new) if new else before
+        # A heartbeat that came late changes what was learned from those after it.
+        late = [time for time in new if before.times and time < before.times[-1]]
+        known = None if late and before.add(late) != before else job.fit
+        times = memory.times[: bisect_right(memory.times, now_ms + FUTURE_MS)]
+        expected = replace(expect(times, durations_ms, zones, job.pin, known, last_at), memory=memory)
     return excused(expected, (*silences, *pause))
 
 
@@ -117,6 +153,11 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
             "is_provisional": not is_final,
         },
     )
+    if kept.rowcount == 1 and expected.memory is not None and expected.memory != changed.memory:
+        db.execute(
+            "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)",
+            (changed.job_id, expected.memory.encode()),
+        )
     if kept.rowcount == 1 and expected.fit is not changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)
         db.execute(

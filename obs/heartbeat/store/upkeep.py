@@ -1,9 +1,11 @@
 """Upkeep of what is stored: indexing, deleting what is old, correcting times, and comparing what is derived."""
 
+import json
 import sqlite3
 from collections.abc import Mapping
 
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
+from obs.heartbeat.schedule import Memory
 from obs.heartbeat.store import rollups
 from obs.heartbeat.store.record import RECENT_RUNS
 from obs.times import DAY_MS
@@ -76,6 +78,11 @@ _RUN = ", ".join(
     for column in ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
 )
 _PAST = ("last_heartbeat_at", "created_at", "paused_at", "overdue_since", "failing_since", "lost_since")
+_WRONG_HEARTBEATS = (
+    "SELECT memories.job_id, memory, json_group_array(heartbeat_at)"
+    " FROM runs JOIN memories ON memories.job_id = runs.job_id"
+    f" WHERE id IN (SELECT run_id FROM events WHERE {_WRONG} AND {_TIME_IS_WRONG}) GROUP BY memories.job_id"
+)
 _STATEMENTS = (
     # An open run goes on: the time since its start is the time that has passed.
     f"UPDATE runs SET {_RUN} WHERE status = {Status.OPEN:d}"
@@ -97,10 +104,17 @@ _STATEMENTS = (
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
-    """`correction` has the fields of `obs.tenancy.clock.Reading`, and `latest_ms`: times after that are wrong."""
+    """`correction` has the fields of `obs.tenancy.clock.Reading`, and `latest_ms`: times after that are wrong.
+
+    Jobs with wrong heartbeats are learned again from the others that they remember, and from the corrected runs.
+    """
     after = db.execute(_AFTER, correction).fetchone() if correction["step_ms"] else (2**63 - 1,)
+    values = {**correction, "after": 0 if after is None else after[0]}
+    for job_id, memory, wrong in db.execute(_WRONG_HEARTBEATS, values).fetchall():
+        kept = Memory().add(set(Memory.decode(memory).times).difference(json.loads(wrong)))
+        db.execute("UPDATE memories SET memory = ? WHERE job_id = ?", (kept.encode(), job_id))
     for statement in _STATEMENTS:
-        db.execute(statement, {**correction, "after": 0 if after is None else after[0]})
+        db.execute(statement, values)
 
 
 # The counters of a job also count runs that were deleted because they are old. They are compared exactly only for a job
