@@ -209,7 +209,8 @@ def _stop_after(lifeline: int, listener: int) -> None:
     os.read(lifeline, 1)
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         nobody.setblocking(False)
-        os.dup2(nobody.fileno(), listener, inheritable=False)
+        if nobody.fileno() != listener:  # they are equal if a signal has already made the server close its own
+            os.dup2(nobody.fileno(), listener, inheritable=False)
     time.sleep(_ARRIVE_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_STOP_SECONDS)

@@ -95,7 +95,7 @@ def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | 
         last = {
             job.id: run.id for job in jobs if job.status in PROBLEMS for run in runs[job.id] if run.status in PROBLEMS
         }
-        errors = store.error_lines(db, last)
+        errors = store.error_lines(db, last) if last else {}
     return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms), errors.get(job.id)) for job in jobs]
 
 
