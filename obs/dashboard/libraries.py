@@ -1,7 +1,10 @@
 """Files of packages, served from here: Vega-Lite for charts, Swagger UI for the OpenAPI document, and the client."""
 
+import io
 import subprocess
 import sys
+import zipfile
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +22,7 @@ docs.after_request(compression.page)
 VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
 _PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
+_CLIENT_MAIN = "import sys\nfrom obs_client.main import main\nsys.exit(main(sys.argv[1:]))\n"
 _SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
 # Swagger UI uses data: URLs for icons and sets style attributes.
 _DOCS_POLICY = (
@@ -61,9 +65,24 @@ def dist(name: str) -> Response:
     return send_from_directory(_SWAGGER_UI, name, max_age=86400)
 
 
-@client.get("/obs.sh")
-def shell_script() -> Response:
-    response = Response(files("obs.client").joinpath("obs.sh").read_bytes(), mimetype="text/x-shellscript")
+@cache
+def _zipapp() -> bytes:
+    """The client as a file that Python runs; its bytes depend only on the client."""
+    content = io.BytesIO()
+    content.write(b"#!/usr/bin/env python3\n")
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr(zipfile.ZipInfo("__main__.py"), _CLIENT_MAIN)
+        for module in sorted(files("obs.client").iterdir(), key=lambda one: one.name):
+            if module.name.endswith(".py"):
+                archive.writestr(zipfile.ZipInfo(f"obs_client/{module.name}"), module.read_text())
+    return content.getvalue()
+
+
+@client.get("/<any(obs, 'obs.sh'):name>")
+def download(name: str) -> Response:
+    """The client as a single file, or as a shell script for machines without Python; 304 for who has it already."""
+    content = _zipapp() if name == "obs" else files("obs.client").joinpath(name).read_bytes()
+    response = Response(content, mimetype="application/octet-stream")
     response.add_etag()
     response.make_conditional(request)
     return response

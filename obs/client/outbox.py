@@ -1,0 +1,120 @@
+"""The outbox: heartbeats are kept in a file until the server has them, so that none is lost while it is unreachable.
+
+Each run has a file of its own, which its process keeps locked. `flush` sends the files that nobody has locked, because
+their process has ended. A start, an end or a log message that is sent twice counts once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from .server import Server, ServerError
+
+_PATIENCE_SECONDS = 10.0
+"""How long the end of a run waits until its heartbeats are sent."""
+_REFUSED = (400, 404, 405, 413, 415, 422)
+"""With these statuses the server will always refuse a heartbeat; with any other, it may accept it later."""
+
+
+class Outbox:
+    """The heartbeats of one run of a job. A thread sends them."""
+
+    def __init__(self, server: Server, job: str, attribution: Mapping[str, str | None]) -> None:
+        """`attribution` has the values of ``host``, ``service`` and ``project``."""
+        self._server, self._job, self._run_id, self._added = server, job, os.urandom(16).hex(), 0
+        self._headers = {f"X-Platform-{name.title()}": value for name, value in attribution.items() if value}
+        self._path = os.path.join(folder(), f"{time.time_ns()}-{self._run_id}.ndjson")
+        try:
+            os.makedirs(folder(), mode=0o700, exist_ok=True)
+            self._file = open(self._path, "xb")  # noqa: SIM115 - open as long as the run
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        except OSError as error:
+            warn(f"cannot store heartbeats in {folder()}: {error}")
+            self._path, self._file = "", open(os.devnull, "wb")  # noqa: SIM115
+        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._thread = Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def add(self, kind: str, **fields: Any) -> None:
+        """Add a heartbeat. A start and an end are on the disk when this returns, with those before them."""
+        seconds, ms = divmod(time.time_ns() // 1_000_000, 1000)
+        now = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z"
+        headers = {**self._headers, "Idempotency-Key": f"{self._run_id}-{self._added}"}
+        event = [kind, {"name": self._job, "run_id": self._run_id, "time": now, **fields}, headers]
+        self._added += 1
+        try:
+            self._file.write(json.dumps(event).encode() + b"\n")
+            self._file.flush()
+            if kind != "log" and self._path:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            warn(f"cannot store heartbeats in {folder()}: {error}")
+        self._events.put(event)
+
+    def close(self) -> None:
+        """Wait a little until all heartbeats are sent, and those of earlier runs."""
+        self._events.put(None)
+        self._thread.join(_PATIENCE_SECONDS)
+
+    def _send(self) -> None:
+        try:
+            for event in iter(self._events.get, None):
+                send(self._server, event)
+            if self._path:
+                os.unlink(self._path)
+        except ServerError:
+            while self._events.get() is not None:
+                pass  # the file has them; they are sent at the end of the run, or by the next one
+        self._file.close()
+        try:
+            flush(self._server)
+        except ServerError as error:
+            if error.status:  # else the server is unreachable, which can happen
+                warn(str(error))
+
+
+def folder() -> str:
+    """Where the files are: ~/.local/state/obs."""
+    return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "obs")
+
+
+def send(server: Server, event: Any) -> None:
+    """Send a heartbeat. One that the server will always refuse is dropped. Raises ServerError."""
+    kind, body, headers = event
+    try:
+        server.post(f"heartbeat/{kind}", body, headers)
+    except ServerError as error:
+        if error.status not in _REFUSED:
+            raise
+        warn(str(error))
+
+
+def flush(server: Server) -> int:
+    """Send what earlier runs could not send, with the original times; returns of how many. Raises ServerError."""
+    sent = 0
+    for name in sorted(os.listdir(folder()) if os.path.isdir(folder()) else ()):
+        path = os.path.join(folder(), name)
+        try:
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for line in file:
+                    if line.endswith(b"\n"):  # else the disk was full, or the process killed
+                        send(server, json.loads(line))
+                os.unlink(path)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # its run goes on, or another process has sent it
+        sent += 1
+    return sent
+
+
+def warn(message: str) -> None:
+    """Print a warning."""
+    print(f"obs: {message}", file=sys.stderr)  # noqa: T201

@@ -1,0 +1,109 @@
+"""The client as the service offers it, as one file, with a server that can be taken away."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from tests.conftest import Clock, KeyClient
+from tests.dashboard.conftest import address
+
+__all__ = ["address"]
+REFUSING = "http://127.0.0.1:1"  # nothing listens there
+
+
+class Machine:
+    """A machine with the client: its home, and the server that it reports to."""
+
+    def __init__(self, home: Path, url: str, key: str) -> None:
+        self.home, self.url, self.key = home, url, key
+        self.spool = home / ".local" / "state" / "obs"
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        keep = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
+        return {**keep, "HOME": str(self.home), "OBS_URL": self.url, "OBS_API_KEY": self.key}
+
+    def start(self, *arguments: str, **kwargs: Any) -> subprocess.Popen[bytes]:
+        settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [sys.executable, str(self.home / "obs"), *arguments]
+        process: subprocess.Popen[bytes] = subprocess.Popen(command, **{**settings, "env": self.environment, **kwargs})
+        self.started.append(process)
+        return process
+
+    def obs(self, *arguments: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
+        process = self.start(*arguments, **kwargs)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def waiting(self) -> list[list[Any]]:
+        """The heartbeats in the spool."""
+        paths = sorted(self.spool.glob("*.ndjson"))
+        return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def machine(app: Flask, client: KeyClient, address: str, tmp_path: Path, clock: Clock) -> Iterator[Machine]:
+    clock.now_ms = time.time_ns() // 1_000_000  # the client has the time of the machine
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "obs").write_bytes(app.test_client().get("/client/obs").data)
+    made = Machine(tmp_path / "home", address, str(client.key))
+    yield made
+    for process in made.started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def runs(client: KeyClient) -> Callable[[str], list[dict[str, Any]]]:
+    """The runs of a job with their timelines, oldest first."""
+
+    def read(job: str) -> list[dict[str, Any]]:
+        found = client.get(f"/api/v1/jobs/{job}/runs")
+        if found.status_code == 404:
+            return []
+        return [client.get(f"/api/v1/runs/{run['id']}").json for run in reversed(found.json["runs"])]
+
+    return read
+
+
+@pytest.fixture
+def bad_server() -> Iterator[Callable[[bytes | None], str]]:
+    """Starts a server that sends these bytes to every request, or that hangs with None; returns its URL."""
+    release, servers = threading.Event(), []
+
+    def start(response: bytes | None) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                if response is None:
+                    release.wait(60)
+                else:
+                    self.wfile.write(response)
+                self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    release.set()
+    for server in servers:
+        server.shutdown()
+        server.server_close()
