@@ -1,12 +1,15 @@
 """The command ``obs``, which combines the commands of the areas."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from obs import SOURCES, config
 from obs.backup import COMMANDS
+from obs.client import main as client
 from obs.demo.cli import demo
 from obs.errors import ServiceError
 from obs.query import cli as query_cli
@@ -14,7 +17,18 @@ from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
 
-@click.group()
+class _Commands(click.Group):
+    """The commands of the service; those of the client are passed on to it."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **settings: Any) -> Any:
+        """Run the command in `args`."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        if arguments[:1] and arguments[0] in client.COMMANDS:
+            sys.exit(client.main(arguments))
+        return super().main(arguments, *rest, **settings)
+
+
+@click.group(cls=_Commands, epilog=f"Commands of the client: {', '.join(client.COMMANDS)}. Try: obs run --help")
 @click.option("--instance", type=click.Path(path_type=Path, file_okay=False), help=tenancy_cli.INSTANCE_HELP)
 @click.version_option(package_name="obs")
 @click.pass_context
