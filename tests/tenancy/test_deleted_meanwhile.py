@@ -104,13 +104,16 @@ class Senders:
         number = 0
         while not self._stopped.is_set():
             message = f"{name}-{number}"
-            status = self._server.ask(
-                "POST", "/api/v1/heartbeat/ping", self._key, {"name": "backup", "message": message}
-            )[0]
+            number += 1
+            try:
+                status = self._server.ask(
+                    "POST", "/api/v1/heartbeat/ping", self._key, {"name": "backup", "message": message}
+                )[0]
+            except TimeoutError:  # the server is stopped; what it does with the message later was not acknowledged
+                continue
             self.statuses.add(status)
             if status == 200:
                 self.acknowledged.add(message)
-            number += 1
 
     def work(self) -> bool:
         """Whether the server and all senders still work, after a short wait."""
