@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -76,7 +77,9 @@ def test_a_command_that_cannot_be_run_failed_as_in_a_shell(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_are_forwarded(machine: Machine, runs: Runs, number: signal.Signals) -> None:
     script = f"trap 'echo stopping; exit 9' {number.value}; echo ready; while :; do sleep 0.05; done"
-    process = machine.start("run", "photos", "--", "sh", "-c", script)
+    # A shell cannot trap what it inherits as ignored, such as SIGINT in a background job.
+    restored = partial(signal.signal, number, signal.SIG_DFL)
+    process = machine.start("run", "photos", "--", "sh", "-c", script, preexec_fn=restored)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(number)

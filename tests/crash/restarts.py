@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +100,8 @@ async def _run(service: Service, times: int, clients: int, *, kill: bool) -> Res
 
 def restart_under_load(service: Service, times: int, clients: int, *, kill: bool = False) -> Result:
     """Restart `times` times while `clients` send heartbeats of a job each."""
-    return asyncio.run(_run(service, times, clients, kill=kill))
+    with ThreadPoolExecutor(1) as thread:  # Playwright's event loop may run in this one
+        return thread.submit(lambda: asyncio.run(_run(service, times, clients, kill=kill))).result()
 
 
 def stored(service: Service) -> Counter[str]:

@@ -7,6 +7,7 @@ request that should be rejected is sent unchanged.
 import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import schemathesis
 from requests import Response
@@ -55,6 +56,10 @@ def _apply_rules(fields: dict[str, Any]) -> None:
         del fields["cursor"]  # only values from a response are valid
     if fields.get("query") is not None:
         fields["query"] = STATEMENTS[len(fields["query"]) % len(STATEMENTS)]
+    if fields.get("ping_uuid") is not None:
+        fields["ping_uuid"] = str(uuid4())
+    if "ping" in (fields.get("scopes") or ()):
+        fields["scopes"] = ["ping"]  # it allows no other scope
     if isinstance(fields.get("pin"), dict):
         fields["pin"] = PINS[len(fields["pin"]) % len(PINS)]
     if fields.get("paused_until") is not None and fields.get("paused") is False:

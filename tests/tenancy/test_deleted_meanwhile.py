@@ -109,7 +109,7 @@ class Senders:
                 status = self._server.ask(
                     "POST", "/api/v1/heartbeat/ping", self._key, {"name": "backup", "message": message}
                 )[0]
-            except TimeoutError:  # the server is stopped; what it does with the message later was not acknowledged
+            except OSError:  # the server is stopped, or its worker was replaced: the message was not acknowledged
                 continue
             self.statuses.add(status)
             if status == 200:
