@@ -101,7 +101,9 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
     if not creates and not path.exists():
         raise MissingFileError()
     with explained(path.parent):
-        if path.exists() and _is_current(path, migrations, busy_seconds):
+        # A process that stops while it switches a file to WAL leaves a journal, which only a writer can roll back.
+        journal = path.with_name(f"{path.name}-journal")
+        if path.exists() and not journal.exists() and _is_current(path, migrations, busy_seconds):
             return
         with locked(path.parent):
             if creates:

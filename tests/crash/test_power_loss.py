@@ -3,10 +3,15 @@
 import random
 import subprocess
 import sys
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+import migrations.control
+from obs.storage.connection import damages, open_reader
+from obs.storage.file import migrate, steps
 from tests.crash.diskmodel import Disk, lay_out, read_journal
 from tests.crash.faults import Faults
 from tests.crash.power_loss import World
@@ -34,6 +39,37 @@ def test_the_first_start_survives_power_loss(tmp_path: Path) -> None:
     """A key that the first start has printed works after the power was cut right then."""
     world = World(tmp_path, random.Random(6))
     assert world.first_start(4) == []
+
+
+CREATES = """
+import sys
+from pathlib import Path
+import migrations.control
+from obs.storage.file import migrate
+migrate(Path(sys.argv[1]) / "control.db", migrations.control.migrations, 5)
+"""
+
+
+@pytest.mark.parametrize("keep", [0, 0.5, 1])
+def test_a_new_file_can_be_opened_after_power_loss_at_any_moment(tmp_path: Path, keep: float) -> None:
+    """A cut while the file is switched to WAL leaves a rollback journal. `keep` 1 is a kill instead of a cut."""
+    root, journal = tmp_path / "disk", tmp_path / "journal"
+    root.mkdir()
+    disk = Disk(root)
+    subprocess.run([sys.executable, "-c", CREATES, str(root)], check=True, env=Faults(root, journal).environment)
+    with_journal = 0
+    for number, record in enumerate(islice(read_journal(journal), 45)):  # until the file has its first tables
+        disk.apply(record)
+        image = disk.image(keep, random.Random(number))
+        after = tmp_path / str(number)
+        after.mkdir()
+        lay_out(image, after)
+        with_journal += "control.db-journal" in image
+        migrate(after / "control.db", migrations.control.migrations, 5)
+        with closing(open_reader(after / "control.db", 5)) as db:
+            assert steps(db, migrations.control.migrations) == (set(), set())
+            assert damages(db) == []
+    assert with_journal > 3
 
 
 @pytest.mark.slow
