@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from obs import SOURCES, config
+from obs import config
 from obs.backup import COMMANDS
 from obs.client import main as client
 from obs.demo.cli import demo
 from obs.errors import ServiceError
-from obs.query import cli as query_cli
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
@@ -61,5 +60,5 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
         raise click.ClickException(str(error)) from error
 
 
-for command in (*tenancy_cli.COMMANDS, demo, query_cli.query_group(SOURCES), *COMMANDS):
+for command in (*tenancy_cli.COMMANDS, demo, *COMMANDS):
     main.add_command(command)

@@ -24,7 +24,9 @@ class QueryService:
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:
         """Raises ServiceError: 400, 403, 422, 429 or 503."""
-        limits = limits_of(caller.quotas.limits(caller.org), may_spill=not caller.quotas.space.is_low)
+        own = caller.quotas.limits(caller.org).items()
+        of_queries = {name.removeprefix("query_"): value for name, value in own if name.startswith("query_")}
+        limits = Limits(**of_queries, may_spill=not caller.quotas.space.is_low)
         self._rates.take(caller.org.file_name, limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
         request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
@@ -43,9 +45,3 @@ class QueryService:
     def close(self) -> None:
         if self.workers is not None:
             self.workers.close()
-
-
-def limits_of(values: Mapping[str, int], *, may_spill: bool = True) -> Limits:
-    prefix = "query_"
-    own = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-    return Limits(**own, may_spill=may_spill)

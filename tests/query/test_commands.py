@@ -1,4 +1,4 @@
-"""Queries on the command line."""
+"""Limits of queries, set on the command line."""
 
 from typing import Any
 
@@ -20,15 +20,6 @@ def run(app: Flask, runner: FlaskCliRunner) -> Any:
         return str(result.output)
 
     return run_command
-
-
-def test_explain(run: Any, client: Any) -> None:
-    output = run("query", "explain", "SELECT count(*) FROM runs LAST 1h", "--org", "acme")
-    assert "source: runs: a run, by its start" in output
-    assert "plan: SEARCH runs USING COVERING INDEX runs_started" in output
-    output = run("query", "explain", "SELECT nam FROM jobs LAST 1h", "--org", "acme", exit_code=1)
-    assert "SELECT nam FROM jobs LAST 1h\n       ^^^" in output
-    run("query", "explain", "SHOW SOURCES", "--org", "acme", exit_code=1)
 
 
 def test_a_limit_of_one_organization(run: Any, app: Flask, client: Any, other_client: Any) -> None:

@@ -102,7 +102,6 @@ COMMANDS = {
     "key create": "key create crash --label x",
     "key list": "key list crash",
     "sign-in": "sign-in crash",
-    "query explain": "query explain --org crash",
     "backup": "backup {folder}",
     "backup of one organization": "backup --org crash {folder}/one.db",
     "check": "check",
@@ -118,8 +117,6 @@ def test_commands_do_not_write_to_files_of_organizations_and_do_not_checkpoint(
 ) -> None:
     for name, line in COMMANDS.items():
         arguments = line.format(folder=tmp_path).split()
-        if name == "query explain":
-            arguments.append(STATEMENT)
         how = ("-c", SHORT_DEMO) if arguments[0] == "demo" else ("-m", "obs")
         connections = audited.run(*how, *arguments)
         assert connections, name

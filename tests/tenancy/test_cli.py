@@ -198,7 +198,6 @@ def test_an_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         ("key", "create", "acme", "--label", "x"),
         ("key", "revoke", "1"),
         ("sign-in", "acme"),
-        ("query", "explain", "--org", "acme", "SELECT count(*) FROM runs LAST 1d"),
     ],
 )
 @pytest.mark.parametrize("exists", [False, True])
