@@ -28,7 +28,7 @@ _IF_MATCH = {"in": "header", "name": "If-Match", "description": "Change it only 
 @blp.route("", methods=["GET"])
 @requires("annotations:read")
 @blp.arguments(schemas.AnnotationQuerySchema, location="query")
-@blp.response(200, schemas.AnnotationListSchema, example=schemas.LIST_EXAMPLE)
+@blp.response(200, schemas.AnnotationListSchema)
 def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     """List annotations
 
@@ -45,12 +45,11 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
 
 @blp.route("", methods=["POST"])
 @requires("annotations:write")
-@blp.arguments(schemas.AnnotationRequestSchema, example=schemas.CREATE_EXAMPLE)
-@blp.response(201, schemas.AnnotationSchema, example=schemas.EXAMPLE, headers=_NEW)
+@blp.arguments(schemas.AnnotationRequestSchema)
+@blp.response(201, schemas.AnnotationSchema, headers=_NEW)
 @blp.alt_response(
     200,
     schema=schemas.AnnotationSchema,
-    example=schemas.EXAMPLE,
     headers=_NEW,
     description="The idempotency_key was sent before: the annotation that was created then.",
 )
@@ -66,7 +65,7 @@ def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str
 
 @blp.route("/prefixes", methods=["GET"])
 @requires("annotations:read")
-@blp.response(200, schemas.AnnotationPrefixListSchema, example=schemas.PREFIXES_EXAMPLE)
+@blp.response(200, schemas.AnnotationPrefixListSchema)
 def list_prefixes() -> dict[str, Any]:
     """List the prefixes of names
 
@@ -79,7 +78,7 @@ def list_prefixes() -> dict[str, Any]:
 
 @blp.route("/<int:annotation_id>", methods=["GET"])
 @requires("annotations:read")
-@blp.response(200, schemas.AnnotationSchema, example=schemas.EXAMPLE, headers=_ETAG)
+@blp.response(200, schemas.AnnotationSchema, headers=_ETAG)
 @blp.alt_response(304, description="If-None-Match names the current version.")
 @blp.alt_response(404, schema="Error")
 def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str, str]]:
@@ -92,9 +91,9 @@ def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str,
 
 @blp.route("/<int:annotation_id>", methods=["PUT"])
 @requires("annotations:write")
-@blp.arguments(schemas.AnnotationChangesSchema, example=schemas.UPDATE_EXAMPLE)
+@blp.arguments(schemas.AnnotationChangesSchema)
 @blp.doc(parameters=[_IF_MATCH])
-@blp.response(200, schemas.AnnotationSchema, example=schemas.UPDATED_EXAMPLE, headers=_ETAG)
+@blp.response(200, schemas.AnnotationSchema, headers=_ETAG)
 @blp.alt_response(404, schema="Error")
 @blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")
 @blp.alt_response(412, schema="Error")
