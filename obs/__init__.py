@@ -81,6 +81,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             annotation_routes.blp,
             query_routes.blp,
             tenancy_routes.blp,
+            tenancy_routes.me_blp,
             limits.blp,
         ],
         describe=[heartbeat_operations.describe],

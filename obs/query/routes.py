@@ -1,9 +1,10 @@
 """The query endpoint."""
 
 import marshmallow as ma
-from flask import Response
+from flask import Response, request
 
 from obs.api import Blueprint, Schema, is_storable
+from obs.query.service import FORMATS, converted
 from obs.server import compression
 from obs.services import services
 from obs.tenancy.auth import caller, requires
@@ -45,10 +46,14 @@ class QueryResultSchema(Schema):
 @requires("query:read")
 @blp.arguments(QuerySchema)
 @blp.response(200, QueryResultSchema)
+@blp.doc(responses={"200": {"content": {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}}})
 def dsl(fields: dict[str, str]) -> Response:
     """Run an OQL statement
 
-    `SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1h LAST 1d`. The response headers report its cost.
+    `SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1h LAST 1d`. The response headers report its cost. With
+    Accept: text/csv or application/x-ndjson, the result is CSV, or an object for each row.
     """
-    response = services().queries.run(caller(), fields["query"])
-    return Response(response.body, headers=response.headers, mimetype="application/json")
+    response, mimetype = services().queries.run(caller(), fields["query"]), request.accept_mimetypes.best_match(FORMATS)
+    headers = {**response.headers, "Vary": "Accept"}
+    mimetype = mimetype or FORMATS[0]
+    return Response(converted(response.body, mimetype), headers=headers, mimetype=mimetype)

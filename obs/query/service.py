@@ -1,5 +1,8 @@
-"""Running OQL statements for an organization within its limits."""
+"""Running OQL statements for an organization within its limits, and their results as CSV and NDJSON."""
 
+import csv
+import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +13,9 @@ from obs.query.execution.workers import Workers
 from obs.sources import Source
 from obs.tenancy import keys, rate
 from obs.tenancy.auth import Caller
+
+FORMATS = ("application/json", "text/csv", "application/x-ndjson")
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 - spreadsheets know the full-width signs too
 
 
 class QueryService:
@@ -45,3 +51,21 @@ class QueryService:
     def close(self) -> None:
         if self.workers is not None:
             self.workers.close()
+
+
+def converted(result: bytes, mimetype: str) -> bytes | str:
+    """A result, as it is sent in JSON, in one of FORMATS: NDJSON has an object for each row."""
+    if mimetype == FORMATS[0]:
+        return result
+    found = json.loads(result)
+    columns, rows = found["columns"], found["rows"]
+    if mimetype == FORMATS[2]:
+        return "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+    text = io.StringIO()
+    csv.writer(text).writerows(map(_cell, row) for row in (columns, *rows))
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A cell of CSV. An apostrophe keeps spreadsheets from running text as a formula, as OWASP advises."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,4 +1,4 @@
-"""HTTP routes for managing keys, which need the scope ``admin``."""
+"""Keys over HTTP: managing them, which needs the scope ``admin``, and what a key gives access to."""
 
 from typing import Any
 
@@ -6,8 +6,20 @@ from obs.api import Blueprint
 from obs.services import services
 from obs.tenancy import schemas, service, store
 from obs.tenancy.auth import caller, requires
+from obs.tenancy.keys import ANY
 
 blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API keys of the organization.")
+me_blp = Blueprint("me", __name__, url_prefix="/api/v1/me", description="The key of the request.")
+
+
+@me_blp.route("", methods=["GET"])
+@requires(ANY)
+@me_blp.response(200, schemas.MeSchema)
+def get_me() -> dict[str, Any]:
+    """Get the organization and the key of the request"""
+    with services().tenancy.control.read() as db:
+        key = next(key for key in store.keys_of(db, caller().org) if key.id == caller().key_id)
+    return {"organization": caller().org.slug, "key": key}
 
 
 @blp.route("", methods=["GET"])

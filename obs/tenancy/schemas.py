@@ -21,6 +21,11 @@ class NewKeySchema(KeySchema):
     key = ma.fields.Str(metadata={"description": "The key. It is not stored and cannot be shown again."})
 
 
+class MeSchema(Schema):
+    organization = ma.fields.Str(metadata={"example": "acme"})
+    key = ma.fields.Nested(KeySchema)
+
+
 class KeyListSchema(Schema):
     keys = ma.fields.List(ma.fields.Nested(KeySchema))
 

@@ -1,5 +1,6 @@
 """Statements and their results, worked out by hand from the rows in tests/query/conftest.py."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -232,6 +233,31 @@ def test_a_star_is_all_columns_with_the_time_first(ask: Ask) -> None:
 def test_an_organization_sees_only_its_own_rows(ask: Ask, other_client: Any) -> None:
     response = other_client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs LAST 1d"})
     assert response.json["rows"] == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "mimetype", "text"),
+    [
+        ("text/csv", "text/csv", "job,x,n\r\n"),
+        ("application/x-ndjson", "application/x-ndjson", '{"job": '),
+        ("text/html, text/csv;q=0.5, */*;q=0.1", "text/csv", "job,x,n\r\n"),
+        ("*/*", "application/json", '{"output_type":"table"'),
+        ("image/png", "application/json", '{"output_type":"table"'),
+    ],
+)
+def test_the_format_of_a_result_is_the_accepted_one(client: Any, accepted: str, mimetype: str, text: str) -> None:
+    query = "SELECT job, '=1' AS x, count(*) AS n FROM runs BY job LAST 1d"
+    response = client.post("/api/v1/dsl", json={"query": query}, headers={"Accept": accepted})
+    assert response.mimetype == mimetype
+    assert "accept" in response.vary.as_set()
+    assert response.text.startswith(text)
+    if mimetype != "application/json":
+        rows = client.post("/api/v1/dsl", json={"query": query}).json["rows"]
+        lines = response.text.splitlines()[mimetype == "text/csv" :]
+        written = [f"{job},'=1,{n}" for job, _, n in rows]
+        assert lines == (
+            written if mimetype == "text/csv" else [json.dumps({"job": j, "x": x, "n": n}) for j, x, n in rows]
+        )
 
 
 def test_headers_report_the_cost_of_a_query(client: Any) -> None:
