@@ -1,5 +1,6 @@
 """What all operations of the API have in common."""
 
+import json
 import re
 from collections.abc import Callable
 
@@ -48,3 +49,20 @@ def test_every_operation_has_a_readable_id(app: Flask) -> None:
     assert all(operation["security"] == [{"ApiKey": []}, {"Bearer": []}] for operation in operations)
     assert document["info"]["license"]["identifier"] == "MIT"
     assert document["servers"][0]["url"] == "/"
+
+
+def test_patterns_in_the_document_are_anchored_and_mean_the_same_elsewhere(app: Flask) -> None:
+    """JSON Schema searches for a pattern anywhere, in the dialect of JavaScript, which has no \\Z and no flags."""
+    patterns: set[str] = set()
+
+    def collect(found: object) -> object:
+        if isinstance(found, dict) and isinstance(found.get("pattern"), str):
+            patterns.add(found["pattern"])
+        return found
+
+    json.loads(app.test_client().get("/api/openapi.json").data, object_hook=collect)
+    (of_uuids,) = (pattern for pattern in patterns if "{8}" in pattern)
+    assert all(re.fullmatch(r"\^.*\$(\(\?!\\n\))?", pattern) for pattern in patterns)
+    for uuid in ("6ba7b810-9dad-41d1-80b4-00c04fd430c8", "6BA7B810-9DAD-41D1-80B4-00C04FD430C8"):
+        assert re.search(of_uuids, uuid)
+        assert not re.search(of_uuids, f"x{uuid}")

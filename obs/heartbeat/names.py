@@ -10,7 +10,8 @@ from obs.api import is_storable
 from obs.errors import invalid_field
 
 LONGEST_NAME = 200
-UUID_PATTERN = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
+# The OpenAPI document has it too: there a pattern is not anchored by itself, and \Z and flags are unknown.
+UUID_PATTERN = re.compile(r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$(?!\n)")
 
 _INVISIBLE = (
     r"\xad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
