@@ -14,15 +14,16 @@ from apscheduler.triggers.base import BaseTrigger
 from filelock import FileLock, Timeout
 
 from obs.alerts import store as alerts
-from obs.annotations import service as annotations
+from obs.annotations import store as annotations
 from obs.errors import ServiceError
 from obs.heartbeat import rollups
 from obs.heartbeat import service as heartbeats
 from obs.heartbeat.service import SweepQueue
+from obs.heartbeat.store import upkeep
 from obs.server.middleware import Wsgi
 from obs.storage.databases import BACKGROUND_SHARE, Org, in_batches
 from obs.sweep import Sweeper, for_each_organization
-from obs.tenancy import audit
+from obs.tenancy import store as tenancy_store
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
@@ -74,11 +75,14 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
         rollups.roll_up(databases, org, now_ms, retention_days)
 
     def purge(org: Org, now_ms: int) -> None:
-        annotations.purge(databases, org, now_ms)
-        heartbeats.purge(databases, org, now_ms, retention_days)
-        delete = partial(alerts.delete_incidents_before, cutoff=now_ms - retention_days * DAY_MS)
-        audit.purge(databases, org, now_ms - retention_days * DAY_MS)
-        in_batches(databases, org, delete, share=BACKGROUND_SHARE)
+        cutoff = now_ms - retention_days * DAY_MS
+        for delete in (
+            partial(annotations.delete_past_retention, now_ms=now_ms),
+            partial(upkeep.delete_before, cutoff=cutoff),  # jobs stay, so silent ones are seen
+            partial(tenancy_store.delete_audit_before, cutoff=cutoff),
+            partial(alerts.delete_incidents_before, cutoff=cutoff),
+        ):
+            in_batches(databases, org, delete, share=BACKGROUND_SHARE)
 
     def purge_all() -> None:
         now_ms = sweeper.clock.retention_ms()

@@ -89,6 +89,7 @@ def version(db: sqlite3.Connection) -> object:
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     """Delete at most `limit` incidents that ended before `cutoff`; returns how many."""
     return db.execute(
-        "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE started_at < ?1 AND ended_at < ?1 LIMIT ?2)",
+        "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE started_at < ?1 AND ended_at < ?1"
+        " ORDER BY started_at, id LIMIT ?2)",
         (cutoff, limit),
     ).rowcount

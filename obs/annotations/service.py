@@ -2,13 +2,11 @@
 
 import sqlite3
 from collections.abc import Container, Mapping
-from functools import partial
 from typing import Any
 
 from obs.annotations import rules, store
 from obs.annotations.rules import Annotation
 from obs.errors import ServiceError
-from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
@@ -65,10 +63,6 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
 def get(caller: Caller, annotation_id: int) -> Annotation:
     with caller.read() as db:
         return _find(db, caller, annotation_id)
-
-
-def purge(databases: Databases, org: Org, now_ms: int) -> int:
-    return in_batches(databases, org, partial(store.delete_past_retention, now_ms=now_ms), share=BACKGROUND_SHARE)
 
 
 def _find(db: sqlite3.Connection, caller: Caller, annotation_id: int) -> Annotation:

@@ -158,7 +158,8 @@ def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
 
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     return db.execute(
-        f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ? LIMIT ?)",
+        f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ?"
+        f" ORDER BY {LAST_MOMENT_SQL}, id LIMIT ?)",
         (oldest_kept(now_ms), limit),
     ).rowcount
 

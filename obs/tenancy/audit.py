@@ -3,12 +3,11 @@
 import logging
 import sqlite3
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 from obs.errors import ServiceError
 from obs.sources import Column, Source, Type
-from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
+from obs.storage.databases import Databases, Org
 from obs.tenancy import store
 
 _log = logging.getLogger(__name__)
@@ -67,7 +66,3 @@ def note(databases: Databases, org: Org, actor: Actor, now_ms: int, action: Acti
         databases.write(org, lambda db: add(db, actor, now_ms, action, subject))
     except ServiceError as error:
         _log.warning("audit log of %s: %s: %s: %s (%s)", org, " ".join(actor), action, subject, error.message)
-
-
-def purge(databases: Databases, org: Org, cutoff: int) -> int:
-    return in_batches(databases, org, partial(store.delete_audit_before, cutoff=cutoff), share=BACKGROUND_SHARE)

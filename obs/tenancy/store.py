@@ -255,7 +255,7 @@ def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
 
 def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     return db.execute(
-        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? LIMIT ?)", (cutoff, limit)
+        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? ORDER BY time, id LIMIT ?)", (cutoff, limit)
     ).rowcount
 
 

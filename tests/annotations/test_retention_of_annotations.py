@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs.annotations.service import purge
 from obs.services import services
-from obs.storage.databases import Databases
 from tests.conftest import ACME, KeyClient
 
 PATH = "/api/v1/annotations"
@@ -92,7 +90,7 @@ def test_a_band_is_kept_from_its_end(client: KeyClient, clock: Any) -> None:
 
 
 def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, client: KeyClient, clock: Any) -> None:
-    databases: Databases = services(app).tenancy.databases
+    databases, purge = services(app).tenancy.databases, services(app).background.tasks["purge"].run
     begun = clock.now_ms
     rows = [("a", "t", begun - age, None, begun, begun) for age in range(1, 1501)]
     rows.append(("a", "t", begun - 2000, begun, begun, begun))
@@ -106,17 +104,19 @@ def test_purge_deletes_what_is_past_the_retention_and_nothing_else(app: Flask, c
 
     databases.write(ACME, fill)
     youngest = _post(client).json["id"]
-    now_ms = clock.advance(days=90)
-    assert purge(databases, ACME, now_ms) == 1500
+    clock.advance(days=90)
+    purge()
     assert _count_rows(app) == 2
     assert client.get(f"{PATH}/{youngest}").status_code == 200
     assert client.get(f"{PATH}/1501").status_code == 200
-    assert purge(databases, ACME, now_ms) == 0
-    assert purge(databases, ACME, now_ms + 1) == 2
+    clock.advance(ms=1)
+    purge()
+    assert _count_rows(app) == 0
 
 
 def test_ids_are_not_given_again_after_a_purge(app: Flask, client: KeyClient, clock: Any) -> None:
     _post(client)
-    now_ms = clock.advance(days=91)
-    assert purge(services(app).tenancy.databases, ACME, now_ms) == 1
+    clock.advance(days=91)
+    services(app).background.tasks["purge"].run()
+    assert _count_rows(app) == 0
     assert _post(client).json["id"] == 2

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.heartbeat.runs import Heartbeat, Kind
+from obs.heartbeat.store import expectations
+from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
 from obs.tenancy import auth
 from tests.conftest import ACME, Clock, KeyClient
@@ -187,3 +190,23 @@ def test_one_organizations_trouble_is_not_anothers(
     assert started is not None
     assert other_client.get(f"/api/v1/runs/{started['run_id']}").json["status"] == "lost"
     assert "acme" in caplog.text
+
+
+@pytest.mark.parametrize("flag", [expectations.flag_overdue, expectations.flag_overrunning, expectations.lose_runs])
+def test_flagging_costs_what_is_open_and_not_what_is_stored(
+    app: Flask, client: KeyClient, by_path: Sender, clock: Clock, flag: Callable[[sqlite3.Connection, int, int], int]
+) -> None:
+    by_path("start", "open")
+
+    def instructions(db: sqlite3.Connection) -> int:
+        """How many instructions SQLite executes after 500 more runs."""
+        for back in range(500):
+            record(db, "backup", Heartbeat(Kind.PING, clock() - back), NOWHERE, None, clock())
+        executed: list[int] = []
+        db.set_progress_handler(lambda: executed.append(1), 1)
+        assert flag(db, clock(), 10) == 0
+        db.set_progress_handler(None, 1)
+        return len(executed)
+
+    first, second = (services(app).tenancy.databases.write(ACME, instructions) for _ in range(2))
+    assert first == second

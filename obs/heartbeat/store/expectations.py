@@ -22,6 +22,7 @@ HISTORY = 256
 _REMEMBERED_MS = 137 * DAY_MS  # runs that started before are older than the days that the learner remembers
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
+_OPEN_RUNS = f"SELECT id FROM runs INDEXED BY runs_open WHERE status = {Status.OPEN:d}"  # not a scan of all runs
 _OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
 
 
@@ -170,7 +171,8 @@ def flag_overdue(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
     """Flag jobs that have become overdue, at most `limit`; returns how many."""
     return db.execute(
         "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
-        f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY} LIMIT ?)",
+        f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
+        " ORDER BY overdue_at, id LIMIT ?)",
         (now_ms, limit),
     ).rowcount
 
@@ -178,8 +180,8 @@ def flag_overdue(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
 def flag_overrunning(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
     """Flag open runs that have taken longer than runs of their job usually do, at most `limit`; returns how many."""
     return db.execute(
-        f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN (SELECT id FROM runs"
-        f" WHERE status = {Status.OPEN:d} AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ? LIMIT ?)",
+        f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN ({_OPEN_RUNS}"
+        f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ? ORDER BY job_id, id LIMIT ?)",
         (now_ms, limit),
     ).rowcount
 
@@ -187,9 +189,9 @@ def flag_overrunning(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
 def lose_runs(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
     """Mark open runs that will not report their end any more as lost, at most `limit`; returns how many."""
     rows = db.execute(
-        f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN (SELECT id FROM runs"
-        f" WHERE status = {Status.OPEN:d} AND started_at +"
-        " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ? LIMIT ?) RETURNING job_id",
+        f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({_OPEN_RUNS} AND started_at +"
+        " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ?"
+        " ORDER BY job_id, id LIMIT ?) RETURNING job_id",
         (LONGEST_RUN_MS, now_ms, limit),
     ).fetchall()
     db.executemany(

@@ -98,7 +98,7 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
     """Delete the marks of at most `limit` hours before the first one to roll up, and series without cells."""
     forgotten = db.execute(
         "DELETE FROM rolled_up_hours WHERE hour IN"
-        " (SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 LIMIT ?2)",
+        " (SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 ORDER BY hour LIMIT ?2)",
         (_first(db, oldest), limit),
     ).rowcount
     if forgotten:

@@ -39,15 +39,15 @@ _OLD = (
     # Events of an open run stay.
     "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE received_at < ?1"
     f" AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = events.run_id AND runs.status = {Status.OPEN:d})"
-    " ORDER BY received_at LIMIT ?2)",
+    " ORDER BY received_at, id LIMIT ?2)",
     f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
-    " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at LIMIT ?2)",
+    " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at, id LIMIT ?2)",
     # The rows of attributions stay: to delete one, SQLite would search all events for its id.
     "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
     " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?1"
     " AND id NOT IN (SELECT attribution_id FROM jobs WHERE attribution_id IS NOT NULL"
     " UNION ALL SELECT attribution_id FROM events WHERE attribution_id IS NOT NULL"
-    " AND id > (SELECT up_to FROM indexed_messages)) LIMIT ?2)",
+    " AND id > (SELECT up_to FROM indexed_messages)) ORDER BY id LIMIT ?2)",
 )
 
 
