@@ -17,7 +17,6 @@ from obs.tenancy import audit, keys
 from obs.tenancy import service as tenancy_service
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
-from obs.times import DAY_MS
 
 
 class SweepQueue:
@@ -77,20 +76,20 @@ class HeartbeatService:
         """`changes` come from JobChangesSchema. Raises ServiceError: 404, 409 for a name or UUID that is taken, 422."""
         if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
             raise invalid_field("json", "paused_until", "Must be in the future.")
-        uuid: str | None = None
-        if "ping_uuid" in changes:
-            uuid = (changes["ping_uuid"] or str(uuid4())).lower()
-            tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
+        uuid = (changes["ping_uuid"] or str(uuid4())).lower() if "ping_uuid" in changes else None
+
+        def checked(db: sqlite3.Connection) -> Job:
+            job = known_job(db, name, caller.now_ms)
+            if jobs.job_id(db, changes.get("name", job.name)) not in (None, job.id):
+                raise ServiceError("conflict", f"There is already a job named {changes['name']!r}.")
+            if uuid is not None and jobs.name_of_uuid(db, uuid) not in (None, job.name):
+                raise ServiceError("conflict", "Another job has this UUID.")
+            return job
 
         def unit(db: sqlite3.Connection) -> Job:
-            job = known_job(db, name, caller.now_ms)
-            new_name = changes.get("name", job.name)
-            if jobs.job_id(db, new_name) not in (None, job.id):
-                raise ServiceError("conflict", f"There is already a job named {new_name!r}.")
+            job = checked(db)
             if uuid is not None:
-                if jobs.name_of_uuid(db, uuid) not in (None, job.name):
-                    raise ServiceError("conflict", "Another job has this UUID.")
-                jobs.set_ping_uuid(db, job.id, uuid)
+                jobs.set_ping_uuid(db, job.id, uuid, replaces=jobs.ping_uuid(db, job.id))
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
             jobs.change(db, job.id, _columns(changes, caller.now_ms), is_rescheduled)
@@ -100,29 +99,37 @@ class HeartbeatService:
                 expected = expectations.expectation(db, changed, None, silences, caller.now_ms)
                 expectations.keep(db, changed, expected, is_final=False)
             if "name" in changes:
-                self._rename_bands(db, job.name, caller.now_ms, new_name)
-            return known_job(db, new_name, caller.now_ms)
+                self._rename_bands(db, job.name, caller.now_ms, changes["name"])
+            return known_job(db, changes.get("name", job.name), caller.now_ms)
 
+        if uuid is not None:
+            with caller.read() as db:
+                checked(db)  # a change that is refused must not claim the UUID
+            tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
         job = caller.write(unit)
         self.queue.note(caller.org)
         return job
 
-    def ping_url(self, caller: Caller, job_id: int) -> str | None:
-        """None if the caller may not send heartbeats, or a new URL cannot be written. Raises ServiceError (503)."""
+    def ping_url(self, caller: Caller, job_id: int, *, creates: bool = True) -> str | None:
+        """None if the caller may not send heartbeats, or there is no URL and none is created. Raises ServiceError."""
         if not keys.allows(caller.scopes, "heartbeat:write"):
             return None
+
+        def unit(db: sqlite3.Connection) -> str | None:
+            # In a copy of an organization, the UUIDs belong to the original.
+            jobs.set_ping_uuid(db, job_id, str(uuid4()), replaces=uuid if owner else None)
+            return jobs.ping_uuid(db, job_id)
+
         with caller.read() as db:
             uuid = jobs.ping_uuid(db, job_id)
-        # In a copy of an organization, the UUIDs belong to the original.
-        if uuid is None or caller.tenancy.keyring.organization_of_ping_url(uuid) != caller.org:
-            new, replace = str(uuid4()), uuid is not None
+        owner = uuid and caller.tenancy.keyring.organization_of_ping_url(uuid)
+        if owner != caller.org:
             try:
-                tenancy_service.claim_ping_url(caller.tenancy, caller.org, new)
-                caller.write(lambda db: jobs.set_ping_uuid(db, job_id, new, replace=replace))
+                uuid = caller.write(unit) if creates else None
+                if uuid is not None:
+                    tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
             except ServiceError:
                 return None  # a job can be read while nothing can be written
-            with caller.read() as db:
-                uuid = jobs.ping_uuid(db, job_id)
         return f"{caller.tenancy.ingest.url(caller.org.slug)}/ping/{uuid}" if uuid else None
 
     def delete_job(self, caller: Caller, name: str) -> None:
@@ -177,12 +184,6 @@ def index_messages(databases: Databases, org: Org) -> int:
         if not upkeep.has_unindexed(db):
             return 0
     return in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
-
-
-def purge(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Delete old runs and events; jobs stay, so silent ones are seen. Returns how many. Raises ServiceError (503)."""
-    delete = partial(upkeep.delete_before, cutoff=now_ms - retention_days * DAY_MS)
-    return in_batches(databases, org, delete, share=BACKGROUND_SHARE)
 
 
 def no_job(name: str) -> ServiceError:

@@ -178,7 +178,7 @@ def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor =
 
 
 def claim_ping_url(tenancy: Tenancy, org: Org, uuid: str) -> None:
-    """Note that `uuid` is that of a job of `org`, before the job gets it. Raises ServiceError (409) if it is taken."""
+    """Note that `uuid` is that of a job of `org`, for good. Raises ServiceError (409) if it is taken."""
     if tenancy.control.write(lambda db: store.claim_ping_url(db, org, uuid)) != org.id:
         raise ServiceError("conflict", "Another job has this UUID.")
 

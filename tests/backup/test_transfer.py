@@ -10,6 +10,7 @@ from obs.backup.transfer import LEFT_OUT
 from obs.services import services
 from tests.backup.conftest import file_of, stored
 from tests.conftest import Clock, KeyClient
+from tests.dashboard.conftest import Visitor
 from tests.tenancy.conftest import Obs
 
 EXPORTED = {"annotations", "attributions", "events", "incidents", "jobs", "maintenance_windows", "ping_urls", "runs"}
@@ -52,6 +53,23 @@ def test_an_imported_job_goes_on(obs: Obs, app: Flask, exported: Path, client: K
     assert copied == job
     assert copy.post("/api/v1/heartbeat/nightly/ping").status_code == 200
     assert copy.get("/api/v1/jobs/nightly").json["run_count"] == 4
+
+
+def test_a_copied_job_gets_a_ping_url_of_its_own(
+    obs: Obs, app: Flask, instance: Path, tmp_path: Path, client: KeyClient
+) -> None:
+    original = client.get("/api/v1/jobs/nightly").json["ping_url"]
+    obs("export", "acme", str(tmp_path / "exported"))
+    assert obs("import", "export", str(tmp_path / "exported"), "--org", "copy").exit_code == 0
+    copy, visitor = KeyClient(app), Visitor(app)
+    copy.key = obs("key", "create", "copy", "--label", "x", "--scope", "admin").stdout.strip()
+    services(app).tenancy.keyring.reload()
+    visitor.sign_in(copy.key)
+    page = visitor.get("/job?name=nightly").text  # an admin's, which shows no ping URL of another organization
+    assert ("Create ping URL" in page, original in page) == (True, False)
+    urls = {copy.get("/api/v1/jobs/nightly").json["ping_url"] for _ in range(2)}
+    assert len(urls - {original}) == 1
+    assert urls.pop() in visitor.get("/job?name=nightly").text
 
 
 def test_an_organization_with_data_is_not_changed(obs: Obs, exported: Path, instance: Path) -> None:

@@ -52,7 +52,6 @@ def page(**refused: Form) -> str:
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
         trouble = store.trouble(db, job) if job.status in TROUBLE else None
-        uuid = job_store.ping_uuid(db, job.id) if is_admin(caller) else None
     shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
     missed = schedules.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
@@ -61,7 +60,7 @@ def page(**refused: Form) -> str:
         job=job,
         trouble=trouble,
         annotations=annotations,
-        ping_url=uuid and f"{services().tenancy.ingest.url(caller.org.slug)}/ping/{uuid}",
+        ping_url=services().heartbeats.ping_url(caller, job.id, creates=False) if is_admin(caller) else None,
         runs=shown,
         errors=errors,
         slow_ms=slow_ms,

@@ -140,11 +140,12 @@ def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:
     return None if row is None else row[0]
 
 
-def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replace: bool = True) -> None:
+def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replaces: str | None) -> None:
+    """Give a job this UUID if the one that it has is `replaces`; None: only if it has none."""
     db.execute(
         "INSERT INTO ping_urls (job_id, uuid) SELECT id, ?2 FROM jobs WHERE id = ?1"
-        " ON CONFLICT (job_id) DO UPDATE SET uuid = excluded.uuid WHERE ?3",
-        (job_id, uuid, replace),
+        " ON CONFLICT (job_id) DO UPDATE SET uuid = excluded.uuid WHERE uuid = ?3",
+        (job_id, uuid, replaces),
     )
 
 
@@ -225,11 +226,11 @@ def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[in
     return dict(db.execute(named, (prefix, limit)).fetchall())
 
 
-_CHOSEN = "IN (SELECT value FROM json_each(?)) LIMIT ?"
+_CHOSEN = "IN (SELECT value FROM json_each(?)) ORDER BY"
 _DELETIONS = (
-    f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id {_CHOSEN})",
-    f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id {_CHOSEN})",
-    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN})",
+    f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id {_CHOSEN} job_id, received_at, id LIMIT ?)",
+    f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id {_CHOSEN} job_id, started_at, id LIMIT ?)",
+    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN} id LIMIT ?)",
 )
 
 
