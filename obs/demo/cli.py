@@ -14,6 +14,7 @@ from obs import config
 from obs.alerts import store as alerts
 from obs.annotations import service as annotations
 from obs.demo import story
+from obs.heartbeat.runs import Heartbeat
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
 from obs.storage.connection import copy, explained, open_reader
@@ -25,8 +26,7 @@ from obs.tenancy.cli import instance_option, opened
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS
 
-_SWEEP_EVERY_MS = 2 * HOUR_MS
-_MOST_UNWRITTEN = 2_000
+_SWEEP_EVERY_MS = 3 * HOUR_MS
 
 
 @click.command("demo")
@@ -61,28 +61,22 @@ def demo(org: str, folder: Path) -> None:
 def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None:
     """Record all heartbeats in the order of time; sweep in the middle of each disruption until its incidents end."""
     _annotate(tenancy, org, now_ms)
-    middles = story.middles_of_disruptions(now_ms)
-    ends = sorted({*middles, *range(now_ms, now_ms - story.DAYS * DAY_MS, -_SWEEP_EVERY_MS)})
-    parts = groupby(story.heartbeats(now_ms), key=lambda sent: ends[bisect_left(ends, sent.time)])
-    unwritten: list[story.Sent] = []
+    middles = {round(now_ms - (begins + ends) / 2 * DAY_MS) for begins, ends, *_ in story.DISRUPTIONS}
+    times = sorted({*middles, *range(now_ms, now_ms - story.DAYS * DAY_MS, -_SWEEP_EVERY_MS)})
+    parts = groupby(story.heartbeats(now_ms), key=lambda sent: times[bisect_left(times, sent[1].time)])
     has_incidents = False
-    with click.progressbar(length=len(ends), label="90 days", show_eta=False) as bar:
-        for end, sent in parts:
-            unwritten += sent
-            is_swept = has_incidents or end in middles or end == now_ms
-            if is_swept or len(unwritten) > _MOST_UNWRITTEN:
-                tenancy.databases.write(org, partial(_record, unwritten))
-                unwritten = []
-            if is_swept:
+    with click.progressbar(parts, length=len(times), label="90 days", show_eta=False) as bar:
+        for end, sent in bar:
+            tenancy.databases.write(org, partial(_record, list(sent)))
+            if has_incidents or end in middles or end == now_ms:
                 sweep(tenancy.databases, org, Reading(end), zones)
                 with tenancy.databases.read(org) as db:
                     has_incidents = bool(alerts.open_incidents(db))
-            bar.update(1)
 
 
-def _record(sent: Sequence[story.Sent], db: sqlite3.Connection) -> None:
-    for one in sent:
-        record(db, one.job.name, one.heartbeat, one.job.at, None, one.time)
+def _record(sent: Sequence[tuple[story.DemoJob, Heartbeat]], db: sqlite3.Connection) -> None:
+    for job, heartbeat in sent:
+        record(db, job.name, heartbeat, job.at, None, heartbeat.time)
 
 
 def _annotate(tenancy: Tenancy, org: Org, now_ms: int) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -31,15 +30,6 @@ class DemoJob:
     failure_share: float = 0.006
     lines: tuple[str, ...] = ()
     error: str = "error: exit status 1"
-
-
-class Disruption(NamedTuple):
-    """A time in which jobs are silent or fail, in days before now."""
-
-    begins: float
-    ends: float
-    jobs: tuple[str, ...]
-    silent: bool
 
 
 _WEB = Attribution("web-1", "storefront", "shop")
@@ -79,16 +69,16 @@ JOBS = (
 )
 
 SLOW = (33.2, 26.4, 2.3, "shop")  # from and to (days before now), how much slower jobs are, of which project
-DISRUPTIONS = (
-    Disruption(61.4, 60.7, ("home/photos", "home/scrub", "home/snapshots"), silent=True),
-    Disruption(44.1, 43.9, ("shop/sync-stock", "shop/search-index"), silent=False),
-    Disruption(18.6, 17.3, ("billing/bank-import",), silent=False),
-    Disruption(9.3, 9.05, ("db/replica-lag", "db/vacuum"), silent=True),
-    Disruption(1.3, 0.0, ("home/photos",), silent=False),
-    Disruption(0.4, 0.0, ("home/dyndns",), silent=True),
+DISRUPTIONS = (  # from and to (days before now), which jobs are silent or fail, and whether they are silent
+    (61.4, 60.7, ("home/photos", "home/scrub", "home/snapshots"), True),
+    (44.1, 43.9, ("shop/sync-stock", "shop/search-index"), False),
+    (18.6, 17.3, ("billing/bank-import",), False),
+    (9.3, 9.05, ("db/replica-lag", "db/vacuum"), True),
+    (1.3, 0.0, ("home/photos",), False),
+    (0.4, 0.0, ("home/dyndns",), True),
 )
 
-NOTES = (
+NOTES = (  # from and to (days before now), name and title
     (82.3, None, "deploy/shop", "Shop 3.8 released"),
     (68.2, None, "deploy/shop", "Shop 3.9 released"),
     (61.4, 60.7, "incident/nas", "Power outage at the drive"),
@@ -103,51 +93,39 @@ NOTES = (
 )
 
 
-class Sent(NamedTuple):
-    time: int
-    job: DemoJob
-    heartbeat: Heartbeat
-
-
-def heartbeats(now_ms: int) -> Iterator[Sent]:
+def heartbeats(now_ms: int) -> Iterator[tuple[DemoJob, Heartbeat]]:
     """All heartbeats of DAYS days up to now; always the same for the same `now_ms`."""
     each = (_of_job(job, now_ms, Random(job.name)) for job in JOBS)  # noqa: S311 - nothing secret
-    return heapq.merge(*each, key=lambda sent: sent.time)
+    return heapq.merge(*each, key=lambda sent: sent[1].time)
 
 
-def middles_of_disruptions(now_ms: int) -> list[int]:
-    """When to sweep so that past disruptions have incidents: in the middle of each."""
-    return sorted({round(now_ms - (one.begins + one.ends) / 2 * DAY_MS) for one in DISRUPTIONS})
-
-
-def _of_job(job: DemoJob, now_ms: int, random: Random) -> Iterator[Sent]:
+def _of_job(job: DemoJob, now_ms: int, random: Random) -> Iterator[tuple[DemoJob, Heartbeat]]:
     zone = ZoneInfo(job.zone)
     for slot in CronSim(job.cron, datetime.fromtimestamp((now_ms - DAYS * DAY_MS) / 1000, zone)):
         at = round(slot.timestamp() * 1000) + round(random.uniform(0.5, 9) * SECOND_MS)
         if at > now_ms:
             return
         ago = (now_ms - at) / DAY_MS
-        disruptions = [one for one in DISRUPTIONS if job.name in one.jobs and one.begins >= ago > one.ends]
-        if any(one.silent for one in disruptions) or random.random() < _MISSED_SHARE:
+        silent = [silent for begins, ends, jobs, silent in DISRUPTIONS if job.name in jobs and begins >= ago > ends]
+        if any(silent) or random.random() < _MISSED_SHARE:
             continue
-        yield from _run(job, at, now_ms, bool(disruptions) or random.random() < job.failure_share, random)
+        for heartbeat in _run(job, at, now_ms, bool(silent) or random.random() < job.failure_share, random):
+            if heartbeat.time <= now_ms:
+                yield job, heartbeat
 
 
-def _run(job: DemoJob, at: int, now_ms: int, fails: bool, random: Random) -> Iterator[Sent]:
+def _run(job: DemoJob, at: int, now_ms: int, fails: bool, random: Random) -> Iterator[Heartbeat]:
     if job.typical_ms is None:
-        yield Sent(at, job, Heartbeat(Kind.PING, at))
+        yield Heartbeat(Kind.PING, at)
         return
     begins, ends, factor, project = SLOW
     slower = factor if job.at.project == project and begins >= (now_ms - at) / DAY_MS > ends else 1
     taken = round(job.typical_ms * slower * random.lognormvariate(0, 0.16) * (0.4 if fails else 1))
-    yield Sent(at, job, Heartbeat(Kind.START, at))
-    for place, line in enumerate(job.lines, start=1):
+    yield Heartbeat(Kind.START, at)
+    for place, line in enumerate(() if fails else job.lines, start=1):
         logged = at + taken * place // (len(job.lines) + 1)
-        if logged <= now_ms and not fails:
-            yield Sent(logged, job, Heartbeat(Kind.LOG, logged, message=line.format(n=random.randint(3, 900))))
-    ended = at + taken
-    if ended > now_ms or random.random() < _LOST_SHARE:
-        return
-    status, code = (Status.FAILED, random.choice((1, 1, 2, 75))) if fails else (Status.SUCCESS, 0)
-    message = job.error if fails else None
-    yield Sent(ended, job, Heartbeat(Kind.END, ended, status=status, exit_code=code, message=message))
+        yield Heartbeat(Kind.LOG, logged, message=line.format(n=random.randint(3, 900)))
+    if random.random() >= _LOST_SHARE:
+        status, code = (Status.FAILED, random.choice((1, 1, 2, 75))) if fails else (Status.SUCCESS, 0)
+        message = job.error if fails else None
+        yield Heartbeat(Kind.END, at + taken, status=status, exit_code=code, message=message)
