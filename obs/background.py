@@ -16,7 +16,6 @@ from filelock import FileLock, Timeout
 from obs.alerts import store as alerts
 from obs.annotations import store as annotations
 from obs.errors import ServiceError
-from obs.heartbeat import rollups
 from obs.heartbeat import service as heartbeats
 from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import upkeep
@@ -72,7 +71,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
         heartbeats.index_messages(databases, org)
 
     def roll_up(org: Org, now_ms: int) -> None:
-        rollups.roll_up(databases, org, now_ms, retention_days)
+        heartbeats.roll_up(databases, org, now_ms, retention_days)
 
     def purge(org: Org, now_ms: int) -> None:
         cutoff = now_ms - retention_days * DAY_MS

@@ -1,7 +1,9 @@
 """Changes to jobs and maintenance windows, the upkeep of events and runs, and which organizations the sweep visits."""
 
+import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -9,14 +11,16 @@ from uuid import uuid4
 
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
-from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
+from obs.heartbeat.store import expectations, jobs, maintenance, rollups, upkeep
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
+from obs.heartbeat.store.rollups import Unit
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit, keys
 from obs.tenancy import service as tenancy_service
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 
 class SweepQueue:
@@ -65,6 +69,10 @@ _DELETING_SHARE = 0.5
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
 _INDEXING_SECONDS = 20.0
 """The longest time that one call indexes, so that a burst in one organization does not delay the others."""
+_ROLLING_UP_SECONDS = 2.0
+"""The longest time that one call rolls up, so that one organization's years do not delay the others."""
+SETTLED_MS = 15 * MINUTE_MS
+"""An hour is rolled up this long after its end, because until then many of its runs may still end."""
 
 
 class HeartbeatService:
@@ -184,6 +192,39 @@ def index_messages(databases: Databases, org: Org) -> int:
         if not upkeep.has_unindexed(db):
             return 0
     return in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
+
+
+def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
+    """Roll up past hours of `org`, then days whose hours are all rolled up, the latest first, for a limited time.
+
+    Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
+    """
+    oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
+    end = time.monotonic() + _ROLLING_UP_SECONDS
+    with databases.read(org) as db:
+        hours = rollups.hours_to_roll_up(db, oldest, (now_ms - SETTLED_MS) // HOUR_MS)
+    done = _roll_up(databases, org, Unit.HOUR, hours, end)
+    with databases.read(org) as db:
+        days = rollups.days_to_roll_up(db)
+    _roll_up(databases, org, Unit.DAY, days, end)
+    if (hours or days) and time.monotonic() < end:
+        in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
+    return done
+
+
+def _roll_up(databases: Databases, org: Org, unit: Unit, numbers: list[int], end: float) -> int:
+    """Roll up hours or days until the time `end` of time.monotonic(); returns how many."""
+    done = 0
+    for number in numbers:
+        if time.monotonic() >= end:
+            break
+        attempt = secrets.randbits(62)
+        databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
+        with databases.read(org) as db:
+            counted = rollups.read(db, unit, number)
+        if counted is not None:
+            done += databases.write(org, partial(rollups.keep, counted=counted, attempt=attempt))
+    return done
 
 
 def no_job(name: str) -> ServiceError:

@@ -1,20 +1,64 @@
-"""Keys over HTTP: managing them, which needs the scope ``admin``, and what a key gives access to."""
+"""Keys over HTTP: managing them, which needs the scope ``admin``, and what a key gives access to.
+
+Limits in the schemas are for the OpenAPI document: `obs.tenancy.service` enforces them.
+"""
 
 from typing import Any
 
-from obs.api import Blueprint
+import marshmallow as ma
+
+from obs.api import Blueprint, Schema, Time
 from obs.services import services
-from obs.tenancy import schemas, service, store
+from obs.tenancy import service, store
 from obs.tenancy.auth import caller, requires
-from obs.tenancy.keys import ANY
+from obs.tenancy.keys import ANY, DEFAULT_SCOPES, PING, SCOPES
 
 blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API keys of the organization.")
 me_blp = Blueprint("me", __name__, url_prefix="/api/v1/me", description="The key of the request.")
 
 
+class KeySchema(Schema):
+    id = ma.fields.Int(metadata={"description": "Used to revoke the key.", "example": 7})
+    label = ma.fields.Str(metadata={"description": "What the key is for.", "example": "backup server"})
+    scopes = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
+    created_at = Time()
+    expires_at = Time(allow_none=True)
+    revoked_at = Time(allow_none=True)
+    last_used_at = Time(allow_none=True)
+
+
+class NewKeySchema(KeySchema):
+    key = ma.fields.Str(metadata={"description": "The key. It is not stored and cannot be shown again."})
+
+
+class MeSchema(Schema):
+    organization = ma.fields.Str(metadata={"example": "acme"})
+    key = ma.fields.Nested(KeySchema)
+
+
+class KeyListSchema(Schema):
+    keys = ma.fields.List(ma.fields.Nested(KeySchema))
+
+
+class KeyRequestSchema(Schema):
+    label = ma.fields.Str(
+        required=True, metadata={"minLength": 1, "maxLength": service.LONGEST_LABEL, "example": "backup server"}
+    )
+    scopes = ma.fields.List(
+        ma.fields.Str(metadata={"enum": [*SCOPES, PING]}),
+        load_default=list(DEFAULT_SCOPES),
+        metadata={
+            "minItems": 1,
+            "description": "What the key may do. Default: only `heartbeat:write`.",
+            "example": ["heartbeat:write"],
+        },
+    )
+    expires_at = Time(load_default=None, allow_none=True, metadata={"description": "Default: the key never expires."})
+
+
 @me_blp.route("", methods=["GET"])
 @requires(ANY)
-@me_blp.response(200, schemas.MeSchema)
+@me_blp.response(200, MeSchema)
 def get_me() -> dict[str, Any]:
     """Get the organization and the key of the request"""
     with services().tenancy.control.read() as db:
@@ -24,7 +68,7 @@ def get_me() -> dict[str, Any]:
 
 @blp.route("", methods=["GET"])
 @requires("admin")
-@blp.response(200, schemas.KeyListSchema)
+@blp.response(200, KeyListSchema)
 def list_keys() -> dict[str, Any]:
     """List the organization's keys
 
@@ -38,9 +82,9 @@ def list_keys() -> dict[str, Any]:
 
 @blp.route("", methods=["POST"])
 @requires("admin")
-@blp.arguments(schemas.KeyRequestSchema)
-@blp.response(201, schemas.NewKeySchema)
-def create_key(fields: dict[str, Any]) -> service.NewKey:
+@blp.arguments(KeyRequestSchema)
+@blp.response(201, NewKeySchema)
+def create_key(fields: dict[str, Any]) -> store.Key:
     """Create a key
 
     The response contains the key itself. It cannot be shown again.

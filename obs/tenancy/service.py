@@ -5,7 +5,6 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,18 +22,6 @@ LONGEST_LABEL = 200  # characters
 SIGN_IN_LINK_MS = DAY_MS
 SESSION_MS = 14 * DAY_MS  # after its last use
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class NewKey:
-    """A new key. `key` is the key itself, which is not stored. Times are milliseconds since the epoch."""
-
-    id: int
-    key: str
-    label: str
-    scopes: tuple[str, ...]
-    created_at: int
-    expires_at: int | None
 
 
 def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
@@ -138,7 +125,7 @@ def create_key(
     expires_at: int | None = None,
     *,
     actor: Actor = COMMAND_LINE,
-) -> NewKey:
+) -> store.Key:
     """Create a key for `org`; it never expires when `expires_at` is None.
 
     Raises ServiceError: 404 for an unknown organization; 422 for an invalid label or scope, or an expiry in the past.
@@ -164,7 +151,7 @@ def create_key(
     tenancy.keyring.reload()
     subject = f"key {added[0]} ({label}): {' '.join(chosen)}"
     audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
-    return NewKey(added[0], added[1], label, chosen, now_ms, expires_at)
+    return store.Key(added[0], label, chosen, now_ms, expires_at, key=added[1])
 
 
 def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor = COMMAND_LINE) -> None:

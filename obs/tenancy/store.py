@@ -14,13 +14,16 @@ _LONGEST_AGENT = 200
 
 @dataclass(frozen=True, slots=True)
 class Key:
+    """A key. `key` is the key itself, which is not stored: only a new one has it."""
+
     id: int
     label: str
     scopes: tuple[str, ...]
     created_at: int
     expires_at: int | None
-    revoked_at: int | None
-    last_used_at: int | None
+    revoked_at: int | None = None
+    last_used_at: int | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ def totals(folder: Path) -> dict[str, Any]:
     from obs import create_app
     from obs.dashboard import drawings
     from obs.dashboard import store as dashboard_store
-    from obs.heartbeat.rollups import SETTLED_MS
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
+    from obs.heartbeat.service import SETTLED_MS
     from obs.heartbeat.store import rollups
     from obs.heartbeat.store.record import NOWHERE, record
     from obs.services import services

@@ -12,7 +12,7 @@ from flask import Flask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from obs.heartbeat import rollups
+from obs.heartbeat.service import roll_up
 from obs.heartbeat.store import rollups as store
 from obs.services import services
 from obs.tenancy import auth
@@ -128,7 +128,7 @@ def test_rollups_give_the_results_of_the_rows(
             else:
                 tenancy.databases.write(org, partial(_execute, sql=what[0]))
         if rolls:
-            rollups.roll_up(tenancy.databases, org, clock(), 4)
+            roll_up(tenancy.databases, org, clock(), 4)
         window = data.draw(st.sampled_from(WINDOWS))
         for statement in sorted(statements):
             answers = [
@@ -169,7 +169,7 @@ def _send(client: Any, clock: Clock, beat: Any) -> None:
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call rolls up everything there is, however slow the machine is."""
-    monkeypatch.setattr(rollups, "_SECONDS", math.inf)
+    monkeypatch.setattr("obs.heartbeat.service._ROLLING_UP_SECONDS", math.inf)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from obs.limits import limits
 from obs.services import services
 from obs.storage.connection import copy
 from obs.tenancy import keys, service, store
-from obs.tenancy.schemas import KeyRequestSchema
+from obs.tenancy.routes import KeyRequestSchema
 from obs.times import DAY_MS
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")

@@ -16,8 +16,8 @@ from pathlib import Path
 import duckdb
 
 from obs import create_app
-from obs.heartbeat import rollups
 from obs.heartbeat import service as heartbeats_service
+from obs.heartbeat.service import roll_up
 from obs.services import services
 from obs.tenancy import auth, keys, service, store
 from obs.times import DAY_MS, parse_iso
@@ -165,7 +165,7 @@ def make(folder: Path, runs: int, jobs: int) -> str:
     while heartbeats_service.index_messages(tenancy.databases, org):
         pass
     began = time.process_time()
-    while rollups.roll_up(tenancy.databases, org, NOW_MS, DAYS + 1):
+    while roll_up(tenancy.databases, org, NOW_MS, DAYS + 1):
         pass
     print(f"rolled up in {time.process_time() - began:.1f} s of CPU")
     return added[1]
