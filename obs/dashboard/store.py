@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
-from obs.dashboard.charts import Point
 from obs.dashboard.drawings import Bar
 from obs.heartbeat.runs import STATUSES, Status
 from obs.heartbeat.store import jobs as job_store
@@ -93,14 +93,17 @@ def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
     return Trouble(since or job.last_run_at, problems, last_ok_at, run, lines)
 
 
-def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[Point]:
-    """The runs of a job from `start` to `end`, in about `limit` parts: those of a part with one status are a point."""
+def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[dict[str, Any]]:
+    """The runs of a job from `start` to `end`, in about `limit` parts: those of a part with one status are a point.
+
+    A point has the `time` of the first of its `runs`, their `status`, and their average `duration_ms` or None.
+    """
     rows = db.execute(
         "SELECT min(started_at), status, avg(duration_ms), count(*) FROM runs"
         " WHERE job_id = ? AND started_at BETWEEN ? AND ? GROUP BY started_at / ?, status ORDER BY 1",
         (job_id, start, end, max(1, (end - start) // limit)),
     )
-    return [Point(row[0], STATUSES[row[1]], row[2], row[3]) for row in rows]
+    return [{"time": row[0], "status": STATUSES[row[1]], "duration_ms": row[2], "runs": row[3]} for row in rows]
 
 
 def results_by_day(

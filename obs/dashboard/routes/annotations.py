@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import decode_cursor, encode_cursor
-from obs.dashboard import charts, forms
+from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
@@ -46,7 +46,6 @@ def page(form: Form | None = None) -> tuple[str, int]:
     html = render_template(
         "annotations/page.html",
         annotations=found,
-        spec=charts.strip(found) if found else None,
         prefixes=prefixes,
         filters=Form(filters, problems),
         is_filtered=any(filters.values()),

@@ -8,12 +8,12 @@ from flask.typing import ResponseReturnValue
 from obs import times
 from obs.alerts import store as alert_store
 from obs.api import decode_cursor, encode_cursor
-from obs.dashboard import charts, drawings, forms, schedules, store
+from obs.dashboard import drawings, forms, schedules, store, wording
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
-from obs.heartbeat.runs import PROBLEMS, TROUBLE
+from obs.heartbeat.runs import PROBLEMS, STATUSES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
 from obs.heartbeat.store import jobs as job_store
@@ -69,8 +69,9 @@ def page(**refused: Form) -> str:
         incidents_shown=incidents,
         span=span,
         ranges=_RANGES,
-        spec=charts.durations(points, annotations, start, now_ms) if points else None,
-        legend=charts.LEGEND,
+        start=start,
+        points=[{**point, "words": wording.duration(point["duration_ms"] or 0)} for point in points],
+        statuses=STATUSES,
         calendar=drawings.draw_calendar(results, missed, drawings.day_of(job.first_heartbeat_at, zone), today),
         problems=PROBLEMS,
         pauses=_PAUSES,

@@ -10,7 +10,7 @@ from obs.alerts.source import INCIDENTS
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.annotations.source import ANNOTATIONS
-from obs.dashboard import charts, store
+from obs.dashboard import store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
 from obs.heartbeat.source import SOURCES
@@ -21,6 +21,7 @@ from obs.tenancy.audit import AUDIT
 
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
+_BARS_SHOWN = 50
 
 
 @blp.get("")
@@ -28,7 +29,7 @@ def page() -> ResponseReturnValue:
     caller, text, overlay = viewer(), _statement(), request.args.get("overlay", "")
     with caller.read() as db:
         prefixes = [prefix for prefix, _ in annotation_store.prefixes(db, caller.now_ms)]
-    shown: dict[str, Any] = {"answer": None, "specs": [], "error": None}
+    shown: dict[str, Any] = {"answer": None, "error": None}
     status, headers = 200, dict[str, str]()
     if text.strip():
         try:
@@ -36,8 +37,9 @@ def page() -> ResponseReturnValue:
         except ServiceError as error:
             shown["error"], status, headers = error, error.status, error.headers
         else:
-            numbers = [place for place in range(len(answer.columns)) if charts.is_number(answer.rows, place)]
-            shown |= {"answer": answer, "numbers": numbers, "specs": _specs(answer, overlay)}
+            numbers = [place for place in range(len(answer.columns)) if _is_number(answer.rows, place)]
+            shown |= {"answer": answer, "numbers": numbers, "charted": _charted(answer, numbers)}
+            shown["annotations"] = _overlay(answer, overlay)
     page = render_template(
         "query.html",
         text=text,
@@ -45,7 +47,7 @@ def page() -> ResponseReturnValue:
         prefixes=prefixes,
         sources=(*SOURCES, INCIDENTS, ANNOTATIONS, *([AUDIT] if is_admin(caller) else [])),
         rows_shown=_ROWS_SHOWN,
-        bars_shown=charts.MOST_BARS,
+        bars_shown=_BARS_SHOWN,
         **shown,
     )
     return page, status, headers
@@ -68,14 +70,21 @@ def _answer(statement: str) -> QueryResult:
     return QueryResult(**json.loads(reply.body), window=reply.window)
 
 
-def _specs(answer: QueryResult, overlay: str) -> list[charts.Spec]:
-    if answer.rows and answer.output_type == "bar" and charts.is_number(answer.rows, 1):
-        return [charts.bar(answer.columns, answer.rows)]
-    if not answer.rows or answer.output_type != "timeseries":
+def _is_number(rows: list[list[Any]], place: int) -> bool:
+    cells = [row[place] for row in rows if row[place] is not None]
+    return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+def _charted(answer: QueryResult, numbers: list[int]) -> list[list[Any]]:
+    """The rows that are drawn as a chart too."""
+    if answer.output_type == "bar" and 1 in numbers:
+        return answer.rows[:_BARS_SHOWN]
+    return answer.rows if answer.output_type == "timeseries" and numbers else []
+
+
+def _overlay(answer: QueryResult, prefix: str) -> list[Annotation]:
+    if not prefix or answer.output_type != "timeseries" or answer.window is None:
         return []
-    annotations: list[Annotation] = []
-    if overlay and answer.window is not None:
-        caller, prefix = viewer(), "" if overlay == "all" else overlay
-        with caller.read() as db:
-            annotations = store.annotations(db, answer.window.start, answer.window.end, caller.now_ms, prefix)
-    return charts.series(answer.columns, answer.rows, annotations)
+    caller, window = viewer(), answer.window
+    with caller.read() as db:
+        return store.annotations(db, window.start, window.end, caller.now_ms, "" if prefix == "all" else prefix)

@@ -1,6 +1,6 @@
 "use strict";
 
-/* Draws the Vega-Lite specifications in the page, in its colours: "--failed" is a colour of the style sheet.
+/* Draws the charts of the page, in its colours: "--failed" in a specification is a colour of the style sheet.
    ast: expressions are interpreted, because the page's policy forbids code created from text. */
 const tip = document.createElement("div");
 tip.className = "tip";
@@ -30,12 +30,29 @@ function inColours(part, colour) {
     [key, key === "data" ? inner : inColours(inner, colour)]));
 }
 
+/* The figures of a place in the page, one for each specification; those that it has already are used again. */
+function figuresFor(place, specs) {
+  return specs.map(({ description }, number) => {
+    const found = place.querySelectorAll("figure")[number];
+    if (found) return found;
+    const figure = document.createElement("figure");
+    figure.className = "chart";
+    figure.setAttribute("aria-label", description);
+    figure.append(document.createElement("div"));
+    figure.firstChild.className = "drawing";
+    place.append(figure);
+    return figure;
+  });
+}
+
 async function draw(place) {
   const sheet = getComputedStyle(document.documentElement);
   const colour = (name) => sheet.getPropertyValue(name).trim();
   const words = { labelColor: colour("--quiet"), titleColor: colour("--quiet"), labelFont: "system-ui", titleFont: "system-ui" };
-  const spec = inColours(JSON.parse(place.querySelector("script").textContent), colour);
-  const drawn = await vegaEmbed(place.querySelector(".drawing"), spec, {
+  const { data, annotations } = JSON.parse(place.querySelector("script").textContent);
+  const specs = CHARTS[place.dataset.chart](data, annotations);
+  const figures = figuresFor(place, specs);
+  const drawn = await Promise.all(specs.map((spec, number) => vegaEmbed(figures[number].firstChild, inColours(spec, colour), {
     ast: true, actions: false, renderer: "canvas", defaultStyle: false, tooltip: showTip,
     config: {
       background: "transparent", autosize: { type: "fit-x", contains: "padding" }, view: { stroke: null },
@@ -43,8 +60,8 @@ async function draw(place) {
       legend: words, mark: { color: colour("--accent") },
       range: { category: ["--accent", "--overdue", "--running", "--lost", "--ok", "--failed", "--late", "--quiet"].map(colour) },
     },
-  });
-  place.view = drawn.view;
+  })));
+  place.views = drawn.map((one) => one.view);
 }
 
 function drawCharts(root) {

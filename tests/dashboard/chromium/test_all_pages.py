@@ -63,7 +63,7 @@ def settle(page: Page) -> None:
     page.wait_for_load_state("networkidle")
     if "/api/docs" in page.url:
         expect(page.locator(".opblock").first).to_be_visible()
-    page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every((one) => one.view !== undefined)")
+    page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every((one) => one.views !== undefined)")
 
 
 def violations(page: Page) -> list[str]:

@@ -1,0 +1,141 @@
+"use strict";
+
+/* What each kind of chart draws from the data in the page, as Vega-Lite specifications. Times and durations are milliseconds; in
+   a result, times are ISO 8601. "--failed" is a colour of the style sheet. */
+const LENGTHS = [[86400000, "days"], [3600000, "hours"], [60000, "minutes"], [1000, "seconds"], [1, "milliseconds"]];
+const PREVIOUS = "_previous";
+const TICKS = { year: "%Y", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S" };
+const TIME = {
+  field: "t", type: "temporal", title: null, scale: { nice: false },
+  axis: { format: TICKS, labelOverlap: true, grid: false },
+};
+const WHEN = { field: "t", type: "temporal", format: "%a %d %b %Y %H:%M", title: "Time" };
+const ABOUT_ANNOTATION = [WHEN, { field: "name", title: "Annotation" }, { field: "title", title: "Title" }];
+
+/* The largest unit of which the longest duration has at least 1.5. */
+function unitFor(durations) {
+  const longest = durations.reduce((most, one) => Math.max(most, one ?? 0), 0);
+  return LENGTHS.find(([length]) => longest >= 1.5 * length) ?? LENGTHS.at(-1);
+}
+
+/* By what the numbers of a column are divided, and the title of their axis. */
+function axisOf(name, numbers) {
+  if (!name.endsWith("_ms")) return [1, name];
+  const [length, unit] = unitFor(numbers);
+  return [length, `${name.slice(0, -"_ms".length)}, ${unit}`];
+}
+
+function inUnit(number, length) {
+  return number === null ? null : number / length;
+}
+
+function layered(description, layer) {
+  return { width: "container", height: 260, description, layer };
+}
+
+/* Annotations with an end are bands, cut to the span if there is one; the others are dashed lines. */
+function overlay(annotations, span = { start: -Infinity, end: Infinity }) {
+  const described = ({ name, title, start_time: t }) => ({ t, name, title });
+  const points = annotations.filter((one) => one.end_time === null).map(described);
+  const bands = annotations.filter((one) => one.end_time !== null).map((one) => (
+    { ...described(one), t: Math.max(one.start_time, span.start), to: Math.min(one.end_time, span.end) }
+  ));
+  const about = { x: TIME, tooltip: ABOUT_ANNOTATION };
+  const layers = [
+    [bands, { type: "rect", opacity: 0.18 }, { ...about, x2: { field: "to" } }],
+    [points, { type: "rule", strokeWidth: 2, strokeDash: [5, 3] }, { x: TIME, tooltip: null }],
+    /* A thin line is hard to point at: an invisible wide one has the tooltip. */
+    [points, { type: "rule", strokeWidth: 14, opacity: 0.01 }, about],
+  ];
+  return layers.filter(([values]) => values.length > 0).map(([values, mark, encoding]) => (
+    { data: { values }, mark: { color: "--accent", ...mark }, encoding }
+  ));
+}
+
+/* The runs of a job: `words` is the duration of a point as text, and `signs` has the shapes of statuses. */
+function runDurations({ start, end, points, statuses, signs }, annotations) {
+  const [length, unit] = unitFor(points.map((point) => point.duration_ms));
+  const values = points.map(({ time, status, duration_ms: duration, words, runs }) => (
+    { t: time, y: (duration ?? 0) / length, result: status, duration: duration === null ? "not reported" : words, runs }
+  ));
+  const byStatus = (range) => ({ field: "result", scale: { domain: statuses, range }, legend: null });
+  const runs = {
+    data: { values },
+    mark: { type: "point", filled: true, size: 60, opacity: 0.9 },
+    encoding: {
+      x: TIME,
+      y: { field: "y", type: "quantitative", title: unit, scale: { zero: true } },
+      color: byStatus(statuses.map((status) => `--${status}`)),
+      shape: byStatus(statuses.map((status) => (signs[status] ?? signs.other).shape)),
+      tooltip: [
+        { ...WHEN, title: "Started" },
+        { field: "result", title: "Result" },
+        { field: "duration", title: "Duration" },
+        { field: "runs", title: "Runs" },
+      ],
+    },
+  };
+  /* The expression interpreter cannot handle a scale with an explicit domain: two invisible rules span it instead. */
+  const span = { data: { values: [{ t: start }, { t: end }] }, mark: { type: "rule", opacity: 0 }, encoding: { x: TIME } };
+  return [layered("Run duration over time", [span, ...overlay(annotations, { start, end }), runs])];
+}
+
+/* A chart for each number of a timeseries, with its values in the previous window, and a line for each group.
+   `numbers` are the places of the columns that contain numbers. */
+function timeseries({ columns, rows, numbers }, annotations) {
+  const groups = columns.map((_, place) => place).slice(1).filter((place) => !numbers.includes(place));
+  const names = numbers.map((place) => columns[place]);
+  const isPrevious = (name) => name.endsWith(PREVIOUS) && names.includes(name.slice(0, -PREVIOUS.length));
+  return names.filter((name) => !isPrevious(name)).map((name) => {
+    const shown = numbers.filter((place) => columns[place] === name || columns[place] === name + PREVIOUS);
+    return linesOf(name, columns, rows, shown, groups, annotations);
+  });
+}
+
+function linesOf(name, columns, rows, numbers, groups, annotations) {
+  const hasSeveral = numbers.length > 1 || groups.length > 0;
+  const [length, title] = axisOf(name, rows.flatMap((row) => numbers.map((place) => row[place])));
+  const nameOf = (row, place) => {
+    const group = groups.map((one) => row[one] ?? "none");
+    return (numbers.length > 1 ? [...group, columns[place]] : group).join(" · ");
+  };
+  const values = rows.flatMap((row) => numbers.map((place) => (
+    { t: row[0], y: inUnit(row[place], length), line: nameOf(row, place) }
+  )));
+  const encoding = {
+    x: TIME,
+    y: { field: "y", type: "quantitative", title },
+    tooltip: [
+      WHEN,
+      { field: "y", type: "quantitative", title, format: ",.4~g" },
+      ...hasSeveral ? [{ field: "line", title: "Line" }] : [],
+    ],
+    ...hasSeveral && { color: { field: "line", type: "nominal", title: null, legend: { orient: "bottom" } } },
+  };
+  const lines = { data: { values }, mark: { type: "line", point: rows.length < 200 }, encoding };
+  return layered(`${name} over time`, [...overlay(annotations), lines]);
+}
+
+/* A bar for each row: the first column is its name, the second its length. */
+function bars({ columns: [group, name], rows }) {
+  const [length, title] = axisOf(name, rows.map((row) => row[1]));
+  const values = rows.map((row) => ({ name: String(row[0] ?? "none"), y: inUnit(row[1], length) }));
+  const encoding = {
+    y: { field: "name", type: "nominal", title: group, sort: null },
+    x: { field: "y", type: "quantitative", title },
+    tooltip: [{ field: "name", title: group }, { field: "y", title, format: ",.4~g" }],
+  };
+  return [{ ...layered("The result by group", [{ data: { values }, mark: "bar", encoding }]), height: { step: 24 } }];
+}
+
+/* Annotations alone, in a row for each name. */
+function strip(_, annotations) {
+  const values = annotations.map(({ name, title, start_time: t, end_time: end }) => ({ t, to: end ?? t, name, title }));
+  const encoding = { x: TIME, y: { field: "name", type: "nominal", title: null }, tooltip: ABOUT_ANNOTATION };
+  const bands = { mark: { type: "bar", opacity: 0.4, height: 12 }, encoding: { ...encoding, x2: { field: "to" } } };
+  const ticks = { mark: { type: "tick", thickness: 3, size: 14 }, encoding };
+  return [{ ...layered("Annotations over time", [bands, ticks]), data: { values }, height: { step: 22 } }];
+}
+
+/* Each takes the data and the annotations of the page, and returns a specification for each of its charts. */
+const CHARTS = { durations: runDurations, timeseries, bar: bars, strip };
