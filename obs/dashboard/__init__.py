@@ -37,15 +37,6 @@ _PAGES = (
     settings.blp,
     libraries.vega,
 )
-_MISSING = {
-    "not_found": "Page not found.",
-    "job_not_found": "Job not found.",
-    "run_not_found": "Run not found.",
-    "annotation_not_found": "Annotation not found.",
-    "window_not_found": "Maintenance window not found.",
-    "key_not_found": "Key not found.",
-}
-"""What a page says where the API names the path or id, with a hint that is about the API."""
 
 
 def init_app(app: Flask) -> None:
@@ -102,9 +93,7 @@ def error_page(error: ServiceError) -> Response:
     """The page for an error outside the API. The address of a form leads to the page that has the form."""
     if request.method in ("GET", "HEAD") and isinstance(request.routing_exception, MethodNotAllowed):
         return _add_policy(Response(status=302, headers={"Location": _page_above()}))
-    message = _MISSING.get(error.error)
-    html = render_template("error.html", error=error, message=message or error.message, hint=not message and error.hint)
-    return _add_policy(Response(html, error.status, mimetype="text/html"))
+    return _add_policy(Response(render_template("error.html", error=error), error.status, mimetype="text/html"))
 
 
 def _page_above() -> str:

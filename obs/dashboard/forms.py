@@ -37,15 +37,12 @@ def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
     """
     text = text.strip()
     try:
-        typed = datetime.fromisoformat(text)
-    except ValueError:
         try:
+            typed = datetime.fromisoformat(text)
+        except ValueError:
             return parse_time(text, now_ms)
-        except ValueError as error:
-            raise ValueError(_EXAMPLE) from error
-    try:
         moment = (typed if typed.tzinfo else typed.replace(tzinfo=zone)).astimezone(UTC)
-    except OverflowError as error:
+    except (ValueError, OverflowError) as error:
         raise ValueError(_EXAMPLE) from error
     return parse_iso(moment.isoformat())
 

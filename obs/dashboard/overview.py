@@ -185,15 +185,11 @@ class JobsOfOrg:
         now_ms = caller.now_ms
         is_set_back = now_ms < self._now_ms - MINUTE_MS
         with caller.read() as db:
-            known, self._position = self._position, None  # after an error, all jobs are read again
+            known = None if is_set_back else self._position
+            self._position = None  # after an error, all jobs are read again
             position = store.position(db)
             ids = None
-            if (
-                known is not None
-                and not is_set_back
-                and known[2] == position[2]
-                and 0 <= position[0] - known[0] <= _MOST_EVENTS
-            ):
+            if known and known[2] == position[2] and 0 <= position[0] - known[0] <= _MOST_EVENTS:
                 ids = store.changed_jobs(db, known) if position != known else set()
                 if now_ms >= self._next_ms:
                     ids |= {job.id for job in self._jobs.values() if job.changes_at <= now_ms}
