@@ -1,6 +1,6 @@
 """Queries that exceed a limit are stopped, and the error names what would work."""
 
-import itertools
+import functools
 import os
 import re
 import sqlite3
@@ -152,18 +152,17 @@ def test_the_window_that_the_hint_names_is_read_in_time(
 
 def seconds_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time.monotonic() advance by a millisecond with every 1,000 steps of SQLite on connections opened later."""
-    connect, milliseconds = sqlite3.connect, itertools.count()
-    now = {"ms": next(milliseconds)}
+    connect, now = sqlite3.connect, {"ms": 0}
 
-    def advance() -> None:
-        now["ms"] = next(milliseconds)
+    class Counting(sqlite3.Connection):
+        def set_progress_handler(self, handler: Callable[[], int | None] | None, steps: int, /) -> None:
+            def advance() -> int | None:
+                now["ms"] += 1
+                return handler() if handler is not None and now["ms"] % max(1, steps // 1_000) == 0 else None
 
-    def counting(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(*args, **kwargs)
-        connection.set_progress_handler(advance, 1_000)
-        return connection
+            super().set_progress_handler(advance, 1_000)
 
-    monkeypatch.setattr(sqlite3, "connect", counting)
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(connect, factory=Counting))
     monkeypatch.setattr("time.monotonic", lambda: now["ms"] / 1_000)
 
 

@@ -1,11 +1,11 @@
-"""A read-only connection for one query, within limits: it can only read its tables, and a watchdog stops it."""
+"""A read-only connection for one query, within limits: it can only read its tables, and is stopped beyond them."""
 
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -32,8 +32,8 @@ _SQLITE_LIMITS = {
 _TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many")
 """Parts of SQLite's messages for a statement that is beyond its limits."""
 _FETCH_ROWS = 256
-_CHECK_SECONDS = 0.01
-"""How often the watchdog checks the running queries."""
+_CHECK_STEPS = 20_000
+"""After how many steps of SQLite's virtual machine the limits are checked: about every two milliseconds."""
 
 
 class Session:
@@ -51,7 +51,7 @@ class Session:
             rows: list[Sequence[Any]] = []
             while batch := cursor.fetchmany(_FETCH_ROWS):
                 rows += batch
-                if self.usage.is_over():  # the watchdog may not have noticed yet
+                if self.usage.is_over():
                     raise self._refusal()
         except sqlite3.Error as error:
             if self.usage.exceeded is not None:
@@ -81,7 +81,6 @@ class Sessions:
     """Opens sessions, and keeps up to `max_kept` connections, as opening one is slow. Safe to use from any thread."""
 
     def __init__(self, max_kept: int = 0) -> None:
-        self._watchdog = Watchdog()
         self._max_kept = max_kept
         self._mutex = threading.Lock()
         self._kept: list[_Reader] = []
@@ -105,7 +104,8 @@ class Sessions:
             reader = self._take(path) or _Reader(path)
             try:
                 connection = reader.connection
-                with self._watchdog.watching(connection, limits) as usage:
+                with closing(Usage(limits)) as usage:
+                    connection.set_progress_handler(usage.is_over, _CHECK_STEPS)
                     sqlfunctions.register(connection, zone, timelines)
                     connection.execute(f"PRAGMA temp_store = {'DEFAULT' if limits.may_spill else 'MEMORY'}")
                     connection.execute("BEGIN")
@@ -166,6 +166,7 @@ class _Reader:
     def reset(self) -> None:
         """Release the snapshot and the cached pages, so that the next session counts all bytes that it reads."""
         self.connection.set_authorizer(None)
+        self.connection.set_progress_handler(None, 0)
         self.connection.execute("ROLLBACK")
         self.connection.execute("PRAGMA shrink_memory")
 
@@ -198,19 +199,18 @@ def _authorizer(tables: frozenset[str]) -> Any:
 class Usage:
     """The time and the bytes that a query has used. It is created on the thread that runs the query.
 
-    Linux counts what a thread asks of the kernel (``rchar`` in ``/proc/self/task/ID/io``). With a small cache and no
+    Linux counts what a thread asks of the kernel (``rchar`` in ``/proc/thread-self/io``). With a small cache and no
     memory map this is what SQLite reads. On other systems, bytes are not limited.
     """
 
-    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
-        self._connection = connection
+    def __init__(self, limits: Limits) -> None:
         self._max_bytes = limits.max_bytes_scanned
         self._started = time.monotonic()
         self._deadline = self._started + limits.max_seconds
         self.exceeded: str | None = None
         self._io: int | None = None
         with suppress(OSError):
-            self._io = os.open(f"/proc/self/task/{threading.get_native_id()}/io", os.O_RDONLY | os.O_CLOEXEC)
+            self._io = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
         self._bytes_before = self._bytes_read() or 0
 
     def bytes_scanned(self) -> int | None:
@@ -222,58 +222,20 @@ class Usage:
         return time.monotonic() - self._started
 
     def is_over(self) -> bool:
-        """Whether a limit is exceeded; if so, the statement that is running is interrupted."""
+        """Whether a limit is exceeded. SQLite asks while a statement runs, and stops it."""
         if self.exceeded is None:
             scanned = self.bytes_scanned()
             if scanned is not None and scanned > self._max_bytes:
                 self.exceeded = "max_bytes_scanned"
-            elif time.monotonic() >= self._deadline:
+            elif time.monotonic() > self._deadline:
                 self.exceeded = "max_seconds"
-        if self.exceeded is not None:
-            self._connection.interrupt()
         return self.exceeded is not None
 
     def close(self) -> None:
         if self._io is not None:
             os.close(self._io)
-            self._io = None
 
     def _bytes_read(self) -> int | None:
         if self._io is None:
             return None
         return int(os.pread(self._io, 32, 0).split(None, 2)[1])
-
-
-class Watchdog:
-    """Checks all running queries from one thread, which starts with the first query. Safe to use from any thread."""
-
-    def __init__(self) -> None:
-        self._running: set[Usage] = set()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-
-    @contextmanager
-    def watching(self, connection: sqlite3.Connection, limits: Limits) -> Iterator[Usage]:
-        """Interrupt what this thread runs on `connection` when it exceeds a limit; `Usage.exceeded` then names it."""
-        usage = Usage(connection, limits)
-        with self._changed:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="query-watchdog", daemon=True)
-                self._thread.start()
-            self._running.add(usage)
-            self._changed.notify()
-        try:
-            yield usage
-        finally:
-            with self._changed:  # from here on nothing interrupts the connection, so it may be closed
-                self._running.discard(usage)
-                usage.close()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._running:
-                    self._changed.wait()
-                for usage in self._running:
-                    usage.is_over()
-            time.sleep(_CHECK_SECONDS)
