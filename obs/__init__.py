@@ -26,7 +26,7 @@ from obs.query.service import QueryService
 from obs.server import compression, middleware, monitoring
 from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
-from obs.services import Services, attach
+from obs.services import Services
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
 from obs.tenancy.audit import AUDIT
@@ -67,7 +67,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         background=Background(tenancy, queue, app.config, folder),
         overviews=Overviews(),
     )
-    attach(app, built)
+    app.extensions["obs"] = built
     for layer in reversed(middleware.stack(built)):
         app.wsgi_app = layer(app.wsgi_app)  # type: ignore[assignment,method-assign]
     app.url_map.converters["job_name"] = JobNameConverter

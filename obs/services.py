@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What `create_app` builds once and everything else looks up."""
+    """What `create_app` builds once and everything else looks up, in the extensions of the application."""
 
     tenancy: Tenancy
     trust_proxies: Middleware
@@ -32,11 +32,6 @@ class Services:
     metrics: Metrics
     background: Background
     overviews: Overviews
-
-
-def attach(app: Flask, built: Services) -> None:
-    """Make `built` the services of `app`."""
-    app.extensions["obs"] = built
 
 
 def services(app: Flask | None = None) -> Services:

@@ -1,7 +1,6 @@
 """Parsing and formatting of times: milliseconds since the epoch inside the service, ISO 8601 text outside."""
 
 import re
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,7 +12,7 @@ DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - isoformat then writes no offset, and is faster
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - isoformat then writes no offset
 _ISO = re.compile(
     r"\d{4}-?\d{2}-?\d{2}"
     r"(?:[T ]\d{2}(?::?\d{2}(?::?\d{2}(?:[.,]\d{1,9})?)?)?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?",
@@ -62,25 +61,19 @@ def parse_time(text: str, now_ms: int) -> int:
 
 
 def format_ms(milliseconds: int) -> str:
-    """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``."""
-    return (_NAIVE_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
+    """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``. Days and times of day often repeat."""
+    day, rest = divmod(milliseconds, DAY_MS)
+    return f"{_day(day)}T{_time_of_day(rest)}Z"
 
 
-def format_many_ms(moments: Iterable[int]) -> list[str]:
-    """Format each time as `format_ms` does; faster for many times of the same days."""
-    days: dict[int, str] = {}
-    texts = []
-    for moment in moments:
-        day, rest = divmod(moment, DAY_MS)
-        if day not in days:
-            days[day] = format_ms(day * DAY_MS)[: len("2026-06-21T")]
-        texts.append(days[day] + _time_of_day(rest))
-    return texts
+@lru_cache(2048)
+def _day(number: int) -> str:
+    return (_NAIVE_EPOCH + timedelta(days=number)).date().isoformat()
 
 
 @lru_cache(2048)
 def _time_of_day(milliseconds: int) -> str:
-    return format_ms(milliseconds)[len("1970-01-01T") :]
+    return (_NAIVE_EPOCH + timedelta(milliseconds=milliseconds)).time().isoformat("milliseconds")
 
 
 def find_zone(name: str) -> ZoneInfo | None:

@@ -70,28 +70,14 @@ def is_web_url(text: str) -> bool:
 def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
     """Raise ServiceError (422), naming a field that was sent, unless the times are in order and recent enough."""
     start_time, end_time = annotation.start_time, annotation.end_time
+    field, oldest = "end_time" if "end_time" in sent else "start_time", oldest_kept(now_ms)
     if end_time is not None and end_time < start_time:
-        if "end_time" in sent:
-            raise invalid_field(
-                "json",
-                "end_time",
-                "Must not be before start_time.",
-                hint=f"Send an end_time that is not before {format_ms(start_time)}.",
-            )
-        raise invalid_field(
-            "json",
-            "start_time",
-            "Must not be after end_time.",
-            hint=f"Send a start_time that is not after {format_ms(end_time)}, or a later end_time with it.",
-        )
-    oldest = oldest_kept(now_ms)
+        message = "Must not be before start_time." if field == "end_time" else "Must not be after end_time."
+        hint = f"It would be from {format_ms(start_time)} to {format_ms(end_time)}."
+        raise invalid_field("json", field, message, hint=hint)
     if last_moment(annotation) < oldest:
-        raise invalid_field(
-            "json",
-            "end_time" if "end_time" in sent else "start_time",
-            f"The annotation would be older than the {RETENTION_MS // DAY_MS} days that annotations are kept.",
-            hint=f"The oldest time allowed is {format_ms(oldest)}.",
-        )
+        message = f"The annotation would be older than the {RETENTION_MS // DAY_MS} days that annotations are kept."
+        raise invalid_field("json", field, message, hint=f"The oldest time allowed is {format_ms(oldest)}.")
 
 
 def last_moment(annotation: Draft) -> int:

@@ -95,22 +95,14 @@ def list_runs(page: dict[str, Any], job_name: str) -> Any:
     Where there is no job with that name, the path is that of a job whose name ends with `/runs`.
     """
     before = decode_cursor(page["cursor"], int, int) if page["cursor"] else None
-    start_ms, end_ms = (time_of_query(name, page[name], caller().now_ms) for name in ("start", "end"))
+    times = {f"{name}_ms": time_of_query(name, page[name], caller().now_ms) for name in ("start", "end")}
     with caller().read() as db:
         job_id = store.job_id(db, job_name)
         if job_id is None and store.job_id(db, f"{job_name}/runs") is None:
             raise no_job(job_name)
         if job_id is None:
             return get_job(f"{job_name}/runs")
-        found = store.runs_of(
-            db,
-            job_id,
-            before=before,
-            limit=page["limit"] + 1,
-            status=page["status"],
-            start_ms=start_ms,
-            end_ms=end_ms,
-        )
+        found = store.runs_of(db, job_id, before=before, limit=page["limit"] + 1, status=page["status"], **times)
     shown = found[: page["limit"]]
     more = len(found) > len(shown)
     return {"runs": shown, "next_cursor": encode_cursor(shown[-1].started_at, shown[-1].id) if more else None}

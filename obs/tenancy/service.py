@@ -26,21 +26,11 @@ _log = logging.getLogger(__name__)
 
 def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
     """On an instance without organizations, create one; returns its admin key and the token of a sign-in link."""
-    now_ms = tenancy.clock()
-    token = secrets.token_urlsafe(24)
-
-    def unit(db: sqlite3.Connection) -> tuple[str, str] | None:
+    with tenancy.control.read() as db:
         if store.organizations(db):
             return None
-        org = store.add_organization(db, FIRST_ORG, now_ms)
-        assert org is not None
-        tenancy.databases.create(org)
-        added = store.add_key(db, org, "first key", ("admin",), None, now_ms)
-        assert added is not None
-        store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
-        return added[1], token
-
-    return tenancy.control.write(unit)
+    org = create_organization(tenancy, FIRST_ORG)
+    return create_key(tenancy, org, "first key", ("admin",)).key, create_sign_in_link(tenancy, FIRST_ORG)
 
 
 def find_organization(tenancy: Tenancy, slug: str) -> Org:

@@ -170,7 +170,7 @@ def _read_grouped(
     names = [outputs[place].name for place in shown]
     if scan.timeline is None:
         return names, written, count
-    starts = times.format_many_ms(scan.starts[number] for number, _ in finished)
+    starts = [times.format_ms(scan.starts[number]) for number, _ in finished]
     return [BUCKET, *names], [[start, *row] for start, row in zip(starts, written, strict=True)], count
 
 
