@@ -480,3 +480,22 @@ def memories_of_jobs(db: Database) -> None:
             memory BLOB NOT NULL
         ) STRICT
     """)
+
+
+@migrations()
+def unknown_times_of_jobs(db: Database) -> None:
+    """When nobody can know whether a job ran: its past pauses and, for all jobs (NULL), downtime and clock jumps."""
+    db.execute("""
+        CREATE TABLE unknown_times (
+            job_id INTEGER REFERENCES jobs(id) ON DELETE CASCADE,
+            start_time INTEGER NOT NULL,
+            end_time INTEGER NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX unknown_times_job ON unknown_times(job_id, end_time)")
+    db.execute("""
+        CREATE TRIGGER jobs_paused_again AFTER UPDATE OF paused_at ON jobs WHEN old.paused_at < new.paused_at BEGIN
+            INSERT INTO unknown_times (job_id, start_time, end_time)
+            VALUES (old.id, old.paused_at, min(ifnull(old.paused_until, new.paused_at), new.paused_at));
+        END
+    """)

@@ -65,7 +65,7 @@ class Sweeper:
         self._clock_offset = self._offset()
 
     def excuse_downtime(self) -> None:
-        """Give all jobs their full grace period from now on: the service was down.
+        """Wait for no run that was expected while the service was down.
 
         What another version of the learner has learned is learned again. Raises ServiceError (503).
         """
@@ -84,20 +84,19 @@ class Sweeper:
 
         def sweep_one(org: Org) -> None:
             if time.monotonic() < learn_until:  # or it stays due
-                times = (self._zones, self._queue.up_since_ms, relearn_until, learn_until)
-                self._queue.swept(org, sweep(self._tenancy.databases, org, seen, *times))
+                done = sweep(self._tenancy.databases, org, seen, self._zones, relearn_until, learn_until)
+                self._queue.swept(org, done)
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
         random.shuffle(due)
         for_each_organization(self._tenancy, sweep_one, due)
 
     def _excuse(self, seen: Reading) -> None:
-        """Correct what was recorded by a wrong clock, give all jobs their full grace period, and sweep them all."""
-        self._queue.up_since_ms = seen.now_ms
+        """Correct what was recorded by a wrong clock, note the time that was not seen, and sweep all organizations."""
 
         def excuse(db: sqlite3.Connection) -> None:
+            expectations.note_downtime(db, seen.unseen_start_ms, seen.unseen_end_ms)
             _correct(db, seen)
-            expectations.excuse(db, 0, seen.now_ms)
 
         def excuse_one(org: Org) -> None:
             self._tenancy.databases.write(org, excuse)
@@ -115,16 +114,14 @@ def sweep(
     org: Org,
     seen: Reading,
     zones: Sequence[str],
-    up_since_ms: int = 0,
     relearn_until: float = math.inf,
     learn_until: float = math.inf,
 ) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
-    Returns when the next sweep is due if no heartbeat comes before, None for never. No job becomes overdue before the
-    service has been up, since `up_since_ms`, for the job's grace period. Jobs without new heartbeats are learned again
-    until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after `learn_until`.
-    Raises ServiceError (503).
+    Returns when the next sweep is due if no heartbeat comes before, None for never. Jobs without new heartbeats are
+    learned again until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after
+    `learn_until`. Raises ServiceError (503).
     """
     now_ms = seen.now_ms
     with databases.read(org) as db:
@@ -132,7 +129,7 @@ def sweep(
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
-    learned_all = _learn(databases, org, seen, zones, up_since_ms, min(relearn_until, end), end)
+    learned_all = _learn(databases, org, seen, zones, min(relearn_until, end), end)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:
@@ -159,26 +156,17 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
 
 
 def _learn(
-    databases: Databases,
-    org: Org,
-    seen: Reading,
-    zones: Sequence[str],
-    up_since_ms: int,
-    relearn_until: float,
-    end: float,
+    databases: Databases, org: Org, seen: Reading, zones: Sequence[str], relearn_until: float, end: float
 ) -> bool:
     """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
-            silences = maintenance.silences(db, up_since_ms) if changed else []
             learned: list[tuple[Changed, Expectation]] = []
             for job in changed:
                 if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
                     break
-                expected = expectations.expectation(
-                    db, job, zones, silences, seen.now_ms, clock_is_behind=seen.is_behind
-                )
+                expected = expectations.expectation(db, job, zones, seen.now_ms, clock_is_behind=seen.is_behind)
                 learned.append((job, expected))
         if learned:
             databases.write(org, partial(_keep, learned))

@@ -1,6 +1,7 @@
 """``obs export`` and ``obs import export``: an organization as a folder with a file of JSON lines for each table.
 
-Each table is exported as it is stored, with its ids, except for what is derived from the others, and the audit log.
+Each table is exported as it is stored, with its ids, except for what is derived from the others, what only concerns
+this service, and the audit log.
 """
 
 import json
@@ -21,9 +22,9 @@ from obs.tenancy.cli import instance_option, opened, reported_errors
 
 LEFT_OUT = (
     *("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_"),
-    *("rolled_", "series", "totals_by_", "fits", "memories", "job_changes"),
+    *("rolled_", "series", "totals_by_", "fits", "memories", "unknown_times", "job_changes"),
 )
-"""How the names of tables begin that are not exported: the audit log, and what is derived from other tables."""
+"""How the names of tables begin that are not exported: see above."""
 
 
 @click.command("export")

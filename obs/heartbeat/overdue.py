@@ -3,8 +3,8 @@
 Times are milliseconds since the epoch.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from obs.heartbeat import pins, schedule
 from obs.heartbeat.pins import Interval, Pin
@@ -48,22 +48,22 @@ def expect(
     pin: Pin | None = None,
     previous: Fit | None = None,
     last_heartbeat_at: int | None = None,
+    unknown: Sequence[tuple[int, int]] = (),
 ) -> Expectation:
     """What to expect after `heartbeats` (ascending) of runs that took `durations_ms` (in the order of the runs).
 
     A pin overrides what is learned. `previous` is the fit from before the latest heartbeat. Without `zones` nothing new
     is learned. `last_heartbeat_at` is of any kind; an interval counts from there, a cron expression from the last run.
+    `unknown` are the times in which nobody can know whether the job ran, as for `schedule.learn`.
     """
-    if previous is not None and heartbeats and previous.last_at == heartbeats[-1]:
-        fit = previous  # the new event is a log or an end, which shows nothing about the schedule
-    else:
-        fit = NOT_LEARNED if zones is None else schedule.learn(heartbeats, zones, previous)
+    is_known = previous is not None and bool(heartbeats) and previous.last_at == heartbeats[-1]
+    fit = schedule.learn(heartbeats, zones or (), previous, unknown) if is_known or zones is not None else NOT_LEARNED
     expected_at, overdue_at, grace_ms = fit.expected_at, fit.overdue_at, fit.grace_ms
     last_at = heartbeats[-1] if heartbeats else None
     if last_heartbeat_at is not None and (last_at is None or isinstance(pin, Interval)):
         last_at = last_heartbeat_at
     if pin is not None and last_at is not None:
-        expected_at, overdue_at = pins.due(pin, last_at) or (None, None)
+        expected_at, overdue_at = pins.due(pin, last_at, unknown) or (None, None)
         grace_ms = None if expected_at is None or overdue_at is None else overdue_at - expected_at
     too_often: bool | None = False
     if pin is None:
@@ -72,17 +72,3 @@ def expect(
     if overrun_after_ms is not None:
         lost_after_ms = min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
     return Expectation(expected_at, overdue_at, grace_ms, overrun_after_ms, lost_after_ms, too_often, fit)
-
-
-def excused(expected: Expectation, silences: Iterable[tuple[int, int]]) -> Expectation:
-    """The expectation if nothing can become overdue during `silences`, as (start, end), or in a grace period after one.
-
-    A silence is maintenance, a pause, or the time while the service was down.
-    """
-    overdue_at = expected.overdue_at
-    if overdue_at is None:
-        return expected
-    for start, end in sorted(silences):
-        if start <= overdue_at < end + (expected.grace_ms or 0):
-            overdue_at = end + (expected.grace_ms or 0)
-    return replace(expected, overdue_at=overdue_at)

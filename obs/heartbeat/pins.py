@@ -5,7 +5,7 @@ In JSON, in the API as well as stored, a pin is ``{"cron", "timezone", "grace_se
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from marshmallow import ValidationError
 
-from obs.times import MINUTE_MS, SECOND_MS, find_zone
+from obs.heartbeat import schedule
+from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, find_zone
 
 MAX_CRON_LENGTH = 200
 MAX_ZONE_LENGTH = 64
@@ -50,14 +51,21 @@ class Never:
 Pin = Cron | Interval | Never
 
 
-def due(pin: Pin, last_ms: int) -> tuple[int, int] | None:
-    """When the next heartbeat is due and when it is overdue, in milliseconds; None where none is expected."""
+def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tuple[int, int] | None:
+    """When the next heartbeat is due and when it is overdue, in milliseconds; None where none is expected.
+
+    A time of a cron expression in `unknown` times is not waited for; an interval begins again at the end of one.
+    """
     match pin:
         case Cron(expression, zone, grace_ms):
             due_ms = next(cron_times(expression, zone, last_ms), None)
-            return None if due_ms is None else (due_ms, due_ms + grace_ms)
+            if due_ms is None:
+                return None
+            return schedule.awaited(
+                due_ms, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end), MAX_MS)
+            )
         case Interval(interval_ms, grace_ms):
-            return last_ms + interval_ms, last_ms + interval_ms + grace_ms
+            return schedule.awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
         case Never():
             return None
 

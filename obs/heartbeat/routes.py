@@ -137,8 +137,8 @@ def list_windows() -> dict[str, Any]:
 def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
     """Schedule maintenance
 
-    From start_time to end_time no job becomes overdue and no incident is opened. Then each job has its full grace
-    period again. A maintenance window can be at most 31 days long.
+    From start_time to end_time no job becomes overdue and no incident is opened. Runs that are due in this time are not
+    waited for. A maintenance window can be at most 31 days long.
     """
     return services().heartbeats.add_window(caller(), **fields)
 

@@ -26,8 +26,6 @@ from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 class SweepQueue:
     """The organizations that are due for a sweep, by a change or by the time. Thread-safe; times are milliseconds."""
 
-    up_since_ms = 0  # silence before this time does not count
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed: set[Org] = set()
@@ -100,11 +98,10 @@ class HeartbeatService:
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=jobs.ping_uuid(db, job.id))
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
-            jobs.change(db, job.id, _columns(changes, caller.now_ms), is_rescheduled)
+            jobs.change(db, job.id, _columns(job, changes, caller.now_ms), is_rescheduled)
             if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
                 (changed,) = expectations.changed_jobs(db, 1, job.id)
-                silences = maintenance.silences(db, self.queue.up_since_ms)
-                expected = expectations.expectation(db, changed, None, silences, caller.now_ms)
+                expected = expectations.expectation(db, changed, None, caller.now_ms)
                 expectations.keep(db, changed, expected, is_final=False)
             if "name" in changes:
                 self._rename_bands(db, job.name, caller.now_ms, changes["name"])
@@ -239,13 +236,13 @@ def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
     return job
 
 
-def _columns(changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    """The columns of a job that `changes` set. When a pause ends, what was due in it gets its full grace period."""
+def _columns(job: Job, changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The columns of `job` that `changes` set."""
     columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
     if "pin" in changes:
         columns |= {"pin": pins.to_json(changes["pin"]), "pinned_by_person": 1, "overdue_since": None}
     if changes.get("paused") is False:
-        columns |= {"paused_until": now_ms}
+        columns |= {"paused_until": now_ms} if job.paused else {}
     elif "paused" in changes or "paused_until" in changes:
         columns |= {"paused_at": now_ms, "paused_until": changes.get("paused_until"), "overdue_since": None}
     return columns

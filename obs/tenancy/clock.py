@@ -80,7 +80,8 @@ class Reading(NamedTuple):
     """A look at the wall clock, whether to correct after it, and by how much it was set.
 
     What was recorded after `start_ms` and until `end_ms`, by the wall clock before the step, moves with the step. While
-    the wall clock is behind, times that seem to be in the future may be right.
+    the wall clock is behind, times that seem to be in the future may be right. From `unseen_start_ms` to
+    `unseen_end_ms` the service was down, or the clock jumped over this time.
     """
 
     now_ms: int
@@ -89,6 +90,8 @@ class Reading(NamedTuple):
     step_ms: int = 0
     start_ms: int = 0
     end_ms: int = 0
+    unseen_start_ms: int = 0
+    unseen_end_ms: int = 0
 
 
 class ServerClock:
@@ -123,7 +126,10 @@ class ServerClock:
             _log.warning("%s", state.warning)
         is_behind = state.lead_ms < 0
         needs_correction = step != 0 or is_behind != (before.lead_ms < 0)
-        return Reading(state.wall_ms, is_behind, needs_correction, step, start, state.wall_ms - step if start else 0)
+        # Where what was recorded moves with the step, the time before it was not seen.
+        unseen = (start - before.lead_ms, start + step) if start else (before.wall_ms, state.wall_ms)
+        end = state.wall_ms - step if start else 0
+        return Reading(state.wall_ms, is_behind, needs_correction, step, start, end, *unseen)
 
     def _observe(self) -> tuple[ClockState, ClockState, int, int]:
         now_ms, boot_ms = self._clock(), round(self._boot_clock() * 1000)

@@ -58,6 +58,36 @@ def test_an_interval_counts_from_the_last_heartbeat() -> None:
     assert pins.due(Interval(HOUR_MS, 2 * MINUTE_MS), 1_000_123) == (4_600_123, 4_720_123)
 
 
+@pytest.mark.parametrize(
+    ("pin", "unknown", "due", "overdue"),
+    [
+        (Cron("0 2 * * *", grace_ms=GRACE_MS), [("01:00", "01:59")], "02:00", "02:05"),
+        (Cron("0 2 * * *", grace_ms=GRACE_MS), [("01:00", "03:00")], "1 02:00", "1 02:05"),
+        (Cron("0 2 * * *", grace_ms=GRACE_MS), [("02:04", "03:00")], "1 02:00", "1 02:05"),
+        (Cron("0 2 * * *", grace_ms=GRACE_MS), [("02:06", "03:00")], "02:00", "02:05"),
+        (Cron("0 2 * * *", grace_ms=0), [("02:00", "03:00")], "1 02:00", "1 02:00"),
+        (Cron("0 2 * * *", grace_ms=GRACE_MS), [("01:59", "02:01")], "02:00", "02:06"),
+        (Cron("0 2 * * *", grace_ms=GRACE_MS), [("01:00", "09:00"), ("1 00:00", "1 09:00")], "2 02:00", "2 02:05"),
+        (Interval(HOUR_MS, GRACE_MS), [("00:30", "00:50")], "01:00", "01:05"),
+        (Interval(HOUR_MS, GRACE_MS), [("00:30", "04:00")], "05:00", "05:05"),
+        (Interval(HOUR_MS, GRACE_MS), [("00:30", "04:00"), ("04:50", "05:30")], "06:30", "06:35"),
+        (Interval(HOUR_MS, GRACE_MS), [("01:04", "01:05")], "01:00", "01:10"),
+        (Never(), [("00:30", "04:00")], None, None),
+    ],
+)
+def test_a_time_in_which_nobody_can_know_whether_the_job_ran(
+    pin: Pin, unknown: list[tuple[str, str]], due: str | None, overdue: str | None
+) -> None:
+    midnight = at("2025-01-10 00:00")
+
+    def moment(text: str) -> int:
+        day, _, time = text.rpartition(" ")
+        return midnight + int(day or 0) * DAY_MS + at(f"1970-01-01 {time}")
+
+    expected = None if due is None or overdue is None else (moment(due), moment(overdue))
+    assert pins.due(pin, midnight, [(moment(start), moment(end)) for start, end in unknown]) == expected
+
+
 def test_never() -> None:
     assert pins.due(Never(), 1_000_000) is None
 

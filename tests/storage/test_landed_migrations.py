@@ -39,6 +39,7 @@ LANDED = {
         "ping_urls_of_jobs": "7b2eee7cf476489d",
         "runs_by_series": "23e2b54b5f0d5cc9",
         "memories_of_jobs": "6ccfd46e10a35a4a",
+        "unknown_times_of_jobs": "e351456c3c81f64a",
     },
 }
 

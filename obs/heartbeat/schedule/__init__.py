@@ -22,7 +22,7 @@ reasons and the measurements.
 
 from obs.heartbeat.schedule.fit import VERSION, Fit
 from obs.heartbeat.schedule.grace import duration_bound
-from obs.heartbeat.schedule.history import Memory
+from obs.heartbeat.schedule.history import Memory, awaited
 from obs.heartbeat.schedule.learning import ZONES, deadline, learn, too_often
 from obs.heartbeat.schedule.words import Description, describe
 
@@ -32,6 +32,7 @@ __all__ = [
     "Description",
     "Fit",
     "Memory",
+    "awaited",
     "deadline",
     "describe",
     "duration_bound",

@@ -7,7 +7,7 @@ hour for 15 days before, and of each day for 130 days. They show in which hours 
 import json
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import median_low
@@ -36,6 +36,8 @@ _IRREGULAR = 0.4
 
 Interval = tuple[int, int]
 """A time from its start to its end."""
+RETRIED_MS = 2 * MINUTE_MS
+"""Clients repeat a heartbeat for at least this long. So after a shorter unknown time, such as a restart, it comes."""
 Time = TypeVar("Time", int, float)
 
 
@@ -111,6 +113,21 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
         return recent, []
     dropped = {time for day in bursts for time in day}
     return [time for time in recent if time not in dropped], [(day[0], day[-1]) for day in bursts]
+
+
+def awaited(slot: int, grace_ms: int, unknown: Iterable[Interval], following: Callable[[int], int]) -> tuple[int, int]:
+    """The first slot from `slot` on that is waited for, and until when.
+
+    The run of a slot may have come in one of the ascending `unknown` times; then the next slot after it is waited for,
+    which `following` returns. After a short unknown time, the slot has its full grace period again.
+    """
+    limit = slot + grace_ms
+    for start, end in unknown:
+        if start <= limit and slot < end:
+            if end - start > RETRIED_MS:
+                slot = following(end)
+            limit = max(slot, end) + grace_ms
+    return slot, limit
 
 
 def is_irregular(times: Sequence[int]) -> bool:

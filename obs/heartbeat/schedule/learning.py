@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from operator import add
 
@@ -20,8 +21,10 @@ from obs.heartbeat.schedule.fit import Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import (
+    RETRIED_MS,
     Interval,
     Memory,
+    awaited,
     is_irregular,
     needed,
     thinned,
@@ -78,7 +81,8 @@ def learn(
     zoneinfo.ZoneInfoNotFoundError for an unknown zone.
 
     `unknown` are the times, as ascending (start, end), in which nobody can know whether the job ran: maintenance,
-    pauses, downtime of the service. A slot in one of them is neither missed nor filled, nor is it waited for.
+    pauses, downtime of the service. A slot in one of them is neither missed nor filled, nor is it waited for. After one
+    of at most two minutes it is, because clients send again.
     """
     changed_at = None if previous is None else previous.changed_at
     seen, older = Memory().add(times).history(changed_at)
@@ -95,7 +99,7 @@ def learn(
     enough = needed(calm)
     if len(calm) < enough:
         return Fit(len(calm), enough, seen[0] if seen else None, seen[-1] if seen else None)
-    gaps = (*unknown, *bursts)
+    gaps = (*(time for time in unknown if time[1] - time[0] > RETRIED_MS), *bursts)
     found = weigh(calm, zones, older, gaps)
     best = found[0]
     if unchecked >= min(len(calm), max(_CHANGE_CHECK_INTERVAL, len(calm) // 16)):
@@ -205,33 +209,37 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     usual = usual_interval(without_bursts(list(seen))[0] or seen)
     missed_ms = _MISSED_GAPS * max(later - earlier for earlier, later in pairwise(seen))
     lowest = fit.candidates[0].bits
+    later = [(start, end) for start, end in unknown if end > last]
     give_up_times, slots = [], []
     for candidate in fit.candidates:
         hypothesis = candidate.hypothesis
         bound, early = _late_and_early(candidate)
+        following = partial(next_slot, hypothesis, early_ms=0, skip=candidate.skip)
         slot = next_slot(hypothesis, last, early, candidate.skip)
-        for start, end in unknown:
-            if last < end and start < slot + bound and slot < end:
-                slot = next_slot(hypothesis, end, early, candidate.skip)
+        slot, give_up = awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
         weight = 2.0 ** (lowest - candidate.bits)
-        give_up_times.append((slot + min(bound, missed_ms) + SLACK_MS, weight))
+        give_up_times.append((give_up, weight))
         slots.append((slot, weight))
     expected = slots[0][0]
     grace = max(0, give_up_times[0][0] - expected)
     total = sum(weight for _, weight in slots)
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
     overdue = max(last, _overdue_at(give_up_times, usual))
+    silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 8, usual, unknown)
+    _, overdue = awaited(max(overdue, last + silence), 0, later, lambda end: end + grace)
     return replace(
         fit,
         interval_ms=usual,
         expected_at=expected,
-        overdue_at=max(overdue, last + _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 8, usual)),
+        overdue_at=overdue,
         grace_ms=grace,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
     )
 
 
-def _repeated_silence(best: Candidate, seen: Sequence[int], longer_than: int, usual: int) -> int:
+def _repeated_silence(
+    best: Candidate, seen: Sequence[int], longer_than: int, usual: int, unknown: Sequence[Interval]
+) -> int:
     """How long to wait because the job was silent for longer than this twice before and missed slots; 0 if it was not.
 
     That is: after the last two heartbeats, or at the same time on the last two days or weeks. Two such silences seldom
@@ -249,7 +257,8 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], longer_than: int, us
                 at -= at > 0 and then - seen[at - 1] < seen[at] - then
                 if abs(seen[at] - then) > _SAME_TIME * period:
                     break
-            if at < 0 or seen[at + 1] - seen[at] <= longer_than:
+            unknown_ms = sum(max(0, min(end, seen[at + 1]) - max(start, seen[at])) for start, end in unknown)
+            if at < 0 or seen[at + 1] - seen[at] - unknown_ms <= longer_than:
                 break
             if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + bound:
                 silences.append(seen[at + 1] - seen[at])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from obs.heartbeat import pins
-from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, excused, expect
+from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, expect
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe
@@ -23,6 +23,14 @@ _REMEMBERED_MS = 137 * DAY_MS  # runs that started before are older than the day
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
 _OPEN_RUNS = f"SELECT id FROM runs INDEXED BY runs_open WHERE status = {Status.OPEN:d}"  # not a scan of all runs
+_UNKNOWN = """
+    SELECT start_time, end_time FROM maintenance_windows WHERE end_time > :since
+    UNION ALL SELECT start_time, end_time FROM unknown_times WHERE job_id IS NULL AND end_time > :since
+    UNION ALL SELECT start_time, end_time FROM unknown_times WHERE job_id = :job_id AND end_time > :since
+    UNION ALL SELECT paused_at, ifnull(paused_until, :now) FROM jobs WHERE id = :job_id AND paused_at IS NOT NULL
+    ORDER BY 1
+"""
+"""When nobody can know whether a job ran: during maintenance, its pauses, and downtime of the service."""
 _OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
 
 
@@ -40,8 +48,6 @@ class Changed:
     last_heartbeat_at: int
     is_relearned: bool
     pin: Pin | None
-    paused_at: int | None
-    paused_until: int | None
     fit: Fit | None
     memory: Memory | None
 
@@ -52,8 +58,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     rows = db.execute(
         "SELECT found.*, fits.fit, memories.memory FROM ("
         " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision,"
-        " last_event_id IS learned_event_id AS is_relearned, pin,"
-        " paused_at, paused_until, last_heartbeat_at FROM jobs"
+        " last_event_id IS learned_event_id AS is_relearned, pin, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.job_id AND fits.version = ?1"
@@ -107,21 +112,16 @@ def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:
 
 
 def expectation(
-    db: sqlite3.Connection,
-    job: Changed,
-    zones: Sequence[str] | None,
-    silences: Sequence[tuple[int, int]],
-    now_ms: int,
-    *,
-    clock_is_behind: bool = False,
+    db: sqlite3.Connection, job: Changed, zones: Sequence[str] | None, now_ms: int, *, clock_is_behind: bool = False
 ) -> Expectation:
-    """What is expected of a job. `silences` are those of its organization; without `zones` nothing new is learned."""
-    pause = () if job.paused_at is None or job.paused_until is None else ((job.paused_at, job.paused_until),)
+    """What is expected of a job. Without `zones` nothing new is learned."""
     past = history(db, job.job_id, now_ms)
+    values = {"job_id": job.job_id, "now": now_ms, "since": min([*past[0][:1], job.last_heartbeat_at])}
+    unknown = [(row["start_time"], row["end_time"]) for row in db.execute(_UNKNOWN, values)]
     last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
         pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
-        expected = replace(expect(*past, None, pin, None, last_at), fit=job.fit)
+        expected = replace(expect(*past, None, pin, None, last_at, unknown), fit=job.fit)
     else:
         recent, durations_ms = past
         before = job.memory or Memory()
@@ -131,8 +131,8 @@ def expectation(
         late = [time for time in new if before.times and time < before.times[-1]]
         known = None if late and before.add(late) != before else job.fit
         times = memory.times[: bisect_right(memory.times, now_ms + FUTURE_MS)]
-        expected = replace(expect(times, durations_ms, zones, job.pin, known, last_at), memory=memory)
-    return excused(expected, (*silences, *pause))
+        expected = replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown), memory=memory)
+    return expected
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
@@ -159,7 +159,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
             "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)",
             (changed.job_id, expected.memory.encode()),
         )
-    if kept.rowcount == 1 and expected.fit is not changed.fit and expected.fit is not NOT_LEARNED:
+    if kept.rowcount == 1 and expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)
         db.execute(
             "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)",
@@ -202,16 +202,25 @@ def lose_runs(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
     return len(rows)
 
 
-def excuse(db: sqlite3.Connection, start: int, end: int) -> int:
-    """Give jobs that would become overdue from `start` on, and are not yet, their full grace period after `end`.
+def excuse(db: sqlite3.Connection, start: int, end: int) -> None:
+    """Have the jobs learned again whose run may have come from `start` to `end`, which nobody can know.
 
-    For maintenance windows, and for when the service was down or its clock was wrong. Returns how many jobs changed.
+    Until then they are expected after their usual interval.
     """
-    return db.execute(
-        "UPDATE jobs SET overdue_at = ?2 + coalesce(grace_ms, 0)"
-        " WHERE overdue_at >= ?1 AND overdue_at < ?2 + coalesce(grace_ms, 0) AND overdue_since IS NULL",
+    db.execute(
+        "UPDATE jobs SET revision = revision + 1, expected_at = ?2 + coalesce(interval_ms, 0),"
+        " overdue_at = ?2 + coalesce(interval_ms, 0) + coalesce(grace_ms, 0)"
+        " WHERE overdue_at >= ?1 AND expected_at < ?2 AND overdue_since IS NULL",
         (start, end),
-    ).rowcount
+    )
+
+
+def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
+    """Note that the service was down, or that its clock jumped, from `start` to `end`."""
+    if start < end:
+        db.execute("DELETE FROM unknown_times WHERE job_id IS NULL AND start_time >= ?", (start,))
+        db.execute("INSERT INTO unknown_times (start_time, end_time) VALUES (?, ?)", (start, end))
+        excuse(db, start, end)
 
 
 def learn_again(db: sqlite3.Connection) -> int:

@@ -23,24 +23,18 @@ def windows(db: sqlite3.Connection) -> list[MaintenanceWindow]:
     return [MaintenanceWindow(**dict(row)) for row in rows]
 
 
-def silences(db: sqlite3.Connection, up_since_ms: int) -> list[tuple[int, int]]:
-    """When no job becomes overdue, as (start, end): during maintenance, and until the service started."""
-    return [(0, up_since_ms), *((window.start_time, window.end_time) for window in windows(db))]
-
-
 def is_open(db: sqlite3.Connection, now_ms: int) -> bool:
     found = db.execute("SELECT 1 FROM maintenance_windows WHERE start_time <= ?1 AND end_time > ?1", (now_ms,))
     return found.fetchone() is not None
 
 
 def add(db: sqlite3.Connection, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
-    """Add a maintenance window; jobs that would become overdue in it get their full grace period after it."""
+    """Add a maintenance window; runs that are expected in it are not waited for."""
     done = db.execute(
         "INSERT INTO maintenance_windows (start_time, end_time, title) VALUES (?, ?, ?)", (start_time, end_time, title)
     )
     assert done.lastrowid is not None
-    for window in reversed(windows(db)):  # what one window puts off may fall into the next
-        excuse(db, window.start_time, window.end_time)
+    excuse(db, start_time, end_time)
     return MaintenanceWindow(done.lastrowid, start_time, end_time, title)
 
 

@@ -42,6 +42,8 @@ _OLD = (
     " ORDER BY received_at, id LIMIT ?2)",
     f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
     " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at, id LIMIT ?2)",
+    f"DELETE FROM unknown_times WHERE rowid IN"
+    f" (SELECT rowid FROM unknown_times WHERE end_time < ?1 - {365 * DAY_MS} LIMIT ?2)",
     # The rows of attributions stay: to delete one, SQLite would search all events for its id.
     "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
     " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?1"
@@ -100,6 +102,7 @@ _STATEMENTS = (
     f" WHERE max({', '.join(f'coalesce({column}, 0)' for column in _PAST)}) > :latest_ms",
     "UPDATE jobs SET expected_at = expected_at + :step_ms, overdue_at = overdue_at + :step_ms"
     " WHERE :step_ms <> 0 AND overdue_since IS NULL",
+    "UPDATE unknown_times SET end_time = :latest_ms WHERE end_time > :latest_ms",
 )
 
 

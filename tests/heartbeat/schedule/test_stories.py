@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from obs.heartbeat.schedule import deadline, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -10,6 +12,11 @@ from tests.heartbeat.schedule.jobs import at, cron
 from tests.heartbeat.schedule.stories import STORIES, lives, runs
 
 SEEDS = 2
+JOBS = {
+    expression: cron(expression, since="2025-03-03 00:00", count=count)
+    for expression, count in (("*/5 * * * *", 600), ("0 * * * *", 300), ("0 2 * * *", 40), ("0 9 * * 1-5", 30))
+}
+FITS = {expression: learn(times) for expression, times in JOBS.items()}
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -74,3 +81,29 @@ def test_slots_in_an_unknown_time_do_not_count_as_missed() -> None:
     seen = [time for time in times if not any(start < time < end for start, end in pauses)]
     known, unknown = learn(seen), learn(seen, unknown=pauses)
     assert unknown.candidates[0].bits < known.candidates[0].bits - 20
+
+
+@given(
+    st.sampled_from(sorted(JOBS)),
+    st.lists(st.tuples(st.integers(0, 5 * DAY_MS), st.integers(1, 2 * DAY_MS)), max_size=4),
+)
+def test_no_job_becomes_overdue_in_an_unknown_time_or_before_its_grace_period_after_it(
+    expression: str, spans: list[tuple[int, int]]
+) -> None:
+    times = JOBS[expression]
+    unknown = sorted((times[-1] + start, times[-1] + start + length) for start, length in spans)
+    fit = learn(times, previous=FITS[expression], unknown=unknown)
+    assert fit.expected_at is not None
+    assert fit.overdue_at is not None
+    for start, end in unknown:
+        assert not start <= fit.overdue_at < end + 30 * SECOND_MS, "an alarm"
+        assert end - start <= 2 * MINUTE_MS or not start <= fit.expected_at < end
+
+
+def test_silence_that_nobody_could_observe_is_not_a_habit() -> None:
+    """An hourly job is in maintenance at the same time on two days. On the third day it dies at that time."""
+    times = cron("0 * * * *", since="2025-03-03 00:00", count=24 * 20 + 12)
+    windows = [(times[-1] - days * DAY_MS + MINUTE_MS, times[-1] - days * DAY_MS + 6 * HOUR_MS) for days in (2, 1)]
+    seen = [time for time in times if not any(start < time < end for start, end in windows)]
+    assert (learn(seen).overdue_at or 0) > times[-1] + 6 * HOUR_MS
+    assert (learn(seen, unknown=windows).overdue_at or 0) < times[-1] + HOUR_MS + 10 * MINUTE_MS

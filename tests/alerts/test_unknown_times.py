@@ -1,0 +1,245 @@
+"""Runs that were due during maintenance, a pause, downtime or a clock jump are not waited for: the next ones are."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.services import services
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_ms, parse_iso
+from tests.conftest import Clock, KeyClient
+
+START, END = parse_iso("2026-06-21T23:00:00Z"), parse_iso("2026-06-22T06:00:00Z")
+DAILY = range(parse_iso("2026-05-10T02:00:00Z"), START, DAY_MS)
+FREQUENT = range(START - DAY_MS, START, 5 * MINUTE_MS)
+
+
+class World:
+    """A server with some jobs that have just run. It is 23:00, and what happens until 06:00 is unknown."""
+
+    def __init__(self, make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock) -> None:
+        self.make_app, self.new_client, self.clock = make_app, new_client, clock
+        self.boot_lag_ms = self.lag_ms = 0
+        clock.now_ms = START - 2 * HOUR_MS
+        self.start()
+        self.pass_time(2 * HOUR_MS)  # from now on the clock is trusted
+
+    def start(self) -> None:
+        """Start the service, or start it again."""
+        self.app = self.make_app(
+            MONOTONIC=lambda: (self.clock() - self.lag_ms) / 1000,
+            BOOT_CLOCK=lambda: (self.clock() - self.boot_lag_ms) / 1000,
+        )
+        self.client = self.new_client("acme", "admin", app=self.app)
+        services(self.app).background.sweeper.excuse_downtime()
+        self.sweep()
+
+    def sweep(self) -> None:
+        services(self.app).background.tasks["sweep"].run()
+
+    def pass_time(self, length_ms: int, step_ms: int = 10 * MINUTE_MS) -> None:
+        end = self.clock() + length_ms
+        while self.clock() < end:
+            self.clock.now_ms = min(end, self.clock() + step_ms)
+            self.sweep()
+
+    def change(self, name: str, **changes: Any) -> None:
+        assert self.client.patch(f"/api/v1/jobs/{name}", json=changes).status_code == 200
+
+    def add(self, name: str, times: range, pin: dict[str, Any] | None = None) -> None:
+        """Send heartbeats at these times, or up to 4 s later, and sweep."""
+        for number, time in enumerate(times):
+            at = format_ms(time + number * 1700 % 4000)
+            sent = self.client.post(f"/api/v1/heartbeat/{name}/ping", query_string={"time": at})
+            assert sent.status_code == 200
+        if pin is not None:
+            self.change(name, pin=pin)
+        self.sweep()
+
+    def job(self, name: str) -> dict[str, Any]:
+        return dict(self.client.get(f"/api/v1/jobs/{name}").json)
+
+    def maintain(self, start: int, end: int) -> None:
+        window = {"start_time": format_ms(start), "end_time": format_ms(end), "title": "New disks"}
+        assert self.client.post("/api/v1/maintenance", json=window).status_code == 201
+
+    def overdue_at(self, name: str, latest: int) -> int:
+        """Let time pass until the job is overdue, at most until `latest`."""
+        while self.job(name)["overdue"] is False:
+            assert self.clock() < latest, self.job(name)
+            self.pass_time(5 * MINUTE_MS, SECOND_MS * 60)
+        return parse_iso(self.job(name)["overdue_at"])
+
+
+def _maintenance(world: World, _: str) -> None:
+    world.maintain(START, END)
+    world.pass_time(END - START)
+
+
+def _maintenance_added_meanwhile(world: World, _: str) -> None:
+    world.pass_time(30 * SECOND_MS)
+    world.maintain(START, END)
+    world.pass_time(END - world.clock())
+
+
+def _two_windows(world: World, _: str) -> None:
+    for start, end in ((START + 2 * HOUR_MS, END), (START, START + 2 * HOUR_MS)):
+        world.maintain(start, end)
+    world.pass_time(END - START)
+
+
+def _pause(world: World, name: str) -> None:
+    world.change(name, paused=True)
+    world.pass_time(END - START)
+    world.change(name, paused=False)
+
+
+def _pause_that_ends(world: World, name: str) -> None:
+    world.change(name, paused_until=format_ms(END))
+    world.pass_time(END - START)
+
+
+def _downtime(world: World, _: str) -> None:
+    world.clock.now_ms = END
+    world.start()
+
+
+def _clock_jump(world: World, _: str) -> None:
+    world.lag_ms = world.boot_lag_ms = END - START
+    world.clock.now_ms = END
+    world.sweep()
+
+
+def _suspension(world: World, _: str) -> None:
+    world.lag_ms = END - START
+    world.clock.now_ms = END
+    world.sweep()
+
+
+UNKNOWN = pytest.mark.parametrize(
+    "pass_unknown_time",
+    [
+        _maintenance,
+        _maintenance_added_meanwhile,
+        _two_windows,
+        _pause,
+        _pause_that_ends,
+        _downtime,
+        _clock_jump,
+        _suspension,
+    ],
+)
+
+
+@pytest.fixture
+def world(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock) -> World:
+    return World(make_app, new_client, clock)
+
+
+@UNKNOWN
+@pytest.mark.parametrize("pin", [None, {"cron": "0 2 * * *", "grace_seconds": 60}], ids=["learned", "cron"])
+def test_a_daily_job_is_next_expected_at_its_next_time(
+    world: World, pin: dict[str, Any] | None, pass_unknown_time: Callable[[World, str], None]
+) -> None:
+    world.add("backup", DAILY, pin)
+    pass_unknown_time(world, "backup")
+    world.sweep()
+    next_time = parse_iso("2026-06-23T02:00:00Z")
+    job = world.job("backup")
+    assert (job["status"], job["overdue"]) == ("ok", False)
+    assert abs(parse_iso(job["expected_at"]) - next_time) < 4 * SECOND_MS
+    world.pass_time(next_time - END)
+    assert world.job("backup")["overdue"] is False
+    assert next_time < world.overdue_at("backup", next_time + 10 * MINUTE_MS) < next_time + 5 * MINUTE_MS
+    incidents = world.client.post("/api/v1/dsl", json={"query": "SELECT kind FROM incidents LAST 30d"}).json["rows"]
+    assert incidents == [["overdue"]]
+
+
+@UNKNOWN
+@pytest.mark.parametrize(
+    "pin",
+    [None, {"cron": "*/5 * * * *", "grace_seconds": 60}, {"interval_seconds": 300, "grace_seconds": 60}],
+    ids=["learned", "cron", "interval"],
+)
+def test_a_frequent_job_is_expected_soon_after(
+    world: World, pin: dict[str, Any] | None, pass_unknown_time: Callable[[World, str], None]
+) -> None:
+    world.add("poll", FREQUENT, pin)
+    pass_unknown_time(world, "poll")
+    world.sweep()
+    job = world.job("poll")
+    assert (job["status"], job["overdue"]) == ("ok", False)
+    assert END < parse_iso(job["expected_at"]) <= END + 5 * MINUTE_MS
+    assert END + 40 * SECOND_MS < world.overdue_at("poll", END + 15 * MINUTE_MS) < END + 10 * MINUTE_MS
+
+
+@UNKNOWN
+def test_a_pinned_interval_begins_again_at_the_end(
+    world: World, pass_unknown_time: Callable[[World, str], None]
+) -> None:
+    world.add("backup", DAILY, {"interval_seconds": 86400, "grace_seconds": 600})
+    pass_unknown_time(world, "backup")
+    world.sweep()
+    assert world.job("backup")["expected_at"] == format_ms(END + DAY_MS)
+    assert world.job("backup")["overdue_at"] == format_ms(END + DAY_MS + 600 * SECOND_MS)
+
+
+def test_a_short_restart_excuses_no_run(world: World) -> None:
+    """Clients send again for longer than that. Otherwise a restart at 02:00 each night would hide that jobs died."""
+    world.add("backup", DAILY)
+    limit = parse_iso(world.job("backup")["overdue_at"])
+    world.pass_time(limit - SECOND_MS - world.clock())
+    world.clock.advance(seconds=30)
+    world.start()
+    assert world.job("backup")["overdue"] is False
+    assert limit + 30 * SECOND_MS < world.overdue_at("backup", limit + 10 * MINUTE_MS) < limit + 5 * MINUTE_MS
+
+
+@UNKNOWN
+def test_what_was_overdue_before_is_overdue_afterwards(
+    world: World, pass_unknown_time: Callable[[World, str], None]
+) -> None:
+    world.add("poll", range(FREQUENT[0], START - HOUR_MS, 5 * MINUTE_MS))
+    assert world.job("poll")["overdue"] is True
+    pass_unknown_time(world, "poll")
+    world.sweep()
+    assert world.job("poll")["overdue"] is True
+
+
+def test_pauses_of_the_last_days_do_not_look_like_runs_that_were_left_out(world: World) -> None:
+    """The job was paused for the same five hours on two days. On the third day it dies."""
+    hours = range(START - 20 * DAY_MS, START - HOUR_MS, HOUR_MS)
+    world.add("sync", hours)
+    for _ in range(2):
+        world.change("sync", paused=True)
+        world.pass_time(5 * HOUR_MS)
+        world.change("sync", paused=False)
+        for _ in range(19):
+            world.add("sync", range(world.clock(), world.clock() + 1))
+            world.pass_time(HOUR_MS)
+    expected = parse_iso(world.job("sync")["expected_at"])
+    assert parse_iso(world.job("sync")["overdue_at"]) < expected + 10 * MINUTE_MS
+
+
+def test_resuming_a_job_twice_does_not_extend_its_pause(world: World) -> None:
+    world.add("backup", DAILY)
+    world.change("backup", paused_until=format_ms(START + HOUR_MS))
+    night = parse_iso("2026-06-22T02:00:00Z")
+    world.pass_time(night + 20 * SECOND_MS - START)
+    world.change("backup", paused=False)
+    assert night < world.overdue_at("backup", night + 10 * MINUTE_MS) < night + 5 * MINUTE_MS
+
+
+def test_a_clock_that_was_ahead_leaves_no_unknown_time_in_the_future(world: World) -> None:
+    world.add("backup", DAILY)
+    world.lag_ms = world.boot_lag_ms = 3 * DAY_MS
+    world.clock.advance(days=3)
+    world.pass_time(HOUR_MS)
+    world.lag_ms = world.boot_lag_ms = 0
+    world.clock.advance(days=-3)
+    world.pass_time(10 * MINUTE_MS)
+    night = parse_iso("2026-06-22T02:00:00Z")
+    world.pass_time(night - world.clock())
+    world.add("backup", range(night, night + 1))
+    assert night + DAY_MS < world.overdue_at("backup", night + 2 * DAY_MS) < night + DAY_MS + HOUR_MS
