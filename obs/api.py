@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -138,6 +138,27 @@ class Schema(ma.Schema):
 
     class Meta:
         unknown = ma.RAISE
+
+
+class PageSchema(Schema):
+    limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1_000))
+    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
+
+
+def list_schema(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma.Schema]:
+    """The schema of a list of `item` under `name`, and if it is `paged`, of the cursor for the next page."""
+    fields: dict[str, ma.fields.Field[Any]] = {name: ma.fields.List(ma.fields.Nested(item))}
+    if paged:
+        about = "Send it as cursor to get the next page; null on the last page."
+        fields["next_cursor"] = ma.fields.Str(allow_none=True, metadata={"description": about})
+    return Schema.from_dict(fields, name=f"{item.__name__.removesuffix('Schema')}ListSchema")
+
+
+def page_of(name: str, found: Sequence[Any], limit: int, *position: str) -> dict[str, Any]:
+    """A page of up to `limit` of `found`, which has one more if there are more; its cursor has these attributes."""
+    shown = found[:limit]
+    cursor = encode_cursor(*(getattr(shown[-1], part) for part in position)) if len(found) > limit else None
+    return {name: shown, "next_cursor": cursor}
 
 
 def is_storable(text: str) -> bool:

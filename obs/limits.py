@@ -6,7 +6,7 @@ from obs.annotations.store import count_annotations
 from obs.api import Blueprint, Schema
 from obs.heartbeat.store.jobs import count_jobs
 from obs.services import services
-from obs.tenancy.auth import Caller, caller, requires
+from obs.tenancy.auth import Caller, caller, operation
 
 blp = Blueprint("limits", __name__, url_prefix="/api/v1", description="Limits of the organization.")
 
@@ -35,9 +35,7 @@ def limits(caller: Caller) -> dict[str, dict[str, int | None]]:
     return {name: {"value": value, "used": used.get(name)} for name, value in caller.quotas.limits(caller.org).items()}
 
 
-@blp.route("/limits", methods=["GET"])
-@requires("query:read")
-@blp.response(200, LimitsSchema)
+@operation(blp, "GET /limits", "query:read", LimitsSchema)
 def list_limits() -> dict[str, object]:
     """List the organization's limits
 

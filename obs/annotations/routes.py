@@ -10,7 +10,7 @@ from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import Blueprint, decode_cursor, encode_cursor, time_of_query
 from obs.errors import invalid_field
-from obs.tenancy.auth import caller, requires
+from obs.tenancy.auth import caller, operation
 
 blp = Blueprint(
     "annotations",
@@ -25,10 +25,7 @@ _NEW = {**_ETAG, "Location": {"description": "The path of the annotation.", **_T
 _IF_MATCH = {"in": "header", "name": "If-Match", "description": "Change it only if this is its current ETag.", **_TEXT}
 
 
-@blp.route("", methods=["GET"])
-@requires("annotations:read")
-@blp.arguments(schemas.AnnotationQuerySchema, location="query")
-@blp.response(200, schemas.AnnotationListSchema)
+@operation(blp, "GET", "annotations:read", schemas.AnnotationListSchema, query=schemas.AnnotationQuerySchema)
 def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     """List annotations
 
@@ -43,16 +40,16 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     return {"annotations": annotations, "next_cursor": None if last is None else encode_cursor(*last)}
 
 
-@blp.route("", methods=["POST"])
-@requires("annotations:write")
-@blp.arguments(schemas.AnnotationRequestSchema)
-@blp.response(201, schemas.AnnotationSchema, headers=_NEW)
-@blp.alt_response(
-    200,
-    schema=schemas.AnnotationSchema,
+@operation(
+    blp,
+    "POST",
+    "annotations:write",
+    schemas.AnnotationSchema,
+    status=201,
     headers=_NEW,
-    description="The idempotency_key was sent before: the annotation that was created then.",
+    body=schemas.AnnotationRequestSchema,
 )
+@blp.alt_response(200, schema=schemas.AnnotationSchema, headers=_NEW, description="What the key has created before.")
 def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
     """Create an annotation
 
@@ -63,9 +60,7 @@ def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str
     return annotation, 201 if is_new else 200, {**_etag(annotation), "Location": location}
 
 
-@blp.route("/prefixes", methods=["GET"])
-@requires("annotations:read")
-@blp.response(200, schemas.AnnotationPrefixListSchema)
+@operation(blp, "GET /prefixes", "annotations:read", schemas.AnnotationPrefixListSchema)
 def list_prefixes() -> dict[str, Any]:
     """List the prefixes of names
 
@@ -76,11 +71,8 @@ def list_prefixes() -> dict[str, Any]:
     return {"prefixes": [{"prefix": prefix, "count": count} for prefix, count in counts]}
 
 
-@blp.route("/<int:annotation_id>", methods=["GET"])
-@requires("annotations:read")
-@blp.response(200, schemas.AnnotationSchema, headers=_ETAG)
+@operation(blp, "GET /<int:annotation_id>", "annotations:read", schemas.AnnotationSchema, headers=_ETAG, errors=(404,))
 @blp.alt_response(304, description="If-None-Match names the current version.")
-@blp.alt_response(404, schema="Error")
 def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str, str]]:
     """Get an annotation"""
     annotation = service.get(caller(), annotation_id)
@@ -89,14 +81,16 @@ def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str,
     return annotation, _etag(annotation)
 
 
-@blp.route("/<int:annotation_id>", methods=["PUT"])
-@requires("annotations:write")
-@blp.arguments(schemas.AnnotationChangesSchema)
+@operation(
+    blp,
+    "PUT /<int:annotation_id>",
+    "annotations:write",
+    schemas.AnnotationSchema,
+    headers=_ETAG,
+    body=schemas.AnnotationChangesSchema,
+    errors=(404, 409, 412),
+)
 @blp.doc(parameters=[_IF_MATCH])
-@blp.response(200, schemas.AnnotationSchema, headers=_ETAG)
-@blp.alt_response(404, schema="Error")
-@blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")
-@blp.alt_response(412, schema="Error")
 def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     """Change an annotation
 
@@ -106,13 +100,8 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
     return annotation, _etag(annotation)
 
 
-@blp.route("/<int:annotation_id>", methods=["DELETE"])
-@requires("annotations:write")
+@operation(blp, "DELETE /<int:annotation_id>", "annotations:write", status=204, errors=(404, 409, 412))
 @blp.doc(parameters=[_IF_MATCH])
-@blp.response(204)
-@blp.alt_response(404, schema="Error")
-@blp.alt_response(409, schema="Error", description="It shows an incident and is managed automatically.")
-@blp.alt_response(412, schema="Error")
 def delete_annotation(annotation_id: int) -> None:
     """Delete an annotation"""
     service.delete(caller(), annotation_id, _if_match())

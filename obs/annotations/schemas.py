@@ -6,7 +6,7 @@ from typing import Any
 import marshmallow as ma
 
 from obs.annotations.rules import is_web_url
-from obs.api import Schema, Text, Time
+from obs.api import PageSchema, Schema, Text, Time, list_schema
 
 _name = partial(Text, 1, 200, metadata={"description": "A slash-separated label.", "example": "deploy/web"})
 _title = partial(Text, 1, 500, metadata={"description": "The text on the marker.", "example": "Web 2.14.0 is out"})
@@ -72,22 +72,16 @@ def _range_end(description: str, example: str) -> ma.fields.Str:
     return ma.fields.Str(load_default=None, metadata={"description": description, "example": example})
 
 
-class AnnotationQuerySchema(Schema):
+class AnnotationQuerySchema(PageSchema):
     start = _range_end("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
     end = _range_end("End of the range: ISO 8601, relative to now, or now.", "now")
     name_prefix = Text(
         0, 200, load_default="", metadata={"description": "Text that the name starts with; case-sensitive."}
     )
     q = Text(0, 500, load_default="", metadata={"description": "Text that the title contains; case-insensitive."})
-    limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1_000))
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
 
 
-class AnnotationListSchema(Schema):
-    annotations = ma.fields.List(ma.fields.Nested(AnnotationSchema))
-    next_cursor = ma.fields.Str(
-        allow_none=True, metadata={"description": "Send it as cursor to get the next page; null on the last page."}
-    )
+AnnotationListSchema = list_schema("annotations", AnnotationSchema, paged=True)
 
 
 class AnnotationPrefixSchema(Schema):
@@ -97,5 +91,4 @@ class AnnotationPrefixSchema(Schema):
     count = ma.fields.Int(metadata={"example": 12})
 
 
-class AnnotationPrefixListSchema(Schema):
-    prefixes = ma.fields.List(ma.fields.Nested(AnnotationPrefixSchema))
+AnnotationPrefixListSchema = list_schema("prefixes", AnnotationPrefixSchema)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from obs.api import Blueprint, decode_cursor, encode_cursor, time_of_query
+from obs.api import Blueprint, decode_cursor, page_of, time_of_query
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.service import known_job, no_job
@@ -11,7 +11,7 @@ from obs.heartbeat.store import maintenance
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.services import services
-from obs.tenancy.auth import caller, requires
+from obs.tenancy.auth import caller, operation
 
 jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their states and their runs.")
 runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="Runs with their timelines.")
@@ -21,10 +21,7 @@ maintenance_blp = Blueprint(
 _ID = "int(max=9223372036854775807)"
 
 
-@jobs_blp.route("", methods=["GET"])
-@requires("query:read")
-@jobs_blp.arguments(schemas.JobPageSchema, location="query")
-@jobs_blp.response(200, schemas.JobListSchema)
+@operation(jobs_blp, "GET", "query:read", schemas.JobListSchema, query=schemas.JobPageSchema)
 def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     """List jobs by name
 
@@ -34,14 +31,10 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     after = decode_cursor(cursor, str)[0] if cursor else None
     with caller().read() as db:
         found = store.jobs(db, caller().now_ms, after=after, limit=limit + 1, **page)
-    shown = found[:limit]
-    return {"jobs": shown, "next_cursor": encode_cursor(shown[-1].name) if len(found) > len(shown) else None}
+    return page_of("jobs", found, limit, "name")
 
 
-@jobs_blp.route("", methods=["DELETE"])
-@requires("admin")
-@jobs_blp.arguments(schemas.JobPrefixSchema, location="query")
-@jobs_blp.response(200, schemas.DeletedJobsSchema)
+@operation(jobs_blp, "DELETE", "admin", schemas.DeletedJobsSchema, query=schemas.JobPrefixSchema)
 def delete_jobs(jobs: dict[str, Any]) -> dict[str, int]:
     """Delete all jobs whose names start with a prefix
 
@@ -50,9 +43,7 @@ def delete_jobs(jobs: dict[str, Any]) -> dict[str, int]:
     return services().heartbeats.delete_jobs(caller(), **jobs)
 
 
-@jobs_blp.route("/<job_name:job_name>", methods=["GET"])
-@requires("query:read")
-@jobs_blp.response(200, schemas.JobWithPingUrlSchema)
+@operation(jobs_blp, "GET /<job_name:job_name>", "query:read", schemas.JobWithPingUrlSchema)
 def get_job(job_name: str) -> dict[str, Any]:
     """Get a job with its state at the time of the request"""
     with caller().read() as db:
@@ -61,10 +52,7 @@ def get_job(job_name: str) -> dict[str, Any]:
     return {**values, "ping_url": services().heartbeats.ping_url(caller(), job.id)}
 
 
-@jobs_blp.route("/<job_name:job_name>", methods=["PATCH"])
-@requires("admin")
-@jobs_blp.arguments(schemas.JobChangesSchema)
-@jobs_blp.response(200, schemas.JobSchema)
+@operation(jobs_blp, "PATCH /<job_name:job_name>", "admin", schemas.JobSchema, body=schemas.JobChangesSchema)
 def change_job(fields: dict[str, Any], job_name: str) -> Job:
     """Change a job
 
@@ -74,9 +62,7 @@ def change_job(fields: dict[str, Any], job_name: str) -> Job:
     return services().heartbeats.change_job(caller(), job_name, fields)
 
 
-@jobs_blp.route("/<job_name:job_name>", methods=["DELETE"])
-@requires("admin")
-@jobs_blp.response(204)
+@operation(jobs_blp, "DELETE /<job_name:job_name>", "admin", status=204)
 def delete_job(job_name: str) -> None:
     """Delete a job with its runs and timelines
 
@@ -85,10 +71,7 @@ def delete_job(job_name: str) -> None:
     services().heartbeats.delete_job(caller(), job_name)
 
 
-@jobs_blp.route("/<job_name:job_name>/runs", methods=["GET"])
-@requires("query:read")
-@jobs_blp.arguments(schemas.RunPageSchema, location="query")
-@jobs_blp.response(200, schemas.RunListSchema)
+@operation(jobs_blp, "GET /<job_name:job_name>/runs", "query:read", schemas.RunListSchema, query=schemas.RunPageSchema)
 def list_runs(page: dict[str, Any], job_name: str) -> Any:
     """List the runs of a job, newest start first
 
@@ -103,14 +86,10 @@ def list_runs(page: dict[str, Any], job_name: str) -> Any:
         if job_id is None:
             return get_job(f"{job_name}/runs")
         found = store.runs_of(db, job_id, before=before, limit=page["limit"] + 1, status=page["status"], **times)
-    shown = found[: page["limit"]]
-    more = len(found) > len(shown)
-    return {"runs": shown, "next_cursor": encode_cursor(shown[-1].started_at, shown[-1].id) if more else None}
+    return page_of("runs", found, page["limit"], "started_at", "id")
 
 
-@runs_blp.route(f"/<{_ID}:number>", methods=["GET"])
-@requires("query:read")
-@runs_blp.response(200, schemas.RunWithTimelineSchema)
+@operation(runs_blp, f"GET /<{_ID}:number>", "query:read", schemas.RunWithTimelineSchema)
 def get_run(number: int) -> dict[str, Any]:
     """Get a run with its timeline"""
     with caller().read() as db:
@@ -121,19 +100,16 @@ def get_run(number: int) -> dict[str, Any]:
     return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline}
 
 
-@maintenance_blp.route("", methods=["GET"])
-@requires("query:read")
-@maintenance_blp.response(200, schemas.MaintenanceWindowListSchema)
+@operation(maintenance_blp, "GET", "query:read", schemas.MaintenanceWindowListSchema)
 def list_windows() -> dict[str, Any]:
     """List maintenance windows, the latest start first"""
     with caller().read() as db:
         return {"maintenance_windows": maintenance.windows(db)}
 
 
-@maintenance_blp.route("", methods=["POST"])
-@requires("admin")
-@maintenance_blp.arguments(schemas.MaintenanceWindowSchema)
-@maintenance_blp.response(201, schemas.MaintenanceWindowSchema)
+@operation(
+    maintenance_blp, "POST", "admin", schemas.MaintenanceWindowSchema, status=201, body=schemas.MaintenanceWindowSchema
+)
 def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
     """Schedule maintenance
 
@@ -143,9 +119,7 @@ def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
     return services().heartbeats.add_window(caller(), **fields)
 
 
-@maintenance_blp.route(f"/<{_ID}:window_id>", methods=["DELETE"])
-@requires("admin")
-@maintenance_blp.response(204)
+@operation(maintenance_blp, f"DELETE /<{_ID}:window_id>", "admin", status=204)
 def delete_window(window_id: int) -> None:
     """Delete a maintenance window"""
     services().heartbeats.delete_window(caller(), window_id)

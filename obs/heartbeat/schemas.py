@@ -5,7 +5,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import Schema, Text, Time, WholeNumber
+from obs.api import PageSchema, Schema, Text, Time, WholeNumber, list_schema
 from obs.errors import invalid_field
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
@@ -107,8 +107,7 @@ class MaintenanceWindowSchema(Schema):
             raise ma.ValidationError(f"A maintenance window can be at most {_LONGEST_DAYS} days long.", "end_time")
 
 
-class MaintenanceWindowListSchema(Schema):
-    maintenance_windows = ma.fields.List(ma.fields.Nested(MaintenanceWindowSchema))
+MaintenanceWindowListSchema = list_schema("maintenance_windows", MaintenanceWindowSchema)
 
 
 class JobSchema(Schema):
@@ -152,9 +151,7 @@ class JobWithPingUrlSchema(JobSchema):
     )
 
 
-class JobListSchema(Schema):
-    jobs = ma.fields.List(ma.fields.Nested(JobSchema))
-    next_cursor = ma.fields.Str(allow_none=True)
+JobListSchema = list_schema("jobs", JobSchema, paged=True)
 
 
 class RunSchema(Schema):
@@ -172,9 +169,7 @@ class RunSchema(Schema):
     project = ma.fields.Str(allow_none=True)
 
 
-class RunListSchema(Schema):
-    runs = ma.fields.List(ma.fields.Nested(RunSchema))
-    next_cursor = ma.fields.Str(allow_none=True)
+RunListSchema = list_schema("runs", RunSchema, paged=True)
 
 
 class EventSchema(Schema):
@@ -186,11 +181,6 @@ class EventSchema(Schema):
 
 class RunWithTimelineSchema(RunSchema):
     timeline = ma.fields.List(ma.fields.Nested(EventSchema))
-
-
-class PageSchema(Schema):
-    limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1000))
-    cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
 
 
 class RunPageSchema(PageSchema):

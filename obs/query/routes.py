@@ -7,7 +7,7 @@ from obs.api import Blueprint, Schema, is_storable
 from obs.query.service import FORMATS, converted
 from obs.server import compression
 from obs.services import services
-from obs.tenancy.auth import caller, requires
+from obs.tenancy.auth import caller, operation
 
 blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data with OQL.")
 blp.after_request(compression.answer)
@@ -42,10 +42,7 @@ class QueryResultSchema(Schema):
     )
 
 
-@blp.route("/dsl", methods=["POST"])
-@requires("query:read")
-@blp.arguments(QuerySchema)
-@blp.response(200, QueryResultSchema)
+@operation(blp, "POST /dsl", "query:read", QueryResultSchema, body=QuerySchema)
 @blp.doc(responses={"200": {"content": {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}}})
 def dsl(fields: dict[str, str]) -> Response:
     """Run an OQL statement

@@ -2,11 +2,12 @@
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+import marshmallow as ma
 from flask import g, request
 
 from obs.api import SECURITY, Blueprint
@@ -84,23 +85,46 @@ class Caller:
 
 
 def caller() -> Caller:
-    """The caller of the current request; only for views decorated with `requires`."""
+    """The caller of the current request; only for views decorated with `operation`."""
     return cast("Caller", g.caller)
 
 
-def requires(scope: str) -> Callable[[View], View]:
-    """Decorate a view, directly below ``@blp.route``: 401 without a valid key, 403 without `scope`."""
+def operation(
+    blp: Blueprint,
+    rule: str,
+    scope: str,
+    returns: type[ma.Schema] | None = None,
+    *,
+    status: int = 200,
+    headers: Mapping[str, Any] | None = None,
+    body: type[ma.Schema] | None = None,
+    query: type[ma.Schema] | None = None,
+    errors: Iterable[int] = (),
+) -> Callable[[View], View]:
+    """Have a view handle `rule`, a method and a path such as ``GET /prefixes``: 401 without a key, 403 without `scope`.
+
+    The view gets the loaded `body` or `query` first. What it returns is sent as `returns` says, with this `status`.
+    `errors` are the statuses of errors that are special to the operation.
+    """
+    method, _, path = rule.partition(" ")
 
     def decorate(view: View) -> View:
-        @functools.wraps(view)
+        described = view
+        for code in errors:
+            described = blp.alt_response(code, schema="Error")(described)
+        described = blp.response(status, returns, headers=headers)(described)
+        if schema := body or query:
+            described = blp.arguments(schema, location="json" if body else "query")(described)
+
+        @functools.wraps(described)
         def checked(*args: Any, **kwargs: Any) -> Any:
             g.caller = authenticate(services().tenancy, request.environ, scope)
-            return view(*args, **kwargs)
+            return described(*args, **kwargs)
 
         first, *words = view.__name__.split("_")
         operation_id = "".join([first, *(word.capitalize() for word in words)])
         documented = Blueprint.doc(**{"security": SECURITY, "x-scope": scope, "operationId": operation_id})(checked)
-        return cast("View", documented)
+        return cast("View", blp.route(path, methods=[method])(documented))
 
     return decorate
 

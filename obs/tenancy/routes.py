@@ -7,10 +7,10 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import Blueprint, Schema, Time
+from obs.api import Blueprint, Schema, Time, list_schema
 from obs.services import services
 from obs.tenancy import service, store
-from obs.tenancy.auth import caller, requires
+from obs.tenancy.auth import caller, operation
 from obs.tenancy.keys import ANY, DEFAULT_SCOPES, PING, SCOPES
 
 blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API keys of the organization.")
@@ -36,8 +36,7 @@ class MeSchema(Schema):
     key = ma.fields.Nested(KeySchema)
 
 
-class KeyListSchema(Schema):
-    keys = ma.fields.List(ma.fields.Nested(KeySchema))
+KeyListSchema = list_schema("keys", KeySchema)
 
 
 class KeyRequestSchema(Schema):
@@ -56,9 +55,7 @@ class KeyRequestSchema(Schema):
     expires_at = Time(load_default=None, allow_none=True, metadata={"description": "Default: the key never expires."})
 
 
-@me_blp.route("", methods=["GET"])
-@requires(ANY)
-@me_blp.response(200, MeSchema)
+@operation(me_blp, "GET", ANY, MeSchema)
 def get_me() -> dict[str, Any]:
     """Get the organization and the key of the request"""
     with services().tenancy.control.read() as db:
@@ -66,9 +63,7 @@ def get_me() -> dict[str, Any]:
     return {"organization": caller().org.slug, "key": key}
 
 
-@blp.route("", methods=["GET"])
-@requires("admin")
-@blp.response(200, KeyListSchema)
+@operation(blp, "GET", "admin", KeyListSchema)
 def list_keys() -> dict[str, Any]:
     """List the organization's keys
 
@@ -80,10 +75,7 @@ def list_keys() -> dict[str, Any]:
     return {"keys": tenancy.keyring.with_last_use(keys)}
 
 
-@blp.route("", methods=["POST"])
-@requires("admin")
-@blp.arguments(KeyRequestSchema)
-@blp.response(201, NewKeySchema)
+@operation(blp, "POST", "admin", NewKeySchema, status=201, body=KeyRequestSchema)
 def create_key(fields: dict[str, Any]) -> store.Key:
     """Create a key
 
@@ -92,9 +84,7 @@ def create_key(fields: dict[str, Any]) -> store.Key:
     return service.create_key(services().tenancy, caller().org, actor=caller().actor, **fields)
 
 
-@blp.route("/<int(max=9223372036854775807):key_id>", methods=["DELETE"])
-@requires("admin")
-@blp.response(204)
+@operation(blp, "DELETE /<int(max=9223372036854775807):key_id>", "admin", status=204)
 def revoke_key(key_id: int) -> None:
     """Revoke a key
 
