@@ -26,6 +26,7 @@ from obs.tenancy import store as tenancy_store
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
+_INDEXING_SECONDS = 20.0  # at most for one organization, so that a burst in it does not delay the others
 _CLOCK_SECONDS = 1.0
 """How often the wall clock is checked for having been set back."""
 _log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
         for_each_organization(tenancy, visit, tenancy.keyring.organizations())
 
     def index(org: Org, _: int) -> None:
-        heartbeats.index_messages(databases, org)
+        in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
 
     def roll_up(org: Org, now_ms: int) -> None:
         heartbeats.roll_up(databases, org, now_ms, retention_days)

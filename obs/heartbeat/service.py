@@ -1,4 +1,4 @@
-"""Changes to jobs and maintenance windows, the upkeep of events and runs, and which organizations the sweep visits."""
+"""Changes to jobs and maintenance windows, rolling up runs, and which organizations the sweep visits."""
 
 import secrets
 import sqlite3
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
-from obs.heartbeat.store import expectations, jobs, maintenance, rollups, upkeep
+from obs.heartbeat.store import expectations, jobs, maintenance, rollups
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.heartbeat.store.rollups import Unit
@@ -65,8 +65,6 @@ _DELETING_SECONDS = 20.0
 """About how long one request deletes jobs: proxies end a request that takes a minute."""
 _DELETING_SHARE = 0.5
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
-_INDEXING_SECONDS = 20.0
-"""The longest time that one call indexes, so that a burst in one organization does not delay the others."""
 _ROLLING_UP_SECONDS = 2.0
 """The longest time that one call rolls up, so that one organization's years do not delay the others."""
 SETTLED_MS = 15 * MINUTE_MS
@@ -181,14 +179,6 @@ class HeartbeatService:
         if not caller.write(lambda db: maintenance.delete(db, window_id)):
             raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
         self.queue.note(caller.org)
-
-
-def index_messages(databases: Databases, org: Org) -> int:
-    """Index new messages for a limited time; returns how many events there were. Raises ServiceError (503)."""
-    with databases.read(org) as db:
-        if not upkeep.has_unindexed(db):
-            return 0
-    return in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
 
 
 def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:

@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 Work = Callable[[socket.socket, Callable[[], object]], int]
 """What a worker does with the listening socket; returns its exit code. It calls its second argument after a request."""
@@ -23,8 +24,10 @@ Work = Callable[[socket.socket, Callable[[], object]], int]
 CANNOT_START = 3
 """The exit code of a worker that has printed why it cannot start."""
 
-_STOP_SECONDS = 4  # for the requests that a worker has accepted
-_ARRIVE_SECONDS = 0.25  # for the requests on connections that it has accepted
+_STOP_SECONDS = 4.5  # for the requests on connections that a worker has accepted
+_ARRIVE_SECONDS = 1.5  # of these, for connections that have sent nothing yet
+_READ_SECONDS = 0.25  # for reading what has arrived
+_ESTABLISHED = 1  # a state of connections, see tcp(7)
 _CHECK_SECONDS = 5
 _MOST_SILENT_CHECKS = 2  # one may fail because the machine was suspended or busy
 _LONGEST_PAUSE_SECONDS = 30
@@ -147,7 +150,7 @@ class Supervisor:
             return
         os.close(self._lifeline)
         self._lifeline = 0
-        deadline = time.monotonic() + _ARRIVE_SECONDS + _STOP_SECONDS
+        deadline = time.monotonic() + _STOP_SECONDS
         while self._pid:
             self._receive(deadline - time.monotonic())
             if self._pid and time.monotonic() >= deadline:
@@ -207,14 +210,26 @@ def _stop_after(lifeline: int, listener: int) -> None:
     time to send their requests.
     """
     os.read(lifeline, 1)
+    begun = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         nobody.setblocking(False)
         if nobody.fileno() != listener:  # they are equal if a signal has already made the server close its own
             os.dup2(nobody.fileno(), listener, inheritable=False)
-    time.sleep(_ARRIVE_SECONDS)
+    is_awaited = True
+    while is_awaited and time.monotonic() < begun + _ARRIVE_SECONDS:
+        is_awaited = any(map(_awaits_request, os.listdir("/dev/fd")))
+        time.sleep(_READ_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_STOP_SECONDS)
+    time.sleep(max(0, begun + _STOP_SECONDS - time.monotonic()))
     os._exit(1)
+
+
+def _awaits_request(descriptor: str) -> bool:
+    """Whether it is a connection on which nothing has arrived yet. Linux tells; elsewhere the answer is no."""
+    with suppress(OSError, AttributeError), socket.fromfd(int(descriptor), socket.AF_INET, socket.SOCK_STREAM) as one:
+        info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)  # see tcp_info in linux/tcp.h
+        return info[0] == _ESTABLISHED and not any(info[128:136])  # tcpi_state, tcpi_bytes_received
+    return False
 
 
 def notify(state: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,17 @@ def test_a_suspended_machine_is_no_reason_to_replace_a_worker(tmp_path: Path) ->
         for _ in range(3):
             assert service.get("/readyz")[0] == 200
         assert children(service.process.pid)[0] == worker
+
+
+def test_a_connection_that_has_sent_nothing_yet_is_waited_for(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service, closing(service.connect()) as slow:
+        assert service.process is not None
+        slow.connect()
+        assert service.get("/healthz")[0] == 200  # connections are accepted one after the other
+        service.process.send_signal(signal.SIGTERM)
+        while service.is_ready("/healthz"):
+            pass
+        time.sleep(0.5)  # longer than the worker would take to stop
+        slow.request("GET", "/healthz")
+        assert slow.getresponse().status == 200
+        assert service.process.wait(10) == 0

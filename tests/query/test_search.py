@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs.heartbeat import service
+from obs.heartbeat.store import upkeep
 from obs.services import services
+from obs.storage.databases import in_batches
 from obs.tenancy import auth
 from tests.conftest import ACME
 
@@ -55,7 +56,7 @@ PARTS = [
 @pytest.fixture
 def index(app: Flask, client: Any) -> Callable[[], int]:
     tenancy: auth.Tenancy = services(app).tenancy
-    return lambda: service.index_messages(tenancy.databases, ACME)
+    return lambda: in_batches(tenancy.databases, ACME, upkeep.index_messages)
 
 
 @pytest.fixture

@@ -11,11 +11,6 @@ from obs.heartbeat.store.record import RECENT_RUNS
 from obs.times import DAY_MS
 
 
-def has_unindexed(db: sqlite3.Connection) -> bool:
-    row = db.execute("SELECT 1 FROM events WHERE id > (SELECT up_to FROM indexed_messages) LIMIT 1").fetchone()
-    return row is not None
-
-
 def index_messages(db: sqlite3.Connection, limit: int) -> int:
     """Index the messages of the next `limit` events, and note the use of attributions; returns how many there were."""
     seen = "SELECT * FROM events WHERE id > (SELECT up_to FROM indexed_messages) ORDER BY id LIMIT ?"

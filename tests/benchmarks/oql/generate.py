@@ -16,9 +16,10 @@ from pathlib import Path
 import duckdb
 
 from obs import create_app
-from obs.heartbeat import service as heartbeats_service
 from obs.heartbeat.service import roll_up
+from obs.heartbeat.store import upkeep
 from obs.services import services
+from obs.storage.databases import in_batches
 from obs.tenancy import auth, keys, service, store
 from obs.times import DAY_MS, parse_iso
 
@@ -162,8 +163,7 @@ def make(folder: Path, runs: int, jobs: int) -> str:
     (folder / "key").write_text(added[1])
     tenancy.databases.write(org, lambda db: fill(db, runs, jobs))
     copy_to_duckdb(tenancy.databases.path(org), folder / "runs.duckdb")
-    while heartbeats_service.index_messages(tenancy.databases, org):
-        pass
+    in_batches(tenancy.databases, org, upkeep.index_messages)
     began = time.process_time()
     while roll_up(tenancy.databases, org, NOW_MS, DAYS + 1):
         pass
