@@ -1,6 +1,7 @@
 """The access log: what a line contains, and that it contains no secret."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,11 +145,17 @@ def test_a_log_that_cannot_be_written_stops_no_request(
     assert caplog.text.count("cannot write the access log") == 1
 
 
-def test_without_the_setting_requests_do_not_pass_the_log(app: Flask) -> None:
-    def inner(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        return []
+def test_only_with_the_setting_a_thread_writes_lines(make_app: Callable[..., Flask], path: Path) -> None:
+    def writers() -> int:
+        return [thread.name for thread in threading.enumerate()].count("access-log")
 
-    assert services(app).access_log.record(inner) is inner
+    before = writers()
+    assert make_app().test_client().get("/healthz").status_code == 200
+    assert writers() == before
+    app = make_app(ACCESS_LOG=str(path))
+    assert writers() == before + 1
+    services(app).access_log.close()
+    assert writers() == before
 
 
 def test_the_log_of_a_server_is_complete_after_it_stops(tmp_path: Path) -> None:

@@ -5,17 +5,16 @@ import logging
 import re
 import sys
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from queue import SimpleQueue
 from typing import Any
 from urllib.parse import unquote
 
-from obs.server.middleware import Wsgi, client_address
+from obs.server.middleware import client_address
 from obs.times import format_ms
 
-_ENTRY = "obs.access_log"
+CALLER = "obs.caller"  # in the WSGI environment: the organization and the key of the request, once they are known
 _MOST_WAITING = 100_000  # if the disk is this far behind, lines are left out
 _BATCH_SECONDS = 0.1
 _SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
@@ -28,9 +27,7 @@ _log = logging.getLogger(__name__)
 
 def note_caller(environ: Mapping[str, Any], org: str, key_id: int) -> None:
     """Name the organization and the key of a request in its line. `key_id` is 0 after signing in with a link."""
-    entry = environ.get(_ENTRY)
-    if entry is not None:
-        entry |= {"organization": org, "key": key_id or None}
+    environ.get(CALLER, {}).update(organization=org, key=key_id or None)
 
 
 class AccessLog:
@@ -38,53 +35,47 @@ class AccessLog:
 
     def __init__(self, path: str, clock: Callable[[], int]) -> None:
         self._path, self._clock = path, clock
-        self._entries: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self._entries: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         if path:
             self._thread.start()
 
-    def record(self, app: Wsgi) -> Wsgi:
-        def recorded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            entry = environ[_ENTRY] = {
+    def add(self, environ: Mapping[str, Any], status: str, headers: Iterable[tuple[str, str]], seconds: float) -> None:
+        """Add a request whose response has begun after so many `seconds`."""
+        if not self._path:
+            return
+        found = {name.lower(): value for name, value in headers}
+        self._entries.append(
+            {
                 "time": self._clock(),
                 "client": client_address(environ),
                 "method": environ["REQUEST_METHOD"],
                 "path": environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"],
                 "query": environ.get("QUERY_STRING", ""),
-                **dict.fromkeys(("status", "bytes", "ms", "organization", "key", "request_id")),
+                "status": int(status),
+                "bytes": 0 if environ["REQUEST_METHOD"] == "HEAD" else int(found.get("content-length", 0)),
+                "ms": round(seconds * 1000, 2),
+                **environ[CALLER],
+                "request_id": found.get("x-request-id"),
             }
-            begun = time.perf_counter()
-
-            def start(line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-                found = {name.lower(): value for name, value in headers}
-                entry["status"], entry["request_id"] = int(line[:3]), found.get("x-request-id")
-                entry["bytes"] = 0 if entry["method"] == "HEAD" else int(found.get("content-length", 0))
-                return start_response(line, headers, *rest)
-
-            try:
-                return app(environ, start)
-            finally:
-                entry["ms"] = round((time.perf_counter() - begun) * 1000, 2)
-                if self._entries.qsize() < _MOST_WAITING:
-                    self._entries.put(entry)
-
-        return recorded if self._path else app
+        )
 
     def close(self) -> None:
-        self._entries.put(None)
+        self._closing.set()
         if self._path:
             self._thread.join()
 
     def _write(self) -> None:
-        is_open, is_failing = True, False
-        while is_open:
-            entries = [self._entries.get()]
-            time.sleep(_BATCH_SECONDS)
-            entries += [self._entries.get() for _ in range(self._entries.qsize())]
-            is_open = None not in entries
+        is_failing = is_last = False
+        while not is_last:
+            is_last = self._closing.wait(_BATCH_SECONDS)
+            entries = [self._entries.popleft() for _ in range(len(self._entries))]
+            if not entries:
+                continue
             try:  # opened anew each time, because others may move the file
                 with nullcontext(sys.stderr) if self._path == "-" else open(self._path, "a") as file:
-                    file.writelines(_line(entry) for entry in entries if entry is not None)
+                    file.writelines(map(_line, entries))
                 is_failing = False
             except OSError as error:
                 if not is_failing:

@@ -22,9 +22,8 @@ _CLIENT = "obs.client_address"
 def stack(services: "Services") -> tuple[Middleware, ...]:
     return (
         services.trust_proxies,
-        services.access_log.record,
-        services.background.start_on_first_request,
         services.metrics.measure,
+        services.background.start_on_first_request,
         services.tenancy.ingest.recognize,
         services.ingest.answer_heartbeats,
     )

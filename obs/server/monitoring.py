@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, His
 
 from obs.api import ENDPOINT
 from obs.errors import ServiceError
+from obs.server.access_log import CALLER, AccessLog
 from obs.server.middleware import Wsgi
 from obs.services import services
 from obs.tenancy import store
@@ -25,8 +26,8 @@ def _unusable(tenancy: Tenancy) -> int:
 
 
 class Metrics:
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, tenancy: Tenancy, access_log: AccessLog) -> None:
+        self._registry, self._access_log = CollectorRegistry(), access_log
         quotas, space = tenancy.quotas, tenancy.quotas.space
         for name, help_text, value in (
             ("obs_organizations", "Number of organizations.", lambda: len(tenancy.keyring.organizations())),
@@ -50,17 +51,18 @@ class Metrics:
         return generate_latest(self._registry)
 
     def measure(self, inner: Wsgi) -> Wsgi:
-        """The WSGI application that measures every request to `inner`, and gives each response a request id."""
+        """The WSGI application that measures and logs every request to `inner`, and gives it a request id."""
 
         def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             started = time.perf_counter()
-            endpoint, status = "unknown", "500"
+            environ[CALLER] = {"organization": None, "key": None}
+            endpoint, status, sent = "unknown", "500", list[tuple[str, str]]()
 
             def start(line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-                nonlocal endpoint, status
+                nonlocal endpoint, status, sent
                 if "X-Request-Id" not in dict(headers):  # an internal error has one already
                     headers = [*headers, ("X-Request-Id", os.urandom(16).hex())]
-                status = line[:3]
+                status, sent = line[:3], headers
                 rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
                 endpoint = str(environ.get(ENDPOINT) or getattr(rule, "endpoint", "unknown"))
                 return start_response(line, headers, *rest)
@@ -68,7 +70,9 @@ class Metrics:
             try:
                 return inner(environ, start)
             finally:
-                self._observer(endpoint, status)(time.perf_counter() - started)
+                seconds = time.perf_counter() - started
+                self._observer(endpoint, status)(seconds)
+                self._access_log.add(environ, status, sent, seconds)
 
         return measured
 

@@ -97,7 +97,6 @@ class EmptyRows:
     """The values of the outputs for a bucket without rows: 0 for a count, null for the rest, or what FILL says."""
 
     def __init__(self, plan: Plan, scan: Scan, session: Session) -> None:
-        self._plan = plan
         self._statement = select_empty(plan, scan)
         self._session = session
         self._outputs = plan.values

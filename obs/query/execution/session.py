@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -78,11 +77,10 @@ def _explanation(message: str) -> OqlError | None:
 
 
 class Sessions:
-    """Opens sessions, and keeps up to `max_kept` connections, as opening one is slow. Safe to use from any thread."""
+    """Opens sessions. For one thread, it keeps up to `max_kept` connections, as opening one is slow; else for any."""
 
     def __init__(self, max_kept: int = 0) -> None:
         self._max_kept = max_kept
-        self._mutex = threading.Lock()
         self._kept: list[_Reader] = []
 
     @contextmanager
@@ -117,33 +115,24 @@ class Sessions:
             except BaseException:
                 reader.connection.close()
                 raise
-            for unused in self._keep(reader):
+            kept = [*self._kept, reader]
+            excess = max(0, len(kept) - self._max_kept)
+            self._kept = kept[excess:]
+            for unused in kept[:excess]:
                 unused.connection.close()
 
     def close(self) -> None:
-        with self._mutex:
-            readers, self._kept = self._kept, []
-        for reader in readers:
-            reader.connection.close()
+        while self._kept:
+            self._kept.pop().connection.close()
 
     def _take(self, path: Path) -> "_Reader | None":
-        with self._mutex:
-            reader = next((reader for reader in self._kept if reader.path == path), None)
-            if reader is None:
-                return None
+        reader = next((reader for reader in self._kept if reader.path == path), None)
+        if reader is not None:
             self._kept.remove(reader)
-        if reader.file == _file_at(path):
-            return reader
-        reader.connection.close()  # the organization was deleted, and created again under the same name
-        return None
-
-    def _keep(self, reader: "_Reader") -> "list[_Reader]":
-        """Keep a connection; returns those that are no longer kept."""
-        with self._mutex:
-            self._kept.append(reader)
-            excess = max(0, len(self._kept) - self._max_kept)
-            unused, self._kept = self._kept[:excess], self._kept[excess:]
-        return unused
+            if reader.file != _file_at(path):  # the organization was deleted, and created again under the same name
+                reader.connection.close()
+                return None
+        return reader
 
 
 class _Reader:
