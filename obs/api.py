@@ -171,9 +171,9 @@ def is_storable(text: str) -> bool:
 
 
 class Text(ma.fields.String):
-    """Text of `shortest` to `longest` characters that can be encoded as UTF-8."""
+    """Text of `shortest` to `longest` characters (None: any number) that can be encoded as UTF-8."""
 
-    def __init__(self, shortest: int, longest: int, **kwargs: Any) -> None:
+    def __init__(self, shortest: int, longest: int | None, **kwargs: Any) -> None:
         super().__init__(validate=ma.validate.Length(shortest, longest), **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:

@@ -8,8 +8,7 @@ import re
 import sys
 
 from .outbox import Outbox, flush, warn
-from .output import messages
-from .run import Run
+from .run import Run, messages
 from .server import configured
 
 COMMANDS = ("run", "ping", "log", "flush")

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from .outbox import Outbox
-from .output import messages
 
+MOST_MESSAGE_BYTES = 10 * 1024
 _LOG_SECONDS = 5.0
 _LOG_BYTES = 10_000  # send the output at the latest when there is this much
 _HALF_LOG_BYTES = 500_000  # of a long output, the first and the last this many bytes are sent
@@ -135,3 +135,18 @@ def _write(target: int, piece: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+def messages(output: bytes) -> list[str]:
+    """`output` as messages of at most MOST_MESSAGE_BYTES in UTF-8, split at the ends of lines where possible."""
+    text = output.decode("utf-8", "replace").encode()
+    found, start = [], 0
+    while start < len(text):
+        end = start + MOST_MESSAGE_BYTES
+        if end < len(text):
+            end = text.rfind(b"\n", start, end) + 1 or end
+            while text[end] & 0xC0 == 0x80:  # inside a character
+                end -= 1
+        found.append(text[start:end].decode())
+        start = end
+    return found

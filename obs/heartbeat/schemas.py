@@ -29,10 +29,6 @@ def _seconds(name: str, least: int, description: str, example: int) -> WholeNumb
     return WholeNumber(validate=limits, metadata={"description": description, "example": example})
 
 
-def _latest(header: str) -> ma.fields.Str:
-    return ma.fields.Str(allow_none=True, metadata={"description": f"The latest {header}; null when none was sent."})
-
-
 class LearnedSchema(Schema):
     state = ma.fields.Str(metadata={"description": "learning, regular or irregular.", "example": "regular"})
     summary = ma.fields.Str(metadata={"example": "Weekdays at 02:00, Europe/Berlin"})
@@ -128,9 +124,13 @@ class JobSchema(Schema):
         allow_none=True, metadata={"description": "Of the recent successful runs, about 20.", "example": 61500.0}
     )
     run_count = ma.fields.Int(metadata={"example": 44})
-    host = _latest("X-Platform-Host")
-    service = _latest("X-Platform-Service")
-    project = _latest("X-Platform-Project")
+    host = ma.fields.Str(allow_none=True, metadata={"description": "The latest X-Platform-Host, if any was sent."})
+    service = ma.fields.Str(
+        allow_none=True, metadata={"description": "The latest X-Platform-Service, if any was sent."}
+    )
+    project = ma.fields.Str(
+        allow_none=True, metadata={"description": "The latest X-Platform-Project, if any was sent."}
+    )
     created_at = Time()
     first_heartbeat_at = Time(metadata={"description": "The earliest time of a heartbeat."})
     learned = ma.fields.Nested(LearnedSchema, allow_none=True)

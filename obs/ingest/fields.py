@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from obs import times
 from obs.api import is_storable
-from obs.client.output import MOST_MESSAGE_BYTES
+from obs.client.run import MOST_MESSAGE_BYTES
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from obs.client.output import messages
+from obs.client.run import messages
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import UUID_PATTERN
 from obs.heartbeat.runs import Heartbeat, Kind, Status

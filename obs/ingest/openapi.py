@@ -6,7 +6,7 @@ from typing import Any
 from apispec import APISpec
 
 from obs.api import SECURITY
-from obs.client.output import MOST_MESSAGE_BYTES
+from obs.client.run import MOST_MESSAGE_BYTES
 from obs.heartbeat.names import JOB_NAME
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
 from obs.ingest.fields import FIELDS_OF, HEADERS, LONGEST_HEADER, Field
@@ -27,14 +27,14 @@ _RECORDED = {
     "type": "object",
     "properties": {
         "job": {"type": "string", "example": _NAME_EXAMPLE},
-        "event": {"type": "string", "enum": list(KINDS)},
+        "event": {"type": "string", "enum": list(KINDS), "example": "ping"},
         "run_id": {
             "type": ["integer", "null"],
             "description": "The number of the run that the heartbeat belongs to.",
             "example": 42,
         },
-        "run_status": {"type": ["string", "null"], "enum": [*STATUSES, None]},
-        "time": {"type": "string", "format": "date-time"},
+        "run_status": {"type": ["string", "null"], "enum": [*STATUSES, None], "example": "success"},
+        "time": {"type": "string", "format": "date-time", "example": "2026-06-21T10:00:00.000Z"},
     },
     "additionalProperties": False,
 }
@@ -50,7 +50,7 @@ def describe(spec: APISpec) -> None:
         spec.components.schema(event.capitalize(), _body_schema(kind))
         spec.path(path=f"{PREFIX}{{job_name}}/{event}", operations=by_path, parameters=[name])
         schema = {"$ref": f"#/components/schemas/{event.capitalize()}"}
-        by_body = _operation(kind, _SUMMARIES[kind])
+        by_body = _operation(_SUMMARIES[kind])
         by_body["operationId"] = f"{event}HeartbeatByBody"
         by_body["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         spec.path(path=f"{PREFIX}{event}", operations={"post": by_body})
@@ -63,7 +63,7 @@ def _parameter(place: str, name: str, schema: Mapping[str, Any], description: st
 def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
     """The operation of the path form: fields are query parameters, and the message is the body unless it is a GET."""
     body_is_message = method != "GET"
-    operation = _operation(kind, _SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
+    operation = _operation(_SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
     operation["operationId"] = f"{KINDS[kind]}Heartbeat" + ("" if body_is_message else "ByGet")
     operation["parameters"] += [
         _parameter("query", name, field.schema, field.help, example=field.example)
@@ -77,16 +77,9 @@ def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
     return operation
 
 
-def _operation(kind: Kind, summary: str) -> dict[str, Any]:
+def _operation(summary: str) -> dict[str, Any]:
     """What both forms have in common."""
-    recorded = {
-        "job": _NAME_EXAMPLE,
-        "event": KINDS[kind],
-        "run_id": 42,
-        "run_status": "open" if kind in (Kind.START, Kind.LOG) else "success",
-        "time": "2026-06-21T10:00:00.000Z",
-    }
-    answer = {"schema": {"$ref": "#/components/schemas/Recorded"}, "example": recorded}
+    answer = {"schema": {"$ref": "#/components/schemas/Recorded"}}
     text = {"type": "string", "maxLength": LONGEST_HEADER}
     return {
         "summary": summary,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
-from obs.client.output import messages
+from obs.client.run import messages
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Recorded

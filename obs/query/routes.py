@@ -3,7 +3,7 @@
 import marshmallow as ma
 from flask import Response, request
 
-from obs.api import Blueprint, Schema, is_storable
+from obs.api import Blueprint, Schema, Text
 from obs.query.service import FORMATS, converted
 from obs.server import compression
 from obs.services import services
@@ -13,17 +13,13 @@ blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data
 blp.after_request(compression.answer)
 
 
-def _check_unicode(text: str) -> None:
-    if not is_storable(text):
-        raise ma.ValidationError("Not valid Unicode.")
-
-
 class QuerySchema(Schema):
     """The body of POST /api/v1/dsl."""
 
-    query = ma.fields.String(  # its length is checked later: a statement that is too long is an error of the language
+    query = Text(
+        0,
+        None,  # checked later: a statement that is too long is an error of the language
         required=True,
-        validate=_check_unicode,
         metadata={"description": "An OQL statement.", "example": "SELECT count(*) FROM runs EVERY 1h LAST 1d"},
     )
 

@@ -1,6 +1,7 @@
 """A read-only connection for one query, within limits: it can only read its tables, and is stopped beyond them."""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +13,15 @@ from zoneinfo import ZoneInfo
 from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_many_bytes, too_slow
 from obs.query.language.errors import OqlError
+from obs.query.language.functions import FUNCTIONS, SqlFunction
+from obs.query.language.functions.aggregates import Percentile
+from obs.query.language.functions.definition import Number
+from obs.query.language.functions.scalars import OPERATORS
 from obs.query.language.nodes import Span
 from obs.query.sql import Timeline
-from obs.query.sql import functions as sqlfunctions
 from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader
+from obs.times import offset_ms
 
 _SQLITE_LIMITS = {
     # The text of a row, and what a function may return: SQLite cannot be interrupted while it handles one value.
@@ -104,7 +109,7 @@ class Sessions:
                 connection = reader.connection
                 with closing(Usage(limits)) as usage:
                     connection.set_progress_handler(usage.is_over, _CHECK_STEPS)
-                    sqlfunctions.register(connection, zone, timelines)
+                    _register(connection, zone, timelines)
                     connection.execute(f"PRAGMA temp_store = {'DEFAULT' if limits.may_spill else 'MEMORY'}")
                     connection.execute("BEGIN")
                     for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
@@ -176,13 +181,51 @@ def _authorizer(tables: frozenset[str]) -> Any:
         allowed = (
             action == sqlite3.SQLITE_SELECT
             or (action == sqlite3.SQLITE_READ and first in tables)
-            or (action == sqlite3.SQLITE_FUNCTION and second in sqlfunctions.PERMITTED)
+            or (action == sqlite3.SQLITE_FUNCTION and second in _PERMITTED)
             # FTS5 asks for the data_version
             or (action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None)
         )
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     return authorize
+
+
+_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
+_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate} | {
+    SqlFunction("obs_merged_percentile", 2, Percentile),
+}
+
+_PERMITTED = frozenset(
+    ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
+    + ["obs_bucket", "obs_length", "obs_local"]
+    + [function.name for function in (*_SCALARS, *_AGGREGATES)]
+    + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
+)
+"""The functions that a query may call."""
+
+
+def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
+    """Register the functions for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each scan."""
+
+    def local(time: Number | None) -> int | None:
+        if time is None:
+            return None
+        assert zone is not None
+        try:
+            return int(time) + offset_ms(int(time), zone)
+        except OverflowError:  # before the year 1 or after 9999
+            return None
+
+    of_query = (
+        SqlFunction("obs_local", 1, local),
+        SqlFunction("obs_bucket", 2, lambda number, time: timelines[number].bucket(time)),
+        SqlFunction("obs_length", 2, lambda number, bucket: timelines[number].length_ms(bucket)),
+    )
+    for function in (*_SCALARS, *of_query):
+        connection.create_function(function.name, function.arguments, function.python, deterministic=True)
+    for function in _AGGREGATES:
+        aggregate: Any = function.python
+        connection.create_aggregate(function.name, function.arguments, aggregate)
 
 
 class Usage:
