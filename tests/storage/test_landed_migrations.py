@@ -40,6 +40,7 @@ LANDED = {
         "runs_by_series": "23e2b54b5f0d5cc9",
         "memories_of_jobs": "6ccfd46e10a35a4a",
         "unknown_times_of_jobs": "e351456c3c81f64a",
+        "an_index_of_counts_by_day": "afda3879c08a5fd6",
     },
 }
 
