@@ -44,7 +44,7 @@ class Grain:
 
     unit_ms: int
     number: str  # the column of the unit's number, counted from 1970
-    complete: str  # the SELECT of the numbers from `:first` to before `:end` for which the table agrees with the rows
+    complete: str  # the SELECT of the spans from `:first` to before `:end` for which the table agrees with the rows
     columns: frozenset[str]  # the columns of the source that it keeps apart
     from_sql: str
     cells: str  # the table with the counts: those of `obs.heartbeat.store.rollups.Cell`, and the unit's `started_at`

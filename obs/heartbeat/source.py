@@ -60,7 +60,10 @@ STATUS_NUMBERS_SQL = ", ".join(f"{status:d}" for status in Status)
 
 
 def _known(unit: str) -> str:
-    return f"SELECT {unit} FROM rolled_up_{unit}s WHERE {unit} >= :first AND {unit} < :end AND attempt IS NULL"
+    """The unit minus its place among the complete ones is the same for consecutive units."""
+    known = f"SELECT {unit}, {unit} - row_number() OVER (ORDER BY {unit}) AS run FROM rolled_up_{unit}s"
+    known += f" WHERE {unit} >= :first AND {unit} < :end AND attempt IS NULL"
+    return f"SELECT min({unit}), max({unit}) + 1 FROM ({known}) GROUP BY run ORDER BY run"
 
 
 def _by_series(unit: str, unit_ms: int) -> Grain:

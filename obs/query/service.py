@@ -8,7 +8,6 @@ from typing import Any
 
 from obs.query.execution.limits import Limits
 from obs.query.execution.run import Engine, QueryRequest, QueryResponse
-from obs.query.execution.session import Sessions
 from obs.query.execution.workers import Workers
 from obs.sources import Source
 from obs.tenancy import keys, rate
@@ -23,7 +22,7 @@ class QueryService:
 
     def __init__(self, sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
         """`settings` has QUERY_WORKERS; with 0 workers, queries run in this process."""
-        self._engine = Engine(sources, Sessions())
+        self._engine = Engine(sources)
         self._rates = rate.PerMinute()
         max_workers = int(settings["QUERY_WORKERS"])
         self.workers = Workers(sources, max_workers) if max_workers else None

@@ -12,7 +12,7 @@ from flask import Flask
 
 from obs.heartbeat.source import SOURCES
 from obs.query.execution.limits import Limits
-from obs.query.execution.session import Sessions
+from obs.query.execution.session import open_session
 from obs.query.execution.window import resolve
 from obs.query.language import Language
 from obs.query.language.plan import Plan
@@ -102,7 +102,7 @@ def test_a_query_that_takes_too_long_is_stopped(app: Flask, client: Any) -> None
     tenancy.databases.write(ACME, lambda db: _insert_runs(db, 1, 1_000))
     sql = "SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0"
     with (
-        Sessions().open(tenancy.databases.path(ACME), ["runs"], limits) as session,
+        open_session(tenancy.databases.path(ACME), ["runs"], limits) as session,
         pytest.raises(Exception, match="was stopped after") as caught,
     ):
         session.fetch(SqlStatement(sql, {}))
@@ -217,7 +217,7 @@ def test_a_session_can_only_read_its_tables(app: Flask, client: Any, sql: str) -
     tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(10, 1 << 30, 5, 100, 1)
     with (
-        Sessions().open(tenancy.databases.path(ACME), ["runs"], limits) as session,
+        open_session(tenancy.databases.path(ACME), ["runs"], limits) as session,
         pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
     ):
         session.fetch(SqlStatement(sql, {}))

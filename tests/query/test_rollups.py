@@ -58,6 +58,26 @@ STATEMENTS = [
     " FROM runs WHERE {only} BY project",
     "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY hour(time), job TIMEZONE 'America/New_York'",
 ]
+# {a} and {b} are conditions on durations.
+SPLIT = [
+    f"SELECT {ALL}, any(host), p50(duration_ms) FROM runs WHERE {{only}} AND ({{a}}) BY job",
+    f"SELECT {ALL} FROM runs WHERE {{only}} AND ({{a}}) EVERY 6h FILL NONE",
+    "SELECT count(*) FILTER (WHERE {a}) AS slow, sum(duration_ms) FILTER (WHERE {b}),"
+    " p95(duration_ms) FILTER (WHERE {a}), min(duration_ms) FILTER (WHERE {b}), count(duration_ms) FILTER (WHERE {b}),"
+    " count(*) FROM runs WHERE {only}",
+    "SELECT count(*) FILTER (WHERE {a}) AS slow, avg(duration_ms) FILTER (WHERE {a} AND status = 'failed'),"
+    " count(DISTINCT host) FILTER (WHERE {b}) FROM runs WHERE {only} BY job, status ORDER BY slow DESC",
+    "SELECT CASE WHEN {a} THEN 'quick' WHEN {b} THEN job END AS pace, count(*), max(duration_ms), count(DISTINCT job)"
+    " FROM runs WHERE {only} BY pace HAVING count(*) FILTER (WHERE {b}) != 1",
+    "SELECT max(if({a}, exit_code, 1)), count(if({b}, 1, NULL)), min(if({a}, job, host)) FROM runs WHERE {only}"
+    " BY host EVERY 1d TOP 2",
+    "SELECT count(*), sum(duration_ms) FROM runs WHERE {only} AND ({a}) BY weekday(time) COMPARE WITH 1d AGO",
+]
+LARGEST = [
+    "SELECT id, duration_ms, time FROM runs WHERE {only} AND ({a}) ORDER BY duration_ms DESC, id LIMIT {n}",
+    "SELECT job, duration_ms / 1000 AS seconds FROM runs WHERE {only} ORDER BY seconds DESC, id LIMIT {n} OFFSET 2",
+    "SELECT id FROM runs WHERE {only} AND job = 'b' AND host = 'db1' ORDER BY duration_ms DESC, id LIMIT {n}",
+]
 WINDOWS = [
     "LAST 5d",
     "LAST 31h",
@@ -92,6 +112,21 @@ _raw = st.sampled_from(
         "UPDATE jobs SET name = name || '/' || id WHERE id = (SELECT max(id) FROM jobs)",
         f"UPDATE runs SET duration_ms = {2**39} WHERE id = (SELECT max(id) FROM runs)",
     ]
+)
+_limits = st.sampled_from(["0", "1", "999", "1s", "1m", "999.5", "2678400000", "4294967296", "1e300", "2h"])
+_limits |= st.integers(0, 10**7).map(str)
+_conditions = st.recursive(
+    st.one_of(
+        st.builds("duration_ms {} {}".format, st.sampled_from(["<", "<=", ">", ">=", "=", "!="]), _limits),
+        st.builds("duration_ms {}BETWEEN {} AND {}".format, st.sampled_from(["", "NOT "]), _limits, _limits),
+        st.builds("duration_ms {}IN ({}, {})".format, st.sampled_from(["", "NOT "]), _limits, _limits),
+        st.sampled_from(["duration_ms IS NULL", "duration_ms IS NOT NULL", "status = 'failed'"]),
+    ),
+    lambda inner: (
+        st.builds("({} {} {})".format, inner, st.sampled_from(["AND", "OR"]), inner)
+        | st.builds("NOT ({})".format, inner)
+    ),
+    max_leaves=3,
 )
 _others = st.one_of(
     st.tuples(st.just("advance"), st.integers(1, 200)),
@@ -130,7 +165,10 @@ def test_rollups_give_the_results_of_the_rows(
         if rolls:
             roll_up(tenancy.databases, org, clock(), 4)
         window = data.draw(st.sampled_from(WINDOWS))
-        for statement in sorted(statements):
+        conditions = {name: data.draw(_conditions) for name in "ab"}
+        drawn = [data.draw(st.sampled_from(each)) for each in (SPLIT, LARGEST)]
+        count = data.draw(st.integers(0, 4))
+        for statement in [*sorted(statements), *(each.format(only="{only}", n=count, **conditions) for each in drawn)]:
             answers = [
                 client.post("/api/v1/dsl", json={"query": f"{statement.format(only=only)} {window}"}).json
                 for only in ("TRUE", "id > 0")
@@ -250,6 +288,12 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(*) FROM runs BY host", [DAY, HOUR]),
         ("SELECT count(DISTINCT job), last(exit_code), max(time) FROM runs BY service EVERY 1d", [DAY, HOUR]),
         ("SELECT count(exit_code), min(job) FROM runs WHERE host = 'a' OR project IS NULL", [DAY, HOUR]),
+        ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", ["1h by status"]),
+        ("SELECT avg(duration_ms) FROM runs WHERE duration_ms BETWEEN 5 AND 1m BY job", [DAY, HOUR]),
+        (
+            "SELECT CASE WHEN duration_ms > 1m THEN 'slow' END AS pace, p95(duration_ms) FROM runs BY pace",
+            ["1h by status"],
+        ),
         # what rollups cannot answer exactly
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", []),
         ("SELECT count(*) FROM runs EVERY 30m", []),
@@ -260,7 +304,10 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(DISTINCT duration_ms) FROM runs", []),
         ("SELECT first(duration_ms) FROM runs", []),
         ("SELECT count(*) FROM runs WHERE time > '2026-06-20'", []),
-        ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", []),
+        ("SELECT count(*) FILTER (WHERE duration_ms / 2 > 5) FROM runs", []),
+        ("SELECT count(*) FROM runs WHERE duration_ms > late_ms", []),
+        ("SELECT last(status), count(*) FROM runs WHERE duration_ms > 5", []),
+        ("SELECT max(time) FILTER (WHERE duration_ms > 5) FROM runs", []),
         ("SELECT job, duration_ms FROM runs", []),
     ],
 )
@@ -268,6 +315,21 @@ def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: 
     _roll_up(app)
     grains = [text for text in _explained(ask, f"{statement} LAST 60h") if not text.startswith("the rows")]
     assert [text.partition(" x ")[2].partition(",")[0] for text in grains] == expected
+
+
+@pytest.mark.usefixtures("history")
+def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask: Ask) -> None:
+    statement = "SELECT job, duration_ms FROM runs ORDER BY duration_ms DESC LIMIT 3 LAST 60h"
+    before = ask(statement)["rows"]
+    assert _explained(ask, statement) == []
+    _roll_up(app)
+    hour = "2026-06-21T{:02}:00:00.000Z/2026-06-21T{:02}:00:00.000Z"
+    hours = ", ".join(hour.format(each, each + 1) for each in (7, 8, 9))
+    assert _explained(ask, statement) == [f"where the largest values are: the rows of {hours}"]
+    assert ask(statement)["rows"] == before == [["mail", 2431], ["mail", 2430], ["mail", 2429]]
+    # Each hour has one largest value, and there are 61.
+    assert _explained(ask, statement.replace("LIMIT 3", "LIMIT 62")) == []
+    assert len(ask(statement.replace("LIMIT 3", "LIMIT 62"))["rows"]) == 62
 
 
 @pytest.mark.usefixtures("history")

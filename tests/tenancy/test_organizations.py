@@ -78,7 +78,6 @@ def test_the_data_of_a_recreated_organization_survives_a_restart(
 def test_a_query_of_a_recreated_organization_does_not_read_the_old_file(
     make_app: Callable[..., Flask], obs: Obs, client: KeyClient
 ) -> None:
-    """A query process keeps connections open, and must not reuse the one to the old file."""
     app = make_app(QUERY_WORKERS=1)
     tenancy = services(app).tenancy
     statement = {"query": "SELECT job FROM runs LAST 1h"}

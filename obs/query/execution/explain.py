@@ -37,12 +37,14 @@ def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> 
     cover = find_cover(plan, scan, session)
     if cover is not None:
         yield from (("rollup", text) for text in _parts(cover))
+    if scan.parts:
+        yield "rollup", f"where the largest values are: the rows of {', '.join(map(str, scan.parts))}"
     statement = select(plan, scan) if cover is None else select_rollups(plan, scan, cover)
     yield "sql", statement.sql
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
     for step in session.fetch(query_plan(statement)):
         yield "plan", step[3]
-    estimate = _estimate_bytes(plan, scan, cover, path, session)
+    estimate = _estimate_bytes(plan, scan, None if cover is None and not scan.parts else statement, path, session)
     yield "estimated bytes", "unknown" if estimate is None else str(estimate)
 
 
@@ -57,13 +59,13 @@ def _parts(cover: Cover) -> Iterator[str]:
         yield f"the rows of {', '.join(map(str, cover.rest))}"
 
 
-def _estimate_bytes(plan: Plan, scan: Scan, cover: Cover | None, path: Path, session: Session) -> int | None:
-    """The bytes a plan reads: measured with rollups, else estimated from slices; None if the system counts none."""
+def _estimate_bytes(plan: Plan, scan: Scan, measured: SqlStatement | None, path: Path, session: Session) -> int | None:
+    """The bytes a plan reads: by running `measured`, else estimated from slices; None if the system counts none."""
     counter = session.usage.bytes_scanned
     if counter() is None:
         return None
-    if cover is not None:
-        return int(_cost(select_rollups(plan, scan, cover), session, counter))
+    if measured is not None:
+        return int(_cost(measured, session, counter))
     slices = _slices(scan.window)
     read = sum(int(_cost(select(plan, replace(scan, window=each)), session, counter)) for each in slices)
     files = [path, path.with_name(path.name + "-wal")]

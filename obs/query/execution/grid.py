@@ -1,16 +1,17 @@
 """Reading the rows of a grouped plan."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from obs.query.execution.session import Session
-from obs.query.language.plan import Plan
+from obs.query.execution.window import buckets
+from obs.query.language.plan import Aggregate, Apply, Constant, Output, Plan, Read
 from obs.query.sql import MAX_GROUPS, Range, Scan
 from obs.query.sql.rollup import Cover, Span, select_rollups, usable_grains
 from obs.query.sql.select import SqlStatement, select
 from obs.sources import Grain
+from obs.times import HOUR_MS
 
 Group = tuple[Any, ...]
 """The values of the groups of a row, as they are stored."""
@@ -48,6 +49,35 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     )
 
 
+def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
+    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), the scan of
+    the hours that have them, if the rollups know; any other scan as it is.
+    """
+    rollup, order = plan.source.rollup, plan.order
+    if rollup is None or plan.grouped or not plan.limit or not order or not order[0].descending:
+        return scan
+    value = order[0].expression
+    match value:
+        case Apply(name="/", arguments=(dividend, Constant(value=int(divisor)))) if divisor > 0:
+            value = dividend  # has the same order
+    if not isinstance(value, Read) or value.column.name != rollup.measured:
+        return scan
+    largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
+    hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, offset=0, interval_ms=HOUR_MS)
+    by_hour = replace(scan, timeline=buckets(scan.window, HOUR_MS, None), max_rows=None)
+    if find_cover(hours, by_hour, session) is None:
+        return scan
+    rows = read_grid(hours, by_hour, session).rows
+    found = sorted(((values[0], hour) for (hour, _), values in rows.items() if values[0] is not None), reverse=True)
+    # Each hour has at least one row with its largest value, so smaller ones than that of the last hour are not needed.
+    last = plan.limit + plan.offset - 1
+    chosen = sorted(hour for most, hour in found if most >= found[last][0]) if last < len(found) else []
+    if not 0 < len(chosen) <= _MAX_SPANS:
+        return scan
+    ranges = [(by_hour.starts[hour], by_hour.starts[hour] + HOUR_MS) for hour in chosen]
+    return replace(scan, parts=[Range(max(a, scan.window.start), min(b, scan.window.end)) for a, b in ranges])
+
+
 def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
     groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
     return len(session.fetch(select(groups, replace(scan, timeline=None, max_rows=MAX_GROUPS))))
@@ -59,14 +89,13 @@ def count_groups(plan: Plan, scan: Scan, session: Session) -> int:
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
-    for grain in usable_grains(plan, scan):
+    grains, parts = usable_grains(plan, scan)
+    for grain in grains:
         covered, uncovered = _split(grain, rest, session)
         if covered and len(covered) <= _MAX_SPANS and len(uncovered) <= _MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
-    if not spans:
-        return None
-    return Cover(tuple(spans), tuple(rest))
+    return Cover(tuple(spans), tuple(rest), parts) if spans else None
 
 
 def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[list[Span], list[Range]]:
@@ -76,22 +105,12 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
     unit_ms = grain.unit_ms
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
-        complete = SqlStatement(grain.complete, {"first": first, "end": end})
-        units = [row[0] for row in session.fetch(complete)] if first < end else []
         start = each.start
-        for span in _spans(units):
-            covered.append(span)
+        for span in session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})):
+            covered.append((span[0], span[1]))
             if start < span[0] * unit_ms:
                 uncovered.append(Range(start, span[0] * unit_ms))
             start = span[1] * unit_ms
         if start < each.end:
             uncovered.append(Range(start, each.end))
     return covered, uncovered
-
-
-def _spans(units: Sequence[int]) -> Iterator[Span]:
-    """Ascending numbers of units as spans."""
-    # In a run of consecutive units, the number of a unit minus its place in the list stays the same.
-    for _, run in groupby(enumerate(units), lambda numbered: numbered[1] - numbered[0]):
-        numbers = [unit for _, unit in run]
-        yield numbers[0], numbers[-1] + 1

@@ -12,10 +12,10 @@ from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import result, window
 from obs.query.execution.explain import COLUMNS, explain, narrower_window
-from obs.query.execution.grid import Grid, Group, count_groups, read_grid
+from obs.query.execution.grid import Grid, Group, count_groups, read_grid, with_largest
 from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.execution.result import EmptyRows, Finished, Row
-from obs.query.execution.session import Session, Sessions
+from obs.query.execution.session import Session, open_session
 from obs.query.language import Language
 from obs.query.language.check import BUCKET
 from obs.query.language.errors import OqlError
@@ -61,9 +61,8 @@ class QueryResponse(NamedTuple):
 class Engine:
     """Runs statements over a list of sources. Safe to use from any thread."""
 
-    def __init__(self, sources: Sequence[Source], sessions: Sessions) -> None:
+    def __init__(self, sources: Sequence[Source]) -> None:
         self._language = Language(sources)
-        self._sessions = sessions
 
     def run(self, request: QueryRequest) -> QueryResponse:
         """Raises ServiceError (400, 403, 422, 503)."""
@@ -77,7 +76,7 @@ class Engine:
             elif plan.source.admin_only and not is_admin:
                 raise ServiceError("missing_scope", f"Reading {plan.source.name} needs the scope admin.")
             else:
-                found = run(plan, path, now_ms, limits, self._sessions)
+                found = run(plan, path, now_ms, limits)
         except OqlError as error:
             raise error.error(statement) from error
         fields = {"output_type": found.output_type, "columns": found.columns, "rows": found.rows}
@@ -92,31 +91,31 @@ class Engine:
         return QueryResponse(body.encode(), headers, found.window)
 
 
-def run(plan: Plan, path: Path, now_ms: int, limits: Limits, sessions: Sessions) -> QueryResult:
+def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
     """The result of a plan on the file at `path`. Raises OqlError, and ServiceError (422, 503)."""
     scans = window.scans(plan, now_ms, limits)
 
-    def open_session(limits: Limits) -> AbstractContextManager[Session]:
+    def session_within(limits: Limits) -> AbstractContextManager[Session]:
         timelines = [scan.timeline for scan in scans if scan.timeline is not None]
         tables, full_text = plan.tables(), plan.full_text()
-        return sessions.open(path, tables, limits, zone=plan.timezone, timelines=timelines, full_text=full_text)
+        return open_session(path, tables, limits, zone=plan.timezone, timelines=timelines, full_text=full_text)
 
     try:
-        with open_session(limits) as session:
+        with session_within(limits) as session:
             return _read(plan, scans, path, limits, session)
     except ServiceError as refusal:
-        hint = None if plan.explain else narrower_window(refusal, plan, scans[0], limits, open_session)
+        hint = None if plan.explain else narrower_window(refusal, plan, scans[0], limits, session_within)
         if hint is None:
             raise
         raise ServiceError(refusal.error, refusal.message, hint=hint, extra=refusal.extra) from refusal
 
 
 def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session: Session) -> QueryResult:
-    scan = scans[0]
+    scan = with_largest(plan, scans[0], session)
     output_type = plan.output_type
     if plan.explain:
         output_type, columns, count = "table", list(COLUMNS), 0
-        rows: list[Row] = [list(row) for row in explain(plan, scans, path, session)]
+        rows: list[Row] = [list(row) for row in explain(plan, [scan, *scans[1:]], path, session)]
     elif plan.around is not None:
         columns, rows, count = _read_around(plan, scan, limits, session)
     elif plan.grouped:

@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from obs.query.language.nodes import Span
 from obs.query.sql import Timeline
 from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader
+from obs.storage.packed import pack, unpack
 from obs.times import offset_ms
 
 _SQLITE_LIMITS = {
@@ -81,97 +83,35 @@ def _explanation(message: str) -> OqlError | None:
     return None
 
 
-class Sessions:
-    """Opens sessions. For one thread, it keeps up to `max_kept` connections, as opening one is slow; else for any."""
+@contextmanager
+def open_session(
+    path: Path,
+    tables: Sequence[str],
+    limits: Limits,
+    *,
+    zone: ZoneInfo | None = None,
+    timelines: Sequence[Timeline] = (),
+    full_text: Sequence[str] = (),
+) -> Iterator[Session]:
+    """A session that may read `tables` of the file at `path`, as of its first statement.
 
-    def __init__(self, max_kept: int = 0) -> None:
-        self._max_kept = max_kept
-        self._kept: list[_Reader] = []
-
-    @contextmanager
-    def open(
-        self,
-        path: Path,
-        tables: Sequence[str],
-        limits: Limits,
-        *,
-        zone: ZoneInfo | None = None,
-        timelines: Sequence[Timeline] = (),
-        full_text: Sequence[str] = (),
-    ) -> Iterator[Session]:
-        """A session that may read `tables` of the file at `path`, as of its first statement.
-
-        `full_text` are the full-text indexes among the tables. Raises ServiceError (503).
-        """
-        with explained():
-            reader = self._take(path) or _Reader(path)
-            try:
-                connection = reader.connection
-                with closing(Usage(limits)) as usage:
-                    connection.set_progress_handler(usage.is_over, _CHECK_STEPS)
-                    _register(connection, zone, timelines)
-                    connection.execute(f"PRAGMA temp_store = {'DEFAULT' if limits.may_spill else 'MEMORY'}")
-                    connection.execute("BEGIN")
-                    for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
-                        connection.execute(open_index(table))
-                    connection.set_authorizer(_authorizer(frozenset(tables)))
-                    yield Session(connection, usage, limits)
-                reader.reset()
-            except BaseException:
-                reader.connection.close()
-                raise
-            kept = [*self._kept, reader]
-            excess = max(0, len(kept) - self._max_kept)
-            self._kept = kept[excess:]
-            for unused in kept[:excess]:
-                unused.connection.close()
-
-    def close(self) -> None:
-        while self._kept:
-            self._kept.pop().connection.close()
-
-    def _take(self, path: Path) -> "_Reader | None":
-        reader = next((reader for reader in self._kept if reader.path == path), None)
-        if reader is not None:
-            self._kept.remove(reader)
-            if reader.file != _file_at(path):  # the organization was deleted, and created again under the same name
-                reader.connection.close()
-                return None
-        return reader
-
-
-class _Reader:
-    """A read-only connection with a small cache, and the file that it is on."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file = _file_at(path)
-        self.connection = open_reader(path, busy_seconds=1)
-        try:
-            self.connection.row_factory = None
-            self.connection.execute("PRAGMA mmap_size = 0")
-            self.connection.execute("PRAGMA cache_size = -2000")
-            for limit, value in _SQLITE_LIMITS.items():
-                self.connection.setlimit(limit, value)
-        except BaseException:
-            self.connection.close()
-            raise
-
-    def reset(self) -> None:
-        """Release the snapshot and the cached pages, so that the next session counts all bytes that it reads."""
-        self.connection.set_authorizer(None)
-        self.connection.set_progress_handler(None, 0)
-        self.connection.execute("ROLLBACK")
-        self.connection.execute("PRAGMA shrink_memory")
-
-
-def _file_at(path: Path) -> tuple[int, int] | None:
-    """Device and inode of the file at `path`. No other file has the same ones while a connection has it open."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+    `full_text` are the full-text indexes among the tables. Raises ServiceError (503).
+    """
+    with explained(), closing(open_reader(path, busy_seconds=1)) as connection, closing(Usage(limits)) as usage:
+        connection.row_factory = None
+        # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
+        temp_store = "DEFAULT" if limits.may_spill else "MEMORY"
+        for pragma in ("mmap_size = 0", "cache_size = -2000", f"temp_store = {temp_store}"):
+            connection.execute(f"PRAGMA {pragma}")
+        for limit, value in _SQLITE_LIMITS.items():
+            connection.setlimit(limit, value)
+        connection.set_progress_handler(usage.is_over, _CHECK_STEPS)
+        _register(connection, zone, timelines)
+        connection.execute("BEGIN")
+        for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
+            connection.execute(open_index(table))
+        connection.set_authorizer(_authorizer(frozenset(tables)))
+        yield Session(connection, usage, limits)
 
 
 def _authorizer(tables: frozenset[str]) -> Any:
@@ -197,11 +137,20 @@ _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and eac
 
 _PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
-    + ["obs_bucket", "obs_length", "obs_local"]
+    + ["obs_bucket", "obs_length", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
 """The functions that a query may call."""
+
+
+_OF_PART: Any = {"timed": len, "total_ms": sum, "least_ms": min, "most_ms": max, "durations": pack}
+
+
+def _part(packed: bytes, first: int, last: int, name: str) -> Any:
+    """What the column `name` of a cell would be if the cell only had its durations from `first` to `last`."""
+    durations = unpack(packed)
+    return _OF_PART[name](durations[bisect_left(durations, first) : bisect_right(durations, last)])
 
 
 def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
@@ -217,6 +166,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
             return None
 
     of_query = (
+        SqlFunction("obs_part", 4, _part),
         SqlFunction("obs_local", 1, local),
         SqlFunction("obs_bucket", 2, lambda number, time: timelines[number].bucket(time)),
         SqlFunction("obs_length", 2, lambda number, bucket: timelines[number].length_ms(bucket)),

@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection
 from obs.errors import ServiceError
 from obs.query.execution.limits import too_much_memory
 from obs.query.execution.run import Engine
-from obs.query.execution.session import Sessions
 
 NICENESS = 10
 """Heartbeats come first where both need the processor."""
@@ -22,22 +21,15 @@ NICENESS = 10
 MEMORY_BYTES = 1 << 30
 """The address space of a worker: a query that needs more fails alone, and takes no memory from heartbeats."""
 
-KEPT_CONNECTIONS = 4
-IDLE_SECONDS = 10
-"""How long connections stay open without a request. They keep the file of a deleted organization on the disk."""
-
 
 def serve(connection: Connection) -> None:
     """Answer requests with a QueryResponse, a ServiceError, or the traceback of another error as text.
 
     The first message is the list of sources. Raises EOFError or BrokenPipeError when the other end is closed.
     """
-    sessions = Sessions(KEPT_CONNECTIONS)
-    engine = Engine(connection.recv(), sessions)
+    engine = Engine(connection.recv())
     connection.send(None)
     while True:
-        if not connection.poll(IDLE_SECONDS):
-            sessions.close()
         request = connection.recv()
         response: object
         try:

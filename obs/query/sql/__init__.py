@@ -78,6 +78,8 @@ class Scan:
     number: int = 0
     has_whole_hours: bool = True
     """Whether the clocks of TIMEZONE are whole hours from UTC."""
+    parts: Sequence[Range] = ()
+    """The parts of the window to read, ascending; empty for all of it."""
 
     @property
     def starts(self) -> Sequence[int]:

@@ -4,28 +4,36 @@ The part of the window that no rollup covers is read from the rows, in the same 
 a partial result under the name of the source's table, and the outer SELECT combines them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
+from obs.query.language import nodes
 from obs.query.language.functions import FUNCTIONS
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read, walk
 from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of
-from obs.sources import Grain, Rollup
+from obs.sources import Grain, Rollup, Type
 from obs.times import HOUR_MS
 
 Span = tuple[int, int]
 """Consecutive units of a grain: the number of the first, and the number after the last."""
+Part = tuple[int | None, int | None]
+"""The rows of a cell whose measured value is in a range, ends included; (None, None) for those without a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Which part of a window is read from which rollup. `rest` is read from the rows."""
+    """Which part of a window is read from which rollup. `rest` is read from the rows.
+
+    Each cell is split into `parts`, if there are comparisons of the measured column with constants.
+    """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...]
     rest: tuple[Range, ...]
+    parts: Sequence[Part] = ()
 
 
 def select_rollups(plan: Plan, scan: Scan, cover: Cover) -> SqlStatement:
@@ -41,30 +49,33 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 """Functions that have the same value for a time and for the start of its hour, or its day in UTC."""
 
 
-def usable_grains(plan: Plan, scan: Scan) -> list[Grain]:
-    """The rollups that can answer a plan exactly, in the order in which to try them."""
+def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
+    """The rollups that can answer a plan exactly, in the order in which to try them, and the parts of their cells."""
     rollup = plan.source.rollup
     if rollup is None or not plan.grouped:
-        return []
+        return [], ()
     written = [output.expression for output in plan.outputs] + [order.expression for order in plan.order]
     written += [plan.having] if plan.having is not None else []
     aggregates = [part for each in written for part in walk(each) if isinstance(part, Aggregate)]
-    if not all(_has_measure(aggregate, rollup) for aggregate in aggregates):
-        return []
     chosen = [*plan.groups, *([plan.where] if plan.where is not None else [])]
     for aggregate in aggregates:
         chosen += [] if aggregate.filter is None else [aggregate.filter]
         chosen += [] if _reads_cells(aggregate, rollup) else aggregate.arguments
+    parts = _parts([each for one in chosen for each in walk(one) if _is_comparison(each, rollup.measured)])
+    terms = plan.where.arguments if isinstance(plan.where, Apply) and plan.where.name == "and" else [plan.where]
+    if any(term and _is_comparison(term, rollup.measured) and term.name != "is null" for term in terms):
+        parts = parts[1:]  # WHERE needs a value
+    if len(parts) > _MAX_PARTS or not all(_has_measure(aggregate, rollup, parts) for aggregate in aggregates):
+        return [], ()
     grains: list[Grain] = []
     for grain in rollup.grains:
-        if grain.unit_ms == HOUR_MS:
-            functions: Sequence[str] = _HOUR_FUNCTIONS if plan.timezone is None or scan.has_whole_hours else ()
-        else:
-            functions = _DAY_FUNCTIONS if plan.timezone is None else ()
-        columns = {name for each in chosen for name in _columns(each, functions)}
+        by_hour = grain.unit_ms == HOUR_MS
+        same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
+        functions = (_HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS) if same_clock else ()
+        columns = {name for each in chosen for name in _columns(each, functions, rollup.measured)}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
-    return [grain for grain in grains if _buckets_start_with_units(scan, grain.unit_ms)]
+    return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in scan.starts)], parts
 
 
 def _reads_cells(aggregate: Aggregate, rollup: Rollup) -> bool:
@@ -77,10 +88,12 @@ def _reads_cells(aggregate: Aggregate, rollup: Rollup) -> bool:
     return False
 
 
-def _has_measure(aggregate: Aggregate, rollup: Rollup) -> bool:
+def _has_measure(aggregate: Aggregate, rollup: Rollup, parts: Sequence[Part]) -> bool:
     """Whether the rollup has what an aggregate needs, if it keeps apart the columns that the aggregate reads."""
     if aggregate.name == "rate" or not aggregate.arguments:
         return True
+    if parts and (aggregate.name in ("first", "last") or aggregate.arguments[0].type is Type.TIME):
+        return False  # it is not known when the rows of a part started
     if _reads_cells(aggregate, rollup):
         possible = ("count", "sum", "avg", "min", "max", "any", "stddev")
         return not aggregate.distinct and (aggregate.percent is not None or aggregate.name in possible)
@@ -89,24 +102,68 @@ def _has_measure(aggregate: Aggregate, rollup: Rollup) -> bool:
     return aggregate.name in ("count", "min", "max", "any", "first", "last")
 
 
-def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
-    """The columns that an expression reads, except for the time as the argument of one of `functions`."""
+def _columns(expression: Checked, functions: Sequence[str], measured: str) -> Iterator[str]:
+    """The columns that an expression reads, except for the time as the argument of one of `functions`, and for the
+    `measured` one in comparisons with constants.
+    """
     match expression:
+        case Apply() if _is_comparison(expression, measured):
+            return
         case Apply(name=name, arguments=(Read(column=column),)) if column.name == "time" and name in functions:
             return
         case Read():
             yield expression.column.name
         case Apply():
             for argument in expression.arguments:
-                yield from _columns(argument, functions)
+                yield from _columns(argument, functions, measured)
 
 
-def _buckets_start_with_units(scan: Scan, unit_ms: int) -> bool:
-    """Whether every bucket starts where a unit does. (In time zones with half hours, not every bucket does.)"""
-    starts = scan.starts
-    if isinstance(starts, range):
-        return starts.start % unit_ms == 0 and starts.step % unit_ms == 0
-    return all(start % unit_ms == 0 for start in starts)
+# Parts of cells
+
+
+_IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
+"""Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
+_COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "not in", "between", "not between", "is null", "is not null")
+_LARGEST = 2**53
+"""Above all values that cells have measured."""
+_MAX_PARTS = 20
+"""Into how many parts a cell is split at most. With more, reading the rows may be faster."""
+
+
+def _is_comparison(expression: Checked, measured: str) -> TypeGuard[Apply]:
+    match expression:
+        case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == measured:
+            return name in _COMPARISONS and all(isinstance(each, Constant) for each in others)
+    return False
+
+
+def _parts(comparisons: Sequence[Apply]) -> Sequence[Part]:
+    """The parts within which each comparison has one result; none without comparisons."""
+    firsts = {0}
+    for comparison in comparisons:
+        for constant in comparison.arguments[1:]:
+            if isinstance(constant, Constant) and isinstance(value := constant.value, int | float):
+                sides = _IS_AFTER.get(comparison.name, (False, True))
+                firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
+    ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
+    lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
+    return [(None, None), *zip(ascending, lasts, strict=True)] if comparisons else ()
+
+
+_OF_PART = "obs_part({cells}.durations, parts.column1, parts.column2, '{name}')"
+_PART = (
+    "CASE WHEN parts.column1 IS NULL THEN {absent}"
+    " WHEN {cells}.least_ms >= parts.column1 AND {cells}.most_ms <= parts.column2 THEN {cells}.{name}"
+    f" ELSE {_OF_PART} END"
+)
+"""What a column of a cell is for a part of it."""
+_HAS_PART = (
+    "CASE WHEN parts.column1 IS NULL THEN {cells}.runs > {cells}.timed"
+    " WHEN {cells}.least_ms BETWEEN parts.column1 AND parts.column2"
+    " OR {cells}.most_ms BETWEEN parts.column1 AND parts.column2 THEN 1"
+    f" WHEN {{cells}}.least_ms < parts.column1 AND {{cells}}.most_ms > parts.column2 THEN {_OF_PART} END"
+)
+"""Whether a cell has rows in a part."""
 
 
 # The SELECT
@@ -142,6 +199,8 @@ class RollupSelect(RowSelect):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        assert self.plan.source.rollup is not None
+        self.rollup = self.plan.source.rollup
         table = self.plan.source.table
         self.known = {
             group: f"({group.column.lookup})" if isinstance(group, Read) and group.column.key else f"{table}.g{number}"
@@ -149,12 +208,10 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        rollup = self.plan.source.rollup
-        assert rollup is not None
         if aggregate.name == "rate":
             return super().aggregate(aggregate)
         argument = aggregate.arguments[0] if aggregate.arguments else None
-        if argument is None or not _reads_cells(aggregate, rollup):
+        if argument is None or not _reads_cells(aggregate, self.rollup):
             return self._of_key(aggregate, argument)
         if isinstance(argument, Read) and argument.column.name == "time":
             return f"{aggregate.name}({self._measure('first_at' if aggregate.name == 'min' else 'last_at', aggregate)})"
@@ -213,8 +270,10 @@ class RollupSelect(RowSelect):
     def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
         """Partial results from cells, or from rows where the grain names no cells. Durations stay as they are."""
         plan = self.plan
-        time_sql = f"{grain.cells}.started_at" if grain.cells else plan.source.time_sql
-        writer = RowSelect(plan, self.scan, parameters=self.parameters, time_sql=time_sql)
+        writer = RowSelect(plan, self.scan, parameters=self.parameters)
+        if grain.cells:
+            measured = Read(nodes.Span(0, 0), plan.source.by_name()[self.rollup.measured])
+            writer.time_sql, writer.known = f"{grain.cells}.started_at", {measured: "parts.column1"}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
@@ -223,9 +282,13 @@ class RollupSelect(RowSelect):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
             keys.append(str(len(columns)))
-        combined = not any(measure.name == "durations" for measure in self.measures)
-        for number, measure in enumerate(self.measures):
-            value = self._value(writer, measure, grain)
+        values = {measure: self._value(writer, measure, grain) for measure in self.measures}
+        parted = bool(grain.cells and self.cover.parts)
+        apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
+        in_order = grain.key and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
+        # Sorting the cells for GROUP BY would move the durations that `obs_part` needs.
+        combined = not any(measure.name == "durations" for measure in values) and (in_order or not parted)
+        for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
             keys += [] if combine else [str(len(columns))]
@@ -236,24 +299,29 @@ class RollupSelect(RowSelect):
             conditions.append(writer.expression(plan.where))
         joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
         tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
-        if grain.key and not any(time_sql in column for column in columns):
+        if parted:
+            parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in self.cover.parts)
+            tables += f" CROSS JOIN (VALUES {parts}) AS parts"
+            conditions.append(_HAS_PART.format(cells=grain.cells, name="timed"))
+        if in_order:
             keys = [grain.key]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""
-        source = self.plan.source
-        assert source.rollup is not None
-        column = source.by_name()[source.rollup.measured].sql
-        rows = {"runs": "1", "timed": f"({column} IS NOT NULL)"} | dict.fromkeys(
-            ("first_at", "last_at"), source.time_sql
-        )
+        column = self.plan.source.by_name()[self.rollup.measured].sql
+        time_sql = writer.time_sql
+        rows = {"runs": "1", "timed": f"({column} IS NOT NULL)", "first_at": time_sql, "last_at": time_sql}
         conditions = [] if measure.filter is None else [writer.expression(measure.filter)]
         if measure.name == "key":
             assert measure.argument is not None
             value = writer.expression(measure.argument)
         else:
             value = f"{grain.cells}.{measure.name}" if grain.cells else rows.get(measure.name, column)
+            if grain.cells and self.cover.parts:
+                of_runs = measure.name == "runs"
+                absent = f"{value} - {grain.cells}.timed" if of_runs and self.cover.parts[0] == (None, None) else "NULL"
+                value = _PART.format(cells=grain.cells, name="timed" if of_runs else measure.name, absent=absent)
             conditions += [] if measure.argument is None else [f"{writer.raw(measure.argument)} IS NOT NULL"]
         return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value

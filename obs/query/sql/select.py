@@ -93,7 +93,11 @@ class RowSelect(Writer):
         source = self.plan.source
         conditions = self._conditions() if where is None else where
         joins = [text for name, text in source.joins if name in self.joins]
-        tables = [source.table, *joins, *([self.top_join] if self.top_join else [])]
+        table = source.table
+        if self.scan.parts and where is None:
+            bounds = ", ".join(f"({self.bind(part.start)}, {self.bind(part.end)})" for part in self.scan.parts)
+            table = f"(VALUES {bounds}) AS spans CROSS JOIN {table}"
+        tables = [table, *joins, *([self.top_join] if self.top_join else [])]
         return self.finished(
             f"SELECT {', '.join(columns)} FROM {' '.join(tables)} WHERE {' AND '.join(conditions)}{tail}"
         )
@@ -146,7 +150,8 @@ class RowSelect(Writer):
 
     def _conditions(self) -> list[str]:
         source, where = self.plan.source, self.plan.where
-        conditions = [f"{source.time_sql} >= :start", f"{source.time_sql} < :end"]
+        start, end = ("spans.column1", "spans.column2") if self.scan.parts else (":start", ":end")
+        conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}"]
         if source.where:
             conditions.append(f"({source.where})")
         if where is not None:
