@@ -94,12 +94,8 @@ class Sweeper:
     def _excuse(self, seen: Reading) -> None:
         """Correct what was recorded by a wrong clock, note the time that was not seen, and sweep all organizations."""
 
-        def excuse(db: sqlite3.Connection) -> None:
-            expectations.note_downtime(db, seen.unseen_start_ms, seen.unseen_end_ms)
-            _correct(db, seen)
-
         def excuse_one(org: Org) -> None:
-            self._tenancy.databases.write(org, excuse)
+            self._tenancy.databases.write(org, partial(_correct, seen=seen))
             self._queue.note(org)
 
         for_each_organization(self._tenancy, excuse_one, self._tenancy.keyring.organizations())
@@ -148,7 +144,8 @@ def sweep(
 
 
 def _correct(db: sqlite3.Connection, seen: Reading) -> None:
-    """Correct all times that were recorded while the wall clock was wrong, and learn from what is left."""
+    """Note the time that was not seen, correct all times of a wrong wall clock, and learn from what is left."""
+    expectations.note_downtime(db, seen.unseen_start_ms, seen.unseen_end_ms)
     correction = {**seen._asdict(), "latest_ms": MAX_MS if seen.is_behind else seen.now_ms}
     for correct in (upkeep.correct_times, alerts.correct_times, annotations.correct_times):
         correct(db, correction)

@@ -107,3 +107,15 @@ def test_silence_that_nobody_could_observe_is_not_a_habit() -> None:
     seen = [time for time in times if not any(start < time < end for start, end in windows)]
     assert (learn(seen).overdue_at or 0) > times[-1] + 6 * HOUR_MS
     assert (learn(seen, unknown=windows).overdue_at or 0) < times[-1] + HOUR_MS + 10 * MINUTE_MS
+
+
+@pytest.mark.parametrize("minutes", [5, 15, 20])
+def test_a_job_that_ran_in_every_hour_for_four_days_is_not_taken_for_one_that_leaves_out_sundays(minutes: int) -> None:
+    midnight = at("2025-03-09 00:00")  # a Sunday
+    times = range(at("2025-03-05 09:30"), midnight, minutes * MINUTE_MS)
+    assert midnight < (learn(times).overdue_at or 0) < midnight + minutes * MINUTE_MS
+
+
+def test_a_job_that_ran_in_office_hours_for_three_days_may_be_off_at_the_weekend() -> None:
+    times = cron("*/15 8-17 * * *", since="2025-03-05 00:00", count=120)
+    assert (learn(times).overdue_at or 0) > at("2025-03-10 00:00")  # a Monday
