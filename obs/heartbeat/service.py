@@ -190,10 +190,10 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
     end = time.monotonic() + _ROLLING_UP_SECONDS
     with databases.read(org) as db:
         hours = rollups.hours_to_roll_up(db, oldest, (now_ms - SETTLED_MS) // HOUR_MS)
-    done = _roll_up(databases, org, Unit.HOUR, hours, end)
+    done = _roll_up(databases, org, "hour", hours, end)
     with databases.read(org) as db:
         days = rollups.days_to_roll_up(db)
-    _roll_up(databases, org, Unit.DAY, days, end)
+    _roll_up(databases, org, "day", days, end)
     if (hours or days) and time.monotonic() < end:
         in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
     return done

@@ -361,7 +361,7 @@ def test_a_change_between_reading_and_writing_leaves_the_hour_to_the_rows(
 
     def reads(db: sqlite3.Connection, unit: store.Unit, number: int) -> Any:
         found = read(db, unit, number)
-        if (unit, number) == (store.Unit.HOUR, START // HOUR_MS - 2):
+        if (unit, number) == ("hour", START // HOUR_MS - 2):
             client.post("/api/v1/heartbeat/mail/end?time=2026-06-21T08:20:00Z&duration_ms=1000")
         return found
 
@@ -375,11 +375,11 @@ def test_a_change_between_reading_and_writing_leaves_the_hour_to_the_rows(
 def test_two_concurrent_roll_ups_do_not_corrupt_each_other(app: Flask, client: Any, ask: Ask, write: Write) -> None:
     """The first reads, a run changes, the second reads; then the first writes, and after it the second."""
     hour = START // HOUR_MS - 2
-    write(lambda db: store.note_attempt(db, store.Unit.HOUR, hour, 1))
-    stale = write(lambda db: store.read(db, store.Unit.HOUR, hour))
+    write(lambda db: store.note_attempt(db, "hour", hour, 1))
+    stale = write(lambda db: store.read(db, "hour", hour))
     client.post("/api/v1/heartbeat/mail/end?time=2026-06-21T08:20:00Z&duration_ms=1000")
-    write(lambda db: store.note_attempt(db, store.Unit.HOUR, hour, 2))
-    fresh = write(lambda db: store.read(db, store.Unit.HOUR, hour))
+    write(lambda db: store.note_attempt(db, "hour", hour, 2))
+    fresh = write(lambda db: store.read(db, "hour", hour))
     assert not write(lambda db: store.keep(db, stale, 1))
     assert write(lambda db: store.keep(db, fresh, 2))
     statement = "SELECT count(*) FROM runs BETWEEN '2026-06-21T08:00:00Z' AND '2026-06-21T09:00:00Z'"

@@ -12,8 +12,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from obs.heartbeat.source import STATUS_NUMBERS_SQL
 from obs.storage.packed import LARGEST_BLOB, pack, unpack
@@ -26,12 +25,7 @@ is computed without rounding (2^53)."""
 Series = tuple[int, int, int | None, int | None]
 """The job, status, attribution and exit code of runs."""
 
-
-class Unit(Enum):
-    """The unit of a rollup; the value is the name of its column."""
-
-    HOUR = "hour"
-    DAY = "day"
+Unit = Literal["hour", "day"]
 
 
 class Cell(NamedTuple):
@@ -66,9 +60,6 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
     if first is None or first >= end:
         return []
     rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND attempt IS NULL"
-    ((count,),) = db.execute(f"SELECT count(*) FROM ({rolled})", (first, end))
-    if count == end - first:
-        return []
     known = {row[0] for row in db.execute(rolled, (first, end))}
     return [hour for hour in range(end - 1, first - 1, -1) if hour not in known]
 
@@ -109,7 +100,7 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
 
 def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) -> None:
     """Note an attempt to roll up an hour or a day; a day only where all its hours are rolled up."""
-    if unit is Unit.HOUR:
+    if unit == "hour":
         db.execute("INSERT OR REPLACE INTO rolled_up_hours VALUES (?, ?)", (number, attempt))
     else:
         db.execute(
@@ -121,9 +112,9 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
     """The cells of an hour, from its runs, or of a day, from its hours; None where it cannot be rolled up."""
-    if unit is Unit.DAY:
+    if unit == "day":
         parts: dict[Series, list[Cell]] = defaultdict(list)
-        for series, cell in _stored(db, Unit.HOUR, number * 24, number * 24 + 24):
+        for series, cell in _stored(db, "hour", number * 24, number * 24 + 24):
             parts[series].append(cell)
         return _counted(unit, number, {series: _together(cells) for series, cells in parts.items()}, {})
     rows = db.execute(
@@ -149,7 +140,7 @@ def _counted(unit: Unit, number: int, cells: Mapping[Series, Cell], totals: Mapp
     total = sum(cell.total_ms or 0 for cell in cells.values())
     least = min((cell.least_ms or 0 for cell in cells.values()), default=0)
     largest = max((len(cell.durations or b"") for cell in (*cells.values(), *totals.values())), default=0)
-    if least < 0 or largest > LARGEST_BLOB or (unit is Unit.HOUR and total > LARGEST_TOTAL_MS):
+    if least < 0 or largest > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
         return None
     return Counted(unit, number, cells, totals)
 
@@ -172,8 +163,8 @@ _CELL = ", ".join(Cell._fields)
 
 def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tuple[Series, Cell]]:
     rows = db.execute(
-        f"SELECT job_id, status, attribution_id, exit_code, {_CELL} FROM series CROSS JOIN series_by_{unit.value}"
-        f" ON series_id = series.id AND {unit.value} >= ? AND {unit.value} < ?",
+        f"SELECT job_id, status, attribution_id, exit_code, {_CELL} FROM series CROSS JOIN series_by_{unit}"
+        f" ON series_id = series.id AND {unit} >= ? AND {unit} < ?",
         (first, end),
     )
     return [((row[0], row[1], row[2], row[3]), Cell(*row[4:])) for row in rows]
@@ -183,8 +174,8 @@ def outdated(db: sqlite3.Connection) -> int:
     """How many of the hours and days that are rolled up differ from what `read` counts."""
     return sum(
         _differs(db, unit, row[0])
-        for unit in Unit
-        for row in db.execute(f"SELECT {unit.value} FROM rolled_up_{unit.value}s WHERE attempt IS NULL").fetchall()
+        for unit in get_args(Unit)
+        for row in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall()
     )
 
 
@@ -192,13 +183,13 @@ def _differs(db: sqlite3.Connection, unit: Unit, number: int) -> bool:
     rows = db.execute(
         f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,)
     )
-    totals = {row[0]: Cell(*row[1:]) for row in rows} if unit is Unit.HOUR else {}
+    totals = {row[0]: Cell(*row[1:]) for row in rows} if unit == "hour" else {}
     return read(db, unit, number) != Counted(unit, number, dict(_stored(db, unit, number, number + 1)), totals)
 
 
 def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
     """Store the cells of an hour or a day, and mark it as rolled up; False if a run has changed since the attempt."""
-    unit, number = counted.unit.value, counted.number
+    unit, number = counted.unit, counted.number
     noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
     if noted.fetchone() is None:
         return False
@@ -213,7 +204,7 @@ def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
         f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}",
         [(number, *cell, *series) for series, cell in counted.cells.items()],
     )
-    if counted.unit is Unit.HOUR:
+    if counted.unit == "hour":
         db.execute(f"DELETE FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,))
         db.executemany(
             f"INSERT INTO totals_by_hour (status, hour, {_CELL}) VALUES (?, ?, {values})",
