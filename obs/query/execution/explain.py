@@ -61,7 +61,7 @@ def _parts(cover: Cover) -> Iterator[str]:
 
 def _estimate_bytes(plan: Plan, scan: Scan, measured: SqlStatement | None, path: Path, session: Session) -> int | None:
     """The bytes a plan reads: by running `measured`, else estimated from slices; None if the system counts none."""
-    counter = session.usage.bytes_scanned
+    counter = session.bytes_scanned
     if counter() is None:
         return None
     if measured is not None:
@@ -89,7 +89,7 @@ def narrower_window(
     slices = _slices(scan.window)
     try:
         with open_session(replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
-            counter = session.usage.bytes_scanned if limit == "max_bytes_scanned" else session.usage.seconds
+            counter = session.bytes_scanned if limit == "max_bytes_scanned" else session.seconds
             statements = [select(plan, replace(scan, window=each, max_rows=None)) for each in slices]
             cost = max(_cost(statement, session, counter) for statement in statements)
     except ServiceError:  # a slice alone exceeds the limit, so no window can be named

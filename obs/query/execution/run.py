@@ -125,8 +125,7 @@ def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session
         writers = [result.writer_of(output.expression) for output in plan.outputs]
         rows = [result.write_row(row, writers) for row in _fetch(plan, scan, limits, session)]
         count = len(rows)
-    usage = session.usage
-    return QueryResult(output_type, columns, rows, scan.window, count, usage.bytes_scanned(), usage.seconds())
+    return QueryResult(output_type, columns, rows, scan.window, count, session.bytes_scanned(), session.seconds())
 
 
 def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Sequence[Any]]:

@@ -43,12 +43,22 @@ _CHECK_STEPS = 20_000
 
 
 class Session:
-    """Runs SQL statements on one connection; all of them together are within the limits of one query."""
+    """Runs SQL statements on one connection; all of them together are within the limits of one query.
 
-    def __init__(self, connection: sqlite3.Connection, usage: "Usage", limits: Limits) -> None:
-        self._connection = connection
-        self.usage = usage
-        self._limits = limits
+    It is created on the thread that runs the query. Linux counts what a thread asks of the kernel (``rchar`` in
+    ``/proc/thread-self/io``): with a small cache and no memory map, this is what SQLite reads. On other systems, bytes
+    are not limited.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
+        self._connection, self._limits = connection, limits
+        self._started = time.monotonic()
+        self._refusal: ServiceError | None = None
+        self._io: int | None = None
+        with suppress(OSError):
+            self._io = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
+        self._bytes_before = self._bytes_read() or 0
+        connection.set_progress_handler(lambda: self._check() is not None, _CHECK_STEPS)
 
     def fetch(self, statement: SqlStatement, more: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
         """All rows of a statement; `more` are parameters beside its own. Raises OqlError, ServiceError (422, 503)."""
@@ -57,20 +67,38 @@ class Session:
             rows: list[Sequence[Any]] = []
             while batch := cursor.fetchmany(_FETCH_ROWS):
                 rows += batch
-                if self.usage.is_over():
-                    raise self._refusal()
+                if (refusal := self._check()) is not None:
+                    raise refusal
         except sqlite3.Error as error:
-            if self.usage.exceeded is not None:
-                raise self._refusal() from error
-            if (explanation := _explanation(str(error))) is not None:
+            if (explanation := self._refusal or _explanation(str(error))) is not None:
                 raise explanation from error
             raise
         return rows
 
-    def _refusal(self) -> ServiceError:
-        if self.usage.exceeded == "max_bytes_scanned":
-            return too_many_bytes(self._limits, self.usage.bytes_scanned() or 0)
-        return too_slow(self._limits, self.usage.seconds())
+    def bytes_scanned(self) -> int | None:
+        """Bytes read so far; None where the system does not count them."""
+        read = self._bytes_read()
+        return None if read is None else max(0, read - self._bytes_before)
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def close(self) -> None:
+        if self._io is not None:
+            os.close(self._io)
+
+    def _check(self) -> ServiceError | None:
+        """The error once a limit is exceeded. SQLite asks while a statement runs, and stops it."""
+        if self._refusal is None:
+            scanned, seconds = self.bytes_scanned(), self.seconds()
+            if scanned is not None and scanned > self._limits.max_bytes_scanned:
+                self._refusal = too_many_bytes(self._limits, scanned)
+            elif seconds > self._limits.max_seconds:
+                self._refusal = too_slow(self._limits, seconds)
+        return self._refusal
+
+    def _bytes_read(self) -> int | None:
+        return None if self._io is None else int(os.pread(self._io, 32, 0).split(None, 2)[1])
 
 
 def _explanation(message: str) -> OqlError | None:
@@ -97,7 +125,7 @@ def open_session(
 
     `full_text` are the full-text indexes among the tables. Raises ServiceError (503).
     """
-    with explained(), closing(open_reader(path, busy_seconds=1)) as connection, closing(Usage(limits)) as usage:
+    with explained(), closing(open_reader(path, 1)) as connection, closing(Session(connection, limits)) as session:
         connection.row_factory = None
         # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
         temp_store = "DEFAULT" if limits.may_spill else "MEMORY"
@@ -105,13 +133,12 @@ def open_session(
             connection.execute(f"PRAGMA {pragma}")
         for limit, value in _SQLITE_LIMITS.items():
             connection.setlimit(limit, value)
-        connection.set_progress_handler(usage.is_over, _CHECK_STEPS)
         _register(connection, zone, timelines)
         connection.execute("BEGIN")
         for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
             connection.execute(open_index(table))
         connection.set_authorizer(_authorizer(frozenset(tables)))
-        yield Session(connection, usage, limits)
+        yield session
 
 
 def _authorizer(tables: frozenset[str]) -> Any:
@@ -176,48 +203,3 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
     for function in _AGGREGATES:
         aggregate: Any = function.python
         connection.create_aggregate(function.name, function.arguments, aggregate)
-
-
-class Usage:
-    """The time and the bytes that a query has used. It is created on the thread that runs the query.
-
-    Linux counts what a thread asks of the kernel (``rchar`` in ``/proc/thread-self/io``). With a small cache and no
-    memory map this is what SQLite reads. On other systems, bytes are not limited.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        self._max_bytes = limits.max_bytes_scanned
-        self._started = time.monotonic()
-        self._deadline = self._started + limits.max_seconds
-        self.exceeded: str | None = None
-        self._io: int | None = None
-        with suppress(OSError):
-            self._io = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
-        self._bytes_before = self._bytes_read() or 0
-
-    def bytes_scanned(self) -> int | None:
-        """Bytes read so far; None where the system does not count them."""
-        read = self._bytes_read()
-        return None if read is None else max(0, read - self._bytes_before)
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def is_over(self) -> bool:
-        """Whether a limit is exceeded. SQLite asks while a statement runs, and stops it."""
-        if self.exceeded is None:
-            scanned = self.bytes_scanned()
-            if scanned is not None and scanned > self._max_bytes:
-                self.exceeded = "max_bytes_scanned"
-            elif time.monotonic() > self._deadline:
-                self.exceeded = "max_seconds"
-        return self.exceeded is not None
-
-    def close(self) -> None:
-        if self._io is not None:
-            os.close(self._io)
-
-    def _bytes_read(self) -> int | None:
-        if self._io is None:
-            return None
-        return int(os.pread(self._io, 32, 0).split(None, 2)[1])
