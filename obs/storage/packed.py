@@ -18,9 +18,7 @@ def pack(numbers: Sequence[int]) -> bytes:
 
 
 def unpack(blob: bytes) -> Sequence[int]:
-    numbers = array(chr(blob[0]))
-    numbers.frombytes(memoryview(blob)[1:])
-    return _little_endian(numbers)
+    return _little_endian(array(chr(blob[0]), blob[1:]))
 
 
 def _little_endian(numbers: "array[int]") -> "array[int]":

@@ -177,7 +177,8 @@ _OF_PART: Any = {"timed": len, "total_ms": sum, "least_ms": min, "most_ms": max,
 def _part(packed: bytes, first: int, last: int, name: str) -> Any:
     """What the column `name` of a cell would be if the cell only had its durations from `first` to `last`."""
     durations = unpack(packed)
-    return _OF_PART[name](durations[bisect_left(durations, first) : bisect_right(durations, last)])
+    start = bisect_left(durations, first)
+    return _OF_PART[name](durations[start : bisect_right(durations, last, start)])
 
 
 def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
