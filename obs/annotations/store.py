@@ -84,8 +84,7 @@ def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
 
 
 def count_annotations(db: sqlite3.Connection) -> int:
-    count: int = db.execute("SELECT count(*) FROM annotations").fetchone()[0]
-    return count
+    return int(db.execute("SELECT count(*) FROM annotations").fetchone()[0])
 
 
 def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:

@@ -113,10 +113,7 @@ RUNS = Source(
     rollup=Rollup((_TOTALS, _by_series("day", DAY_MS), _by_series("hour", HOUR_MS)), "duration_ms"),
 )
 
-_EVENT = (
-    Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."),
-    _job("events"),
-)
+_EVENT = (Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."), _job("events"))
 _MESSAGE = Column(
     "message",
     Type.TEXT,

@@ -241,8 +241,7 @@ class Databases:
         unused = None
         with self._mutex:
             if org not in self._files and not self._room.wait_for(
-                lambda: org in self._files or len(self._users) < self._most_files or self._closing,
-                self._busy_seconds,
+                lambda: org in self._files or len(self._users) < self._most_files or self._closing, self._busy_seconds
             ):
                 raise busy(f"The files of {self._most_files} organizations are in use, which is the maximum.")
             if self._closing:

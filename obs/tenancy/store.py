@@ -140,15 +140,13 @@ def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
 
 def credentials_version(db: sqlite3.Connection) -> int:
     """A number that increases with every change of a key or an organization."""
-    version: int = db.execute("SELECT version FROM credentials_version").fetchone()[0]
-    return version
+    return int(db.execute("SELECT version FROM credentials_version").fetchone()[0])
 
 
 def claim_ping_url(db: sqlite3.Connection, org: Org, uuid: str) -> int:
     """Note that a UUID is that of a job of `org`, unless it is taken; returns the id of its organization."""
     db.execute("INSERT INTO ping_urls (uuid, organization_id) VALUES (?, ?) ON CONFLICT DO NOTHING", (uuid, org.id))
-    owner: int = db.execute("SELECT organization_id FROM ping_urls WHERE uuid = ?", (uuid,)).fetchone()[0]
-    return owner
+    return int(db.execute("SELECT organization_id FROM ping_urls WHERE uuid = ?", (uuid,)).fetchone()[0])
 
 
 def ping_urls(db: sqlite3.Connection, after: int) -> tuple[dict[str, Org], int]:

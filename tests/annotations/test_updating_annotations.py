@@ -31,11 +31,7 @@ def test_only_what_is_sent_changes(client: KeyClient, clock: Any, band: Any) -> 
     clock.advance(minutes=1)
     answer = client.put(ONE, json={"title": "Checkout was down"})
     assert answer.status_code == 200
-    assert answer.json == {
-        **band.json,
-        "title": "Checkout was down",
-        "updated_at": "2026-06-21T10:01:00.000Z",
-    }
+    assert answer.json == {**band.json, "title": "Checkout was down", "updated_at": "2026-06-21T10:01:00.000Z"}
     assert client.get(ONE).json == answer.json
 
 

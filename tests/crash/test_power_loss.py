@@ -153,12 +153,7 @@ os.rename(f"{root}/b", f"{root}/c")
 
 @pytest.mark.parametrize(
     ("synced", "expected"),
-    [
-        ((), {}),
-        (("contents",), {}),
-        (("name",), {"a": b"1" * 600}),
-        (("name", "contents"), {"a": b"2" * 1024}),
-    ],
+    [((), {}), (("contents",), {}), (("name",), {"a": b"1" * 600}), (("name", "contents"), {"a": b"2" * 1024})],
 )
 def test_what_is_not_synced_is_dropped(tmp_path: Path, synced: tuple[str, ...], expected: dict[str, bytes]) -> None:
     root, journal = tmp_path / "disk", tmp_path / "journal"

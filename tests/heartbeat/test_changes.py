@@ -32,11 +32,7 @@ def _read(client: KeyClient) -> dict[str, Any]:
             "2026-06-22T00:05:00.000Z",
         ),
         ({"cron": "30 10 * * *"}, "2026-06-21T10:30:00.000Z", "2026-06-21T10:31:00.000Z"),
-        (
-            {"interval_seconds": 7200, "grace_seconds": 0},
-            "2026-06-21T12:00:00.000Z",
-            "2026-06-21T12:00:00.000Z",
-        ),
+        ({"interval_seconds": 7200, "grace_seconds": 0}, "2026-06-21T12:00:00.000Z", "2026-06-21T12:00:00.000Z"),
         ({"never": True}, None, None),
     ],
 )

@@ -62,11 +62,7 @@ def test_too_often_is_judged_by_the_previous_fit_and_never_for_a_pin() -> None:
 
 @pytest.mark.parametrize(
     ("durations_ms", "lost_after_ms"),
-    [
-        ([MINUTE_MS] * 2, LONGEST_RUN_MS),
-        ([3 * HOUR_MS] * 20, 12 * HOUR_MS),
-        ([2 * DAY_MS] * 20, LONGEST_RUN_MS),
-    ],
+    [([MINUTE_MS] * 2, LONGEST_RUN_MS), ([3 * HOUR_MS] * 20, 12 * HOUR_MS), ([2 * DAY_MS] * 20, LONGEST_RUN_MS)],
     ids=["too few durations", "four times the longest", "at most seven days"],
 )
 def test_when_an_open_run_counts_as_lost(durations_ms: list[int], lost_after_ms: int) -> None:

@@ -57,15 +57,7 @@ def test_another_encoding_is_refused_by_its_name(client: KeyClient, rows: Rows, 
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"plain text",
-        GZIPPED[:-1],
-        GZIPPED[:8],
-        GZIPPED + b"more",
-        GZIPPED * 2,
-        GZIPPED[:-5] + b"xxxxx",
-    ],
+    "body", [b"plain text", GZIPPED[:-1], GZIPPED[:8], GZIPPED + b"more", GZIPPED * 2, GZIPPED[:-5] + b"xxxxx"]
 )
 @pytest.mark.parametrize("path", [LOG, ANNOTATIONS])
 def test_damaged_data_is_refused(client: KeyClient, rows: Rows, path: str, body: bytes) -> None:

@@ -12,9 +12,7 @@ ANY = [*NUMBERS, *TEXTS, *TIMES]
 _text = st.text(max_size=8).map(lambda value: "'" + value.replace("'", "''") + "'")
 text_literals = st.sampled_from(["'failed'", "'backup'", "'%a_'", "''", "'2026-06-21'", "'[a-z]+'"]) | _text
 durations = st.builds(
-    "{}{}".format,
-    st.integers(1, 90),
-    st.sampled_from(["ms", "s", "m", "h", "d", "w", " minutes", " hour"]),
+    "{}{}".format, st.integers(1, 90), st.sampled_from(["ms", "s", "m", "h", "d", "w", " minutes", " hour"])
 )
 numbers = st.one_of(
     st.integers(0, 10**6).map(str),

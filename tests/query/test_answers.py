@@ -149,10 +149,7 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         "SELECT count(*), max(duration_ms) FROM runs BY job COMPARE WITH 12h AGO LAST 90m",
         "table",
         ["job", "count", "count_previous", "max_duration_ms", "max_duration_ms_previous"],
-        [
-            ["backup", 1, 0, 3_000, None],
-            ["mail", 2, 0, None, None],
-        ],
+        [["backup", 1, 0, 3_000, None], ["mail", 2, 0, None, None]],
     ),
     (
         "SELECT count(*) FROM runs BY job COMPARE WITH 10h AGO SINCE '2026-06-21T09:00Z' UNTIL '2026-06-21T10:00Z'",
@@ -275,8 +272,7 @@ def test_a_key_without_the_scope_cannot_query(new_client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clause", "rows"),
-    [("", [[t("08:00"), 1]]), ("COMPARE WITH 1h AGO", [[t("08:00"), 1, 0], [t("09:00"), 0, 1]])],
+    ("clause", "rows"), [("", [[t("08:00"), 1]]), ("COMPARE WITH 1h AGO", [[t("08:00"), 1, 0], [t("09:00"), 0, 1]])]
 )
 def test_there_may_be_more_buckets_than_fit_into_memory(ask: Ask, clause: str, rows: list[list[Any]]) -> None:
     """250 million million buckets, of which one has rows."""

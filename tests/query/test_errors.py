@@ -123,10 +123,7 @@ MESSAGES = [
         "SELECT count(*) FROM runs\nWHER status = 'x' LAST 1d",
         "Line 2, column 1: Unexpected 'WHER'. Did you mean WHERE? Expected one of: a clause, the end.",
     ),
-    (
-        "SELECT count(*) FROM runs LAST",
-        "Line 1, column 31: Unexpected end of the statement. Expected a duration.",
-    ),
+    ("SELECT count(*) FROM runs LAST", "Line 1, column 31: Unexpected end of the statement. Expected a duration."),
     ("SELECT count(* FROM runs LAST 1d", "Line 1, column 16: Unexpected 'FROM'. Expected ')'."),
     (
         "SELECT abs(id + (2) FROM runs LAST 1d",

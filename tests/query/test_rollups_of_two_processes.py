@@ -22,11 +22,7 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("interrupted", range(4))
 def test_a_process_that_read_before_another_wrote_does_not_spoil_its_sums(
-    app: Flask,
-    make_app: Callable[..., Flask],
-    client: KeyClient,
-    monkeypatch: pytest.MonkeyPatch,
-    interrupted: int,
+    app: Flask, make_app: Callable[..., Flask], client: KeyClient, monkeypatch: pytest.MonkeyPatch, interrupted: int
 ) -> None:
     """The other one comes in after one of the reads, and sees a run that has changed since."""
     other = services(make_app()).background.tasks["rollups"].run

@@ -183,8 +183,7 @@ def test_no_request_can_be_smuggled_in_a_body(server: Server, framing: list[str]
 
 
 @pytest.mark.parametrize(
-    "chunks",
-    [b"zz\r\nhello\r\n0\r\n\r\n", b"-1\r\nhello\r\n", b"ffffffffffffffffff\r\nx", b"3\r\nhello\r\n0\r\n\r\n"],
+    "chunks", [b"zz\r\nhello\r\n0\r\n\r\n", b"-1\r\nhello\r\n", b"ffffffffffffffffff\r\nx", b"3\r\nhello\r\n0\r\n\r\n"]
 )
 def test_invalid_chunks_are_rejected(server: Server, chunks: bytes) -> None:
     lines = ("Transfer-Encoding: chunked", "Content-Type: application/json")

@@ -153,13 +153,7 @@ def run_page(number: int) -> ResponseReturnValue:
         end = run.ended_at if run.ended_at is not None else caller.now_ms
         annotations = store.annotations_for_job(db, run.started_at, end, caller.now_ms, run.job)
     return render_template(
-        "job/run.html",
-        run=run,
-        events=timeline,
-        before=before,
-        after=after,
-        annotations=annotations,
-        version=version,
+        "job/run.html", run=run, events=timeline, before=before, after=after, annotations=annotations, version=version
     )
 
 

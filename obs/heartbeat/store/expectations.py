@@ -156,8 +156,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
     )
     if kept.rowcount == 1 and expected.memory is not None and expected.memory != changed.memory:
         db.execute(
-            "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)",
-            (changed.job_id, expected.memory.encode()),
+            "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)", (changed.job_id, expected.memory.encode())
         )
     if kept.rowcount == 1 and expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)

@@ -157,8 +157,7 @@ def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
 
 
 def count_jobs(db: sqlite3.Connection) -> int:
-    count: int = db.execute("SELECT count(*) FROM jobs").fetchone()[0]
-    return count
+    return int(db.execute("SELECT count(*) FROM jobs").fetchone()[0])
 
 
 def runs_of(

@@ -159,7 +159,7 @@ def _authorizer(tables: frozenset[str]) -> Any:
 
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate} | {
-    SqlFunction("obs_merged_percentile", 2, Percentile),
+    SqlFunction("obs_merged_percentile", 2, Percentile)
 }
 
 _PERMITTED = frozenset(

@@ -16,13 +16,7 @@ from obs.sources import Source, Type
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _ORDERED = Family.ORDERED.types
 _EQUALITY = ("=", "!=", "in", "not in")
-_LITERAL_TYPES = {
-    type(None): None,
-    bool: Type.BOOLEAN,
-    str: Type.TEXT,
-    int: Type.INTEGER,
-    float: Type.NUMBER,
-}
+_LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
 
 
 @dataclass(slots=True)

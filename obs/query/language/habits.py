@@ -51,8 +51,7 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("countif", "count_if", "sumif", "sum_if", "percentage", "filter"), _COUNT_IF),
     **dict.fromkeys(
-        ("date_trunc", "time_bucket", "bin", "tostartofhour", "tostartofday", "date_bin", "dateadd"),
-        _BUCKETS,
+        ("date_trunc", "time_bucket", "bin", "tostartofhour", "tostartofday", "date_bin", "dateadd"), _BUCKETS
     ),
     **dict.fromkeys(("latest", "last_value", "arg_max", "argmax"), "Write last(x)."),
     **dict.fromkeys(("earliest", "first_value", "arg_min", "argmin"), "Write first(x)."),

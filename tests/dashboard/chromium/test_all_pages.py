@@ -137,12 +137,7 @@ def test_axe_finds_violations(page: Page) -> None:
 
 
 def test_text_from_clients_is_shown_as_text_everywhere(
-    page: Page,
-    address: str,
-    client: KeyClient,
-    new_client: Callable[..., KeyClient],
-    app: Flask,
-    clock: Clock,
+    page: Page, address: str, client: KeyClient, new_client: Callable[..., KeyClient], app: Flask, clock: Clock
 ) -> None:
     headers = {"X-Platform-Host": HOSTILE, "X-Platform-Service": HOSTILE, "X-Platform-Project": HOSTILE}
     for kind, body in (("start", {}), ("log", {"message": HOSTILE}), ("end", {"status": "fail", "message": HOSTILE})):
