@@ -14,7 +14,8 @@ from obs.heartbeat.source import SOURCES
 from obs.query.execution.limits import Limits
 from obs.query.execution.session import open_session
 from obs.query.execution.window import resolve
-from obs.query.language import Language
+from obs.query.language.check import check
+from obs.query.language.grammar import parse
 from obs.query.language.plan import Plan
 from obs.query.sql import Scan, Timeline
 from obs.query.sql.select import SqlStatement, select
@@ -237,7 +238,7 @@ def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: 
 
 def _plan(app: Flask, statement: str) -> list[str]:
     tenancy: auth.Tenancy = services(app).tenancy
-    plan = Language(SOURCES).plan(statement, 1_000)
+    plan = check(parse(statement), statement, {source.name: source for source in SOURCES})
     assert isinstance(plan, Plan)
     window = resolve(plan.window, tenancy.clock())
     query = select(
