@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from obs.query.execution.limits import Limits
-from obs.query.execution.run import Engine, QueryRequest, QueryResponse
+from obs.query.execution.run import QueryRequest, QueryResponse
 from obs.query.execution.workers import Workers
 from obs.sources import Source
 from obs.tenancy import keys, rate
@@ -22,10 +22,8 @@ class QueryService:
 
     def __init__(self, sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
         """`settings` has QUERY_WORKERS; with 0 workers, queries run in this process."""
-        self._engine = Engine(sources)
         self._rates = rate.PerMinute()
-        max_workers = int(settings["QUERY_WORKERS"])
-        self.workers = Workers(sources, max_workers) if max_workers else None
+        self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:
         """Raises ServiceError: 400, 403, 422, 429 or 503."""
@@ -36,20 +34,11 @@ class QueryService:
         is_admin = keys.allows(caller.scopes, "admin")
         request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
-            return self._engine.run(request) if self.workers is None else self.workers.run(caller.org, request)
+            return self.workers.run(caller.org, request)
 
     def used_in_the_last_minute(self, caller: Caller) -> int:
         """How many queries of the organization count against its rate limit now."""
         return self._rates.used(caller.org.file_name, caller.now_ms)
-
-    def start(self) -> None:
-        """Start a worker process before the first query needs one."""
-        if self.workers is not None:
-            self.workers.prepare()
-
-    def close(self) -> None:
-        if self.workers is not None:
-            self.workers.close()
 
 
 def converted(result: bytes, mimetype: str) -> bytes | str:

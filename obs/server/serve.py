@@ -131,7 +131,7 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
         click.echo(f"Error: {error}", err=True)
         return supervisor.CANNOT_START
     background, queries, settings = services(app).background, services(app).queries, app.config
-    threading.Thread(target=queries.start, name="start-queries", daemon=True).start()
+    threading.Thread(target=queries.workers.prepare, name="start-queries", daemon=True).start()
     served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
     welcome = partial(_welcome, instance.base_url(settings), folder, first)
     descriptors = allow_many_descriptors()
@@ -149,7 +149,7 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     server.listener = listener
     server.serve(target_loader=lambda: _reporting(served, beat, welcome), wrap_loader=False)
     background.stop()
-    queries.close()
+    queries.workers.close()
     services(app).access_log.close()
     instance.close(tenancy)
     return 0

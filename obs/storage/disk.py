@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class DiskSpace:
-    """The free space as of the last `look`. Raises OSError.
+    """The free space as of the last `watch`. Raises OSError.
 
     `is_low`: less than the reserve is free, so background work and downloads stop. `is_short`: less than half of it is
     free, so only heartbeats of existing jobs are recorded.
@@ -29,19 +29,16 @@ class DiskSpace:
         self._monotonic = monotonic
         self._next_try = -1.0
         self._problem: str | None = None
-        self.is_low = self._is_logged_low = False
-        self.look()
+        self.is_low = False
+        self.watch()
 
-    def look(self) -> None:
+    def watch(self) -> None:
+        was_low = self.is_low
         self.free_bytes = shutil.disk_usage(self._folder).free
         # It is low until a tenth more is free, so that it does not change with every write.
         self.is_low = self.free_bytes < self.reserve_bytes * (1.1 if self.is_low else 1)
         self.is_short = self.free_bytes < self.reserve_bytes // 2
-
-    def watch(self) -> None:
-        self.look()
-        if self.is_low != self._is_logged_low:
-            self._is_logged_low = self.is_low
+        if self.is_low != was_low:
             _log.warning("disk space is %s: %s", "low" if self.is_low else "sufficient again", self.summary())
 
     def summary(self) -> str:

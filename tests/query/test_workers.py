@@ -29,7 +29,7 @@ def client(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient])
     """A client of an application that runs queries in two processes."""
     app = make_app(QUERY_WORKERS=2)
     yield new_client(app=app)
-    services(app).queries.close()
+    services(app).queries.workers.close()
 
 
 def ask(client: KeyClient, query: str) -> ApiResponse:
@@ -130,7 +130,7 @@ def test_processes_end_with_the_service(make_app: Callable[..., Flask], new_clie
     app = make_app(QUERY_WORKERS=2)
     assert ask(new_client(app=app), "SHOW SOURCES").status_code == 200
     assert children() - before
-    services(app).queries.close()
+    services(app).queries.workers.close()
     assert children() == before
 
 

@@ -92,7 +92,7 @@ def test_a_query_of_a_recreated_organization_does_not_read_the_old_file(
         again.post("/api/v1/heartbeat/new/end?duration_ms=1500")
         assert again.post("/api/v1/dsl", json=statement).json["rows"] == [["new"]]
     finally:
-        services(app).queries.close()
+        services(app).queries.workers.close()
 
 
 def test_an_organization_whose_file_cannot_be_removed_is_not_deleted(

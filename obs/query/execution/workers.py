@@ -16,7 +16,7 @@ from typing import cast
 
 from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_slow
-from obs.query.execution.run import QueryRequest, QueryResponse
+from obs.query.execution.run import Engine, QueryRequest, QueryResponse
 from obs.sources import Source
 from obs.storage.databases import Org
 
@@ -88,10 +88,11 @@ class _Worker:
 
 
 class Workers:
-    """Up to `max_workers` processes, started when they are needed. Safe to use from any thread."""
+    """Up to `max_workers` processes, started when needed; with 0, queries run in this process. Thread-safe."""
 
     def __init__(self, sources: Sequence[Source], max_workers: int) -> None:
         self._sources = sources
+        self._engine = Engine(sources)
         self._max_workers = max_workers
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
@@ -103,7 +104,9 @@ class Workers:
         self._closed = False
 
     def prepare(self) -> None:
-        self._put_back(_Worker(self._sources))
+        """Start a process before the first query needs one."""
+        if self._max_workers:
+            self._put_back(_Worker(self._sources))
 
     def run(self, org: Org, request: QueryRequest) -> QueryResponse:
         """Raises ServiceError (400, 422, 503) and QueryWorkerError.
@@ -111,6 +114,8 @@ class Workers:
         One organization can use all processes but one, and organizations take turns, so that its queries do not block
         those of another. When the process dies, another one runs the query in the time that is left.
         """
+        if not self._max_workers:
+            return self._engine.run(request)
         limits = request.limits
         seconds = float(limits.max_seconds + _GRACE_SECONDS)
         worker = self._take(org, limits)
