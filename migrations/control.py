@@ -161,3 +161,22 @@ def organizations_of_ping_urls(db: Database) -> None:
             f"CREATE TRIGGER credentials_version_ping_urls_{change.lower()} AFTER {change} ON ping_urls "
             "BEGIN UPDATE credentials_version SET version = version + 1; END"
         )
+
+
+@migrations()
+def channels(db: Database) -> None:
+    """Where alerts are sent. The address and the secret are here, because an organization's file can be downloaded."""
+    db.execute("""
+        CREATE TABLE channels (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            address TEXT NOT NULL,
+            masked TEXT NOT NULL,
+            secret TEXT,
+            filter TEXT NOT NULL,
+            enabled INTEGER NOT NULL,
+            UNIQUE (organization_id, name)
+        ) STRICT
+    """)

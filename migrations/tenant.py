@@ -1,7 +1,7 @@
 """The schema of an organization's file: annotations, jobs, runs, events, incidents. Steps are append-only.
 
 Times are INTEGER milliseconds since the Unix epoch. Statuses and kinds are small INTEGERs: the values of
-`obs.heartbeat.runs.Status`, `obs.heartbeat.runs.Kind` and `obs.alerts.kinds.IncidentKind`.
+`obs.heartbeat.runs.Status`, `obs.heartbeat.runs.Kind` and `obs.alerts.store.incidents.IncidentKind`.
 """
 
 import unicodedata
@@ -506,3 +506,46 @@ def an_index_of_counts_by_day(db: Database) -> None:
     """All columns of a cell but its durations, which take most of the space: so that counts and sums read less."""
     columns = "runs, timed, total_ms, least_ms, most_ms, first_at, last_at"
     db.execute(f"CREATE INDEX series_by_day_counts ON series_by_day(series_id, day, {columns})")
+
+
+@migrations()
+def deliveries(db: Database) -> None:
+    """Messages about incidents, each for one channel of the control file: an outbox.
+
+    A delivery is written in the transaction that opens or ends its incidents. `reminder` marks one that waits for its
+    incidents to last; a delivery with a `notice` has no incidents.
+    """
+    db.execute("""
+        CREATE TABLE deliveries (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            channel_id INTEGER NOT NULL,
+            channel TEXT NOT NULL,
+            state TEXT NOT NULL,
+            reminder INTEGER NOT NULL,
+            title TEXT,
+            notice TEXT,
+            created_at INTEGER NOT NULL,
+            attempts INTEGER NOT NULL DEFAULT 0,
+            first_attempt_at INTEGER,
+            last_attempt_at INTEGER,
+            next_attempt_at INTEGER,
+            sent_at INTEGER,
+            answer TEXT
+        ) STRICT
+    """)
+    for name, columns in (
+        ("created", "(created_at, state, channel)"),
+        ("next", "(channel_id, id, next_attempt_at) WHERE next_attempt_at IS NOT NULL"),
+        ("news", "(channel_id, created_at) WHERE NOT reminder AND notice IS NULL"),
+        ("states", "(state, channel_id)"),
+    ):
+        db.execute(f"CREATE INDEX deliveries_{name} ON deliveries{columns}")
+    db.execute("""
+        CREATE TABLE delivery_incidents (
+            delivery_id INTEGER NOT NULL REFERENCES deliveries(id) ON DELETE CASCADE,
+            incident_id INTEGER NOT NULL REFERENCES incidents(id) ON DELETE CASCADE,
+            news INTEGER NOT NULL,
+            PRIMARY KEY (delivery_id, incident_id)
+        ) STRICT, WITHOUT ROWID
+    """)
+    db.execute("CREATE INDEX delivery_incidents_incident ON delivery_incidents(incident_id)")

@@ -9,7 +9,9 @@ from typing import Any
 from flask import Flask
 
 from obs import api, config, dashboard, errors, limits
-from obs.alerts.source import INCIDENTS
+from obs.alerts import routes as alert_routes
+from obs.alerts.service import AlertService
+from obs.alerts.source import DELIVERIES, INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
@@ -31,7 +33,7 @@ from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
 from obs.tenancy.audit import AUDIT
 
-SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, ANNOTATIONS, AUDIT)
+SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, AUDIT)
 """The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
 
 
@@ -56,6 +58,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
     tenancy = instance.open_instance(folder, settings, clock)
     queue, access_log = SweepQueue(), AccessLog(str(app.config["ACCESS_LOG"]), clock)
+    alerts = AlertService(tenancy, app.config)
     built = Services(
         tenancy=tenancy,
         trust_proxies=middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
@@ -64,7 +67,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, app.config),
         metrics=monitoring.Metrics(tenancy, access_log),
-        background=Background(tenancy, queue, app.config, folder),
+        alerts=alerts,
+        background=Background(tenancy, queue, alerts, app.config, folder),
         overviews=Overviews(),
     )
     app.extensions["obs"] = built
@@ -79,6 +83,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             heartbeat_routes.runs_blp,
             heartbeat_routes.maintenance_blp,
             annotation_routes.blp,
+            alert_routes.blp,
             query_routes.blp,
             tenancy_routes.blp,
             tenancy_routes.me_blp,

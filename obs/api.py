@@ -140,6 +140,15 @@ class Schema(ma.Schema):
         unknown = ma.RAISE
 
 
+class ChangesSchema(Schema):
+    """The fields to change; the others stay as they are."""
+
+    @ma.validates_schema
+    def _changes_something(self, data: dict[str, Any], **_: Any) -> None:
+        if not data:
+            raise ma.ValidationError(f"Send at least one of {', '.join(self.fields)}.")
+
+
 class PageSchema(Schema):
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1_000))
     cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})

@@ -1,7 +1,9 @@
 """The background tasks: what runs, and how often. One APScheduler in one process of the instance."""
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,12 +15,14 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 from filelock import FileLock, Timeout
 
-from obs.alerts import store as alerts
+from obs.alerts.service import AlertService
+from obs.alerts.store import incidents, outbox
 from obs.annotations import store as annotations
 from obs.errors import ServiceError
 from obs.heartbeat import service as heartbeats
 from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import upkeep
+from obs.notify import Notifier
 from obs.server.middleware import Wsgi
 from obs.storage.databases import BACKGROUND_SHARE, Org, in_batches
 from obs.sweep import Sweeper, for_each_organization
@@ -27,6 +31,7 @@ from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
 _INDEXING_SECONDS = 20.0  # at most for one organization, so that a burst in it does not delay the others
+_HEALTHY_SECONDS = 60  # the sweep and the deliveries work if they have finished in this time
 _CLOCK_SECONDS = 1.0
 """How often the wall clock is checked for having been set back."""
 _log = logging.getLogger(__name__)
@@ -45,7 +50,7 @@ class Task:
     run: Callable[[], None]
 
 
-def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Task, ...]:
+def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_days: int) -> tuple[Task, ...]:
     """The table of all tasks. Runs and heartbeats are kept for `retention_days`."""
     databases = tenancy.databases
     visits: dict[tuple[str, Org], tuple[int, int]] = {}
@@ -80,7 +85,8 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
             partial(annotations.delete_past_retention, now_ms=now_ms),
             partial(upkeep.delete_before, cutoff=cutoff),  # jobs stay, so silent ones are seen
             partial(tenancy_store.delete_audit_before, cutoff=cutoff),
-            partial(alerts.delete_incidents_before, cutoff=cutoff),
+            partial(incidents.delete_incidents_before, cutoff=cutoff),
+            partial(outbox.delete_before, cutoff=cutoff),
         ):
             in_batches(databases, org, delete, share=BACKGROUND_SHARE)
 
@@ -90,6 +96,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
 
     return (
         Task("sweep", 1, 1, sweeper.run),
+        Task("deliveries", 1, 1, notifier.run),
         Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
         Task("quotas and disk space", 5, 5, tenancy.quotas.watch),
         Task("index of messages", 30, 3, partial(for_changed, "index", index)),
@@ -101,13 +108,17 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, retention_days: int) -> tuple[Tas
 class Background:
     """The scheduler of one application. A file lock makes sure that one process of an instance runs the tasks."""
 
-    def __init__(self, tenancy: Tenancy, queue: SweepQueue, settings: Mapping[str, Any], instance: Path) -> None:
+    def __init__(
+        self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any], instance: Path
+    ) -> None:
         """`instance` is the instance's folder. With TESTING in `settings`, only `start` starts the scheduler.
 
         Raises ConfigError for an unknown time zone in `settings`.
         """
-        self.sweeper = Sweeper(tenancy, queue, settings)
-        self.tasks = {task.name: task for task in _tasks(tenancy, self.sweeper, int(settings["RUN_RETENTION_DAYS"]))}
+        self.sweeper = Sweeper(tenancy, queue, alerts, settings)
+        self.notifier = Notifier(tenancy, alerts, settings)
+        tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
+        self.tasks = {task.name: task for task in tasks}
         (instance / ".background.lock").touch(mode=0o600)  # on a full disk, a file that exists can still be locked
         self._lock = FileLock(instance / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
@@ -116,6 +127,10 @@ class Background:
         self._scheduler: Any = None
         self._watch: threading.Thread | None = None
         self._stopped = threading.Event()
+        self._done_at: dict[str, float] = {}
+        if settings["HEARTBEAT_URL"]:
+            report = partial(self._report_health, tenancy, alerts, str(settings["HEARTBEAT_URL"]))
+            self.tasks["heartbeat"] = Task("heartbeat", 60, 60, report)
 
     def start(self) -> None:
         """Start the scheduler unless it runs. Call it after any fork: threads do not survive one."""
@@ -129,7 +144,7 @@ class Background:
             )
             for task in self.tasks.values():
                 self._scheduler.add_job(
-                    partial(self._run, task),
+                    partial(self.run, task.name),
                     _Every(timedelta(seconds=task.seconds)),
                     next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
                     id=task.name,
@@ -165,7 +180,16 @@ class Background:
 
         return starts if self._starts_by_itself else inner
 
-    def _run(self, task: Task) -> None:
+    def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
+        """Have the courier fetch `url`, if everything works that is needed to notify somebody."""
+        has_problem = tenancy.databases.problems.unusable() or tenancy.quotas.space.write_problem()
+        done_at = min(self._done_at.get(name, -math.inf) for name in ("sweep", "deliveries"))
+        if time.monotonic() - done_at < _HEALTHY_SECONDS and not has_problem:
+            alerts.courier.submit({"op": "fetch", "kind": "webhook", "address": url, "allow_private": True})
+
+    def run(self, name: str) -> None:
+        """Run a task, unless another process of this instance runs the tasks."""
+        task = self.tasks[name]
         if not self._lock.is_locked:
             try:
                 self._lock.acquire(blocking=False)
@@ -173,6 +197,7 @@ class Background:
                 return  # another process of this instance runs the tasks
         try:
             task.run()
+            self._done_at[name] = time.monotonic()
         except ServiceError as error:  # of the control file
             _log.warning("%s: %s", task.name, error.message)
 

@@ -65,6 +65,13 @@ SETTINGS = (
         "Australia/Sydney",
         "Time zones to consider when learning schedules, besides UTC and the machine's own.",
     ),
+    Setting(
+        "ALLOW_PRIVATE_TARGETS",
+        "auto",
+        "Whether channels may send to private networks: 1 or 0; auto: while there is only one organization.",
+        choices=("auto", "0", "1"),
+    ),
+    Setting("HEARTBEAT_URL", "", "URL that is fetched every minute while the service works, for another monitor."),
     Setting("MAX_WAITING_WRITES", 2_000, "Maximum number of writes waiting for an organization's file.", least=1),
     Setting("BUSY_SECONDS", 5, "Seconds to wait for a file that is locked by another program."),
 )

@@ -51,6 +51,8 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "job_not_found": ErrorCode(404, "There is no job with this name."),
     "run_not_found": ErrorCode(404, "There is no run with this id."),
     "window_not_found": ErrorCode(404, "There is no maintenance window with this id."),
+    "channel_not_found": ErrorCode(404, "There is no channel with this id."),
+    "delivery_not_found": ErrorCode(404, "There is no delivery with this id."),
     "key_not_found": ErrorCode(404, "There is no valid key with this id."),
     "method_not_allowed": ErrorCode(405, "The path exists but does not support this method."),
     "body_timeout": ErrorCode(408, "The body did not arrive in time."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from flask import Flask, current_app
 
 if TYPE_CHECKING:  # for the types alone: the areas import this module
+    from obs.alerts.service import AlertService
     from obs.background import Background
     from obs.dashboard.overview import Overviews
     from obs.heartbeat.service import HeartbeatService
@@ -30,6 +31,7 @@ class Services:
     ingest: HeartbeatEndpoint
     queries: QueryService
     metrics: Metrics
+    alerts: AlertService
     background: Background
     overviews: Overviews
 

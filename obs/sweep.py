@@ -11,13 +11,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import tzlocal
 
-from obs.alerts import store as alerts
-from obs.alerts.kinds import IncidentKind
-from obs.alerts.store import OpenIncident
+from obs.alerts.service import AlertService
+from obs.alerts.store import incidents, outbox
+from obs.alerts.store.channels import Channel
+from obs.alerts.store.incidents import Incident, IncidentKind
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
@@ -40,7 +41,7 @@ _BUSY = 1_000
 RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
-_INCIDENTS_A_BATCH = 50
+_INCIDENTS_A_BATCH = 25  # each with a message to every channel
 _PROBLEMS: Mapping[IncidentKind, str] = {
     IncidentKind.FAILING: problems.FAILING,
     IncidentKind.LOST: problems.LOST,
@@ -55,9 +56,9 @@ _log = logging.getLogger(__name__)
 class Sweeper:
     """Sweeps the organizations of an instance. The clocks are the application's, so that a test can move them."""
 
-    def __init__(self, tenancy: Tenancy, queue: SweepQueue, settings: Mapping[str, Any]) -> None:
+    def __init__(self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any]) -> None:
         """Raises ConfigError for an unknown time zone in `settings`."""
-        self._tenancy = tenancy
+        self._tenancy, self._alerts = tenancy, alerts
         self._queue = queue
         self._zones = time_zones(str(settings["TIME_ZONES"]))
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
@@ -84,7 +85,8 @@ class Sweeper:
 
         def sweep_one(org: Org) -> None:
             if time.monotonic() < learn_until:  # or it stays due
-                done = sweep(self._tenancy.databases, org, seen, self._zones, relearn_until, learn_until)
+                times = (relearn_until, learn_until)
+                done = sweep(self._tenancy.databases, org, seen, self._zones, *times, self._alerts)
                 self._queue.swept(org, done)
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
@@ -97,6 +99,7 @@ class Sweeper:
         def excuse_one(org: Org) -> None:
             self._tenancy.databases.write(org, partial(_correct, seen=seen))
             self._queue.note(org)
+            self._alerts.woken.add(org)
 
         for_each_organization(self._tenancy, excuse_one, self._tenancy.keyring.organizations())
 
@@ -112,12 +115,13 @@ def sweep(
     zones: Sequence[str],
     relearn_until: float = math.inf,
     learn_until: float = math.inf,
+    alerts: AlertService | None = None,
 ) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
     Returns when the next sweep is due if no heartbeat comes before, None for never. Jobs without new heartbeats are
     learned again until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after
-    `learn_until`. Raises ServiceError (503).
+    `learn_until`. Without `alerts`, no channel is notified. Raises ServiceError (503).
     """
     now_ms = seen.now_ms
     with databases.read(org) as db:
@@ -131,13 +135,14 @@ def sweep(
     if due_at is not None and due_at <= now_ms:
         in_batches(databases, org, partial(_flag, now_ms=now_ms))
     with databases.read(org) as db:
-        changes = _incident_changes(db, now_ms)
-    if any(changes):
-        opening = {problem.job_id for _, problem in changes.to_open}
-        concerned = sorted(opening | {incident.job_id for incident in changes.to_close})
+        to_open, to_close = _incident_changes(db, now_ms)
+    if concerned := sorted({problem.job_id for _, problem in to_open} | {incident.job_id for incident in to_close}):
+        channels = alerts.channels(org) if alerts else ()
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
-            databases.write(org, partial(_open_and_close, job_ids=batch, now_ms=now_ms))
+            databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, now_ms=now_ms))
+            if alerts:
+                alerts.woken.add(org)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     return due_at if learned_all else now_ms
@@ -147,7 +152,7 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
     """Note the time that was not seen, correct all times of a wrong wall clock, and learn from what is left."""
     expectations.note_downtime(db, seen.unseen_start_ms, seen.unseen_end_ms)
     correction = {**seen._asdict(), "latest_ms": MAX_MS if seen.is_behind else seen.now_ms}
-    for correct in (upkeep.correct_times, alerts.correct_times, annotations.correct_times):
+    for correct in (upkeep.correct_times, incidents.correct_times, outbox.correct_times, annotations.correct_times):
         correct(db, correction)
     expectations.learn_again(db)
 
@@ -184,47 +189,39 @@ def _flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     return sum(flag(db, now_ms, limit) for flag in flags)
 
 
-class _IncidentChanges(NamedTuple):
-    to_open: Sequence[tuple[IncidentKind, Problem]]
-    to_close: Sequence[OpenIncident]
-
-
-def _incident_changes(db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None) -> _IncidentChanges:
+def _incident_changes(
+    db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None
+) -> tuple[list[tuple[IncidentKind, Problem]], list[Incident]]:
     """The incidents to open and to close, of all jobs or of some. None is opened during maintenance."""
     wanted = {
         (problem.job_id, kind): problem
         for kind, sql in _PROBLEMS.items()
         for problem in problems.find(db, sql, now_ms, job_ids)
     }
-    known = {(incident.job_id, incident.kind): incident for incident in alerts.open_incidents(db, job_ids)}
+    known = {(incident.job_id, incident.kind): incident for incident in incidents.open_incidents(db, job_ids)}
     to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]
     to_close = [incident for key, incident in known.items() if key not in wanted]
-    return _IncidentChanges([] if maintenance.is_open(db, now_ms) else to_open, to_close)
+    return [] if maintenance.is_open(db, now_ms) else to_open, to_close
 
 
-def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], now_ms: int) -> None:
-    """Open and close incidents of some jobs, with their bands, as it is now."""
-    changes = _incident_changes(db, now_ms, job_ids)
-    for kind, problem in changes.to_open:
-        _open_incident(db, kind, problem, now_ms)
-    for incident in changes.to_close:
-        _close_incident(db, incident, now_ms)
+def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:
+    """Open and close incidents of some jobs, with their bands and the messages to `channels`, as it is now.
 
-
-def _open_incident(db: sqlite3.Connection, kind: IncidentKind, problem: Problem, now_ms: int) -> None:
-    band = annotations.open_band(db, f"incident/{problem.job}", kind.title(problem.job), problem.since, now_ms)
-    alerts.open_incident(db, problem.job_id, kind, problem.since, band)
-
-
-def _close_incident(db: sqlite3.Connection, incident: OpenIncident, now_ms: int) -> None:
-    """Close an incident: at the heartbeat that ended it, or now where no heartbeat came after its start."""
-    heartbeat_at = problems.last_heartbeat(db, incident.job_id)
-    if heartbeat_at is not None and incident.started_at < heartbeat_at <= now_ms:
-        ended_at = heartbeat_at
-    else:
-        ended_at = max(now_ms, incident.started_at)
-    if alerts.close_incident(db, incident.id, ended_at):
+    An incident ends at the heartbeat that ended it, or now where no heartbeat came after its start.
+    """
+    to_open, to_close = _incident_changes(db, now_ms, job_ids)
+    opened = []
+    for kind, problem in to_open:
+        band = annotations.open_band(db, f"incident/{problem.job}", kind.title(problem.job), problem.since, now_ms)
+        opened.append(incidents.open_incident(db, problem.job_id, kind, problem.since, band))
+    outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
+    for incident in to_close:
+        ended_at = incident.heartbeat_at
+        if ended_at is None or not incident.started_at < ended_at <= now_ms:
+            ended_at = max(now_ms, incident.started_at)
+        incidents.close_incident(db, incident.id, ended_at)
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
+    outbox.ended(db, channels, to_close, now_ms)
 
 
 def time_zones(configured: str) -> list[str]:

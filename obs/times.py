@@ -94,5 +94,17 @@ def format_optional_ms(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else format_ms(milliseconds)
 
 
+def duration_words(length_ms: int) -> str:
+    """A duration in at most two units: 4 min 12 s, 3 h, 2 d 5 h. A part below the second is rounded."""
+    smallest = HOUR_MS if length_ms >= DAY_MS else MINUTE_MS if length_ms >= HOUR_MS else SECOND_MS
+    rest = round(length_ms / smallest) * smallest
+    parts: list[tuple[int, str]] = []
+    for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s")):
+        count, rest = divmod(rest, unit_ms)
+        if count or parts:
+            parts.append((count, name))
+    return " ".join(f"{count} {name}" for count, name in parts[:2] if count) or "0 s"
+
+
 MAX_MS = (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 """The last millisecond of the year 9999, the latest time that the service accepts."""

@@ -127,6 +127,7 @@ def make_app(tmp_path: Path, clock: Clock, empty_files: Path) -> Iterator[Callab
     yield make
     for app in made:
         services(app).background.stop()
+        services(app).alerts.courier.close()
         instance.close(services(app).tenancy)
 
 

@@ -31,7 +31,11 @@ INSTALL_AND_SERVE = (
     " && .venv/bin/pip install --no-deps -e . && .venv/bin/obs serve"
 )
 DEMO = ".venv/bin/obs demo"
+VERIFY = (
+    'test "$( (printf \'%s.\' "$t"; cat body) | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d \' \' -f 1)" = "$v1"'
+)
 NOT_RUN = {
+    VERIFY: "needs a signed request: tests/alerts/test_examples.py runs it",
     INSTALL_AND_SERVE: "takes a minute: test_the_readme_works_in_a_new_checkout runs it",
     DEMO: "takes a quarter of a minute: test_the_readme_works_in_a_new_checkout runs it",
     "python3 -m venv .venv && .venv/bin/pip install --require-hashes -r requirements-test.lock"
@@ -77,7 +81,7 @@ NOT_RUN = {
 """Commands that are not run here, each with the reason. Everything else that a page prints is run."""
 PROGRAMS = {"sh", "curl", "obs", ".venv/bin/obs", "echo", "umask", "date", "mkdir", "chmod", "printf"}
 """The programs that a printed command may start here. To allow another one, make sure that it changes no machine."""
-OTHER_KINDS = {"http", "ini", "json", "nginx", "sql", "text"}
+OTHER_KINDS = {"http", "ini", "json", "nginx", "python", "sql", "text"}
 QUIET_CURL = "curl -fsS -m 10 --retry 5 --retry-connrefused -o /dev/null"
 JOBS = {"certbot": "exit 0", "restic": "echo copied; exit 3", "rsync": "exit 0"}
 """What the jobs in the printed crontabs do here."""

@@ -1,6 +1,7 @@
-"""The incidents as a source for OQL."""
+"""The incidents, and the messages about them, as sources for OQL."""
 
-from obs.alerts.kinds import KINDS
+from obs.alerts.store.incidents import KINDS
+from obs.alerts.store.outbox import State
 from obs.sources import Column, Source, Type, one_of
 
 INCIDENTS = Source(
@@ -32,4 +33,21 @@ INCIDENTS = Source(
             "(SELECT j.attribution_id FROM jobs AS j WHERE j.id = incidents.job_id)",
         ),
     ),
+)
+
+DELIVERIES = Source(
+    name="deliveries",
+    row="a message to a channel",
+    time="when it was created",
+    table="deliveries",
+    time_sql="deliveries.created_at",
+    columns=(
+        Column("channel", Type.TEXT, "deliveries.channel", "The name of the channel."),
+        Column("state", Type.TEXT, "deliveries.state", f"{one_of(list(State))}.", texts=tuple(State)),
+        Column("title", Type.TEXT, "deliveries.title", "Its title; null before the first attempt."),
+        Column("attempts", Type.NUMBER, "deliveries.attempts", "How often it was tried."),
+        Column("sent_at", Type.TIME, "deliveries.sent_at", "When the receiver accepted it; null if it has not."),
+        Column("answer", Type.TEXT, "deliveries.answer", "What the receiver answered last."),
+    ),
+    tables=("deliveries",),
 )

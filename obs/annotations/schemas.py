@@ -6,7 +6,7 @@ from typing import Any
 import marshmallow as ma
 
 from obs.annotations.rules import is_web_url
-from obs.api import PageSchema, Schema, Text, Time, list_schema
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, list_schema
 
 _name = partial(Text, 1, 200, metadata={"description": "A slash-separated label.", "example": "deploy/web"})
 _title = partial(Text, 1, 500, metadata={"description": "The text on the marker.", "example": "Web 2.14.0 is out"})
@@ -19,7 +19,7 @@ _key = partial(
 )
 
 
-class AnnotationChangesSchema(Schema):
+class AnnotationChangesSchema(ChangesSchema):
     """The fields to change; the others stay as they are. null removes an optional one."""
 
     name: ma.fields.String = _name()
@@ -38,11 +38,6 @@ class AnnotationChangesSchema(Schema):
     def _check_url(self, url: str | None, **_: Any) -> None:
         if url is not None and not is_web_url(url):
             raise ma.ValidationError("Not an http or https URL such as https://ci.example.com/builds/42.")
-
-    @ma.validates_schema
-    def _changes_something(self, data: dict[str, Any], **_: Any) -> None:
-        if not data:
-            raise ma.ValidationError(f"Send at least one of {', '.join(self.fields)}.")
 
 
 class AnnotationRequestSchema(AnnotationChangesSchema):

@@ -13,7 +13,7 @@ from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
 from obs.dashboard import libraries, overview, schedules, wording
-from obs.dashboard.routes import annotations, incidents, job, jobs, query, settings, sign_in
+from obs.dashboard.routes import alerts, annotations, incidents, job, jobs, query, settings, sign_in
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
@@ -31,6 +31,7 @@ _PAGES = (
     jobs.blp,
     job.blp,
     incidents.blp,
+    alerts.blp,
     jobs.projects,
     query.blp,
     annotations.blp,

@@ -4,8 +4,7 @@ import re
 
 from markupsafe import Markup
 
-from obs.heartbeat.schedule.words import duration_words
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, format_ms, parse_iso
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words, format_ms, parse_iso
 
 STATE_HELP = {
     "failed": "the last run failed",

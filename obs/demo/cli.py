@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from obs import config
-from obs.alerts import store as alerts
+from obs.alerts.store import incidents as alerts
 from obs.annotations import service as annotations
 from obs.demo import story
 from obs.heartbeat.runs import Heartbeat

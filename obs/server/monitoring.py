@@ -18,6 +18,8 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_OLDEST = "Age in seconds of the oldest message that is still to be sent."
+_GIVEN_UP = "Number of messages that could not be sent within a day, or were refused."
 _UNUSABLE = "Number of organizations whose file is missing, damaged or of a newer version."
 
 
@@ -36,6 +38,8 @@ class Metrics:
             ("obs_quota_refusals", "Number of requests refused because of a quota.", lambda: quotas.refusals),
             ("obs_open_files", "Number of open files of organizations.", tenancy.databases.open_files),
             ("obs_unusable_files", _UNUSABLE, lambda: _unusable(tenancy)),
+            ("obs_oldest_delivery_seconds", _OLDEST, lambda: services().background.notifier.oldest_seconds()),
+            ("obs_given_up_deliveries", _GIVEN_UP, lambda: services().background.notifier.given_up()),
         ):
             Gauge(name, help_text, registry=self._registry).set_function(value)
         seconds = Histogram(
@@ -103,6 +107,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
         "disk": f"low: {space.summary()}" if space.is_low else None,
         "unusable_organizations": _unusable(tenancy),
         "clock": services().background.sweeper.clock.warning,
+        "oldest_delivery_seconds": services().background.notifier.oldest_seconds(),
     }
     status, code = ("unready", 503) if problems else ("ready", 200)
     return {"status": status, **{name: note for name, note in notes.items() if note}, **problems}, code

@@ -149,6 +149,7 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     server.listener = listener
     server.serve(target_loader=lambda: _reporting(served, beat, welcome), wrap_loader=False)
     background.stop()
+    services(app).alerts.courier.close()
     queries.workers.close()
     services(app).access_log.close()
     instance.close(tenancy)

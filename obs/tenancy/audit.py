@@ -26,6 +26,9 @@ class Action(StrEnum):
     DELETE_JOBS = "delete jobs"
     SET_PING_URL = "set ping url"
     DELETE_ANNOTATION = "delete annotation"
+    CREATE_CHANNEL = "create channel"
+    CHANGE_CHANNEL = "change channel"
+    DELETE_CHANNEL = "delete channel"
 
 
 AUDIT = Source(

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 from flask import Flask
 
-from obs.alerts.kinds import IncidentKind
+from obs.alerts.store.incidents import IncidentKind
 from obs.services import services
 from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor

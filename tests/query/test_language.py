@@ -268,7 +268,16 @@ def test_an_answer(ask: Ask, statement: str, output_type: str, columns: list[str
 def test_show_sources(ask: Ask) -> None:
     answer = ask("SHOW SOURCES")
     assert (answer["output_type"], answer["columns"]) == ("table", ["source", "row", "time"])
-    assert [row[0] for row in answer["rows"]] == ["runs", "events", "logs", "jobs", "incidents", "annotations", "audit"]
+    assert [row[0] for row in answer["rows"]] == [
+        "runs",
+        "events",
+        "logs",
+        "jobs",
+        "incidents",
+        "deliveries",
+        "annotations",
+        "audit",
+    ]
 
 
 def test_show_columns(ask: Ask) -> None:

@@ -21,6 +21,7 @@ LANDED = {
         "page_sessions": "62b38a75d2070e4e",
         "limits_of_organizations": "8c532c535702c2db",
         "organizations_of_ping_urls": "54a5c39fb365f344",
+        "channels": "29d8901a9eca7b00",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",
@@ -41,6 +42,7 @@ LANDED = {
         "memories_of_jobs": "6ccfd46e10a35a4a",
         "unknown_times_of_jobs": "e351456c3c81f64a",
         "an_index_of_counts_by_day": "afda3879c08a5fd6",
+        "deliveries": "43817aa4c6bcbaca",
     },
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import migrations.tenant
-from obs.alerts import store as alerts
+from obs.alerts.store import incidents as alerts
 from obs.annotations import store as annotations
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store import expectations, jobs, rollups, upkeep

@@ -13,6 +13,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from obs.alerts.store import channels
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
@@ -22,6 +23,18 @@ from tests.conftest import ACME, Clock, KeyClient
 SECRET = "only acme may know"
 WINDOW = {"start_time": "2026-06-21T11:00:00Z", "end_time": "2026-06-21T12:00:00Z", "title": SECRET}
 MARKER = {"name": "deploy/web", "title": SECRET, "idempotency_key": "k"}
+CHANNEL = {"name": "pager", "webhook": {"url": "http://127.0.0.1:1/hook"}}
+STORED_CHANNEL: dict[str, Any] = {
+    "id": None,
+    "organization_id": ACME.id,
+    "name": "phone",
+    "kind": "webhook",
+    "address": "http://127.0.0.1:1/hook",
+    "masked": "http://127.0.0.1:1/***",
+    "secret": SECRET,
+    "enabled": True,
+    "filter": {},
+}
 NEW_KEY = {"label": SECRET, "scopes": ["heartbeat:write"]}
 KINDS = ("start", "log", "end", "ping")
 
@@ -81,6 +94,16 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/api/v1/dsl"): Route("query:read", 200, 200, "/api/v1/dsl", {"query": "SHOW SOURCES"}),
     ("GET", "/api/v1/limits"): Route("query:read", 200, 200, "/api/v1/limits"),
     ("GET", "/api/v1/me"): Route(ANY, 200, 200, "/api/v1/me"),
+    ("GET", "/api/v1/channels"): Route("admin", 200, 200, "/api/v1/channels"),
+    ("POST", "/api/v1/channels"): Route("admin", 201, 201, "/api/v1/channels", CHANNEL),
+    ("GET", f"/api/v1/channels/{_ID}channel_id>"): Route("admin", 200, 404, "/api/v1/channels/{channel}"),
+    ("PUT", f"/api/v1/channels/{_ID}channel_id>"): Route(
+        "admin", 200, 404, "/api/v1/channels/{channel}", {"enabled": False}
+    ),
+    ("DELETE", f"/api/v1/channels/{_ID}channel_id>"): Route("admin", 204, 404, "/api/v1/channels/{channel}"),
+    ("POST", f"/api/v1/channels/{_ID}channel_id>/test"): Route("admin", 200, 404, "/api/v1/channels/{channel}/test"),
+    ("GET", "/api/v1/deliveries"): Route("query:read", 200, 200, "/api/v1/deliveries"),
+    ("POST", f"/api/v1/deliveries/{_ID}delivery_id>/retry"): Route("admin", 404, 404, "/api/v1/deliveries/1/retry"),
     ("GET", "/api/v1/keys"): Route("admin", 200, 200, "/api/v1/keys"),
     ("POST", "/api/v1/keys"): Route("admin", 201, 201, "/api/v1/keys", NEW_KEY),
     ("DELETE", f"/api/v1/keys/{_ID}key_id>"): Route("admin", 204, 404, "/api/v1/keys/{key}"),
@@ -95,6 +118,7 @@ class World:
     def __init__(self, app: Flask, new_client: Callable[..., KeyClient]) -> None:
         self.app = app
         self.acme, self.globex = new_client("acme", "admin"), new_client("globex", "admin")
+        app.config["ALLOW_PRIVATE_TARGETS"] = "1"
         created = {
             "run": self.acme.post("/api/v1/heartbeat/start", json={"name": "backup", "message": SECRET}),
             "window": self.acme.post("/api/v1/maintenance", json=WINDOW),
@@ -105,6 +129,8 @@ class World:
         self.ids = {
             name: json.loads(answer.text)["run_id" if name == "run" else "id"] for name, answer in created.items()
         }
+        control = services(app).tenancy.control
+        self.ids["channel"] = control.write(lambda db: channels.save(db, STORED_CHANNEL))
 
     def call(self, client: FlaskClient, method: str, route: Route, prefix: str = "") -> TestResponse:
         body: dict[str, Any] = {} if route.body is None else {"json": route.body}

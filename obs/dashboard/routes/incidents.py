@@ -3,7 +3,7 @@
 from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
-from obs.alerts import store
+from obs.alerts.store import incidents
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
@@ -23,8 +23,8 @@ def page(form: Form | None = None) -> str:
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
-        version = page_version(store.version(db), windows)
-        found = store.incidents(db, limit=200)
+        version = page_version(incidents.version(db), windows)
+        found = incidents.incidents(db, limit=200)
     return render_template(
         "incidents.html",
         open=[one for one in found if one.ended_at is None],

@@ -6,7 +6,7 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs import times
-from obs.alerts import store as alert_store
+from obs.alerts.store import incidents as alert_store
 from obs.api import decode_cursor, encode_cursor
 from obs.dashboard import drawings, forms, schedules, store, wording
 from obs.dashboard.forms import Form

@@ -6,7 +6,7 @@ from typing import Any
 from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
-from obs.alerts.source import INCIDENTS
+from obs.alerts.source import DELIVERIES, INCIDENTS
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.annotations.source import ANNOTATIONS
@@ -45,7 +45,7 @@ def page() -> ResponseReturnValue:
         text=text,
         overlay=overlay,
         prefixes=prefixes,
-        sources=(*SOURCES, INCIDENTS, ANNOTATIONS, *([AUDIT] if is_admin(caller) else [])),
+        sources=(*SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, *([AUDIT] if is_admin(caller) else [])),
         rows_shown=_ROWS_SHOWN,
         bars_shown=_BARS_SHOWN,
         **shown,

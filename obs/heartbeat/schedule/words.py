@@ -12,7 +12,7 @@ from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.history import MAX_HEARTBEATS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -70,18 +70,6 @@ def describe(fit: Fit) -> Description:
     evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.seen else fit.fitted} match)"
     cron = cron_expression(hypothesis, residuals)
     return Description("regular", summary, evidence, expected, fit.confidence, cron, zone)
-
-
-def duration_words(length_ms: int) -> str:
-    """A duration in at most two units: 4 min 12 s, 3 h, 2 d 5 h. A part below the second is rounded."""
-    smallest = HOUR_MS if length_ms >= DAY_MS else MINUTE_MS if length_ms >= HOUR_MS else SECOND_MS
-    rest = round(length_ms / smallest) * smallest
-    parts: list[tuple[int, str]] = []
-    for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s")):
-        count, rest = divmod(rest, unit_ms)
-        if count or parts:
-            parts.append((count, name))
-    return " ".join(f"{count} {name}" for count, name in parts[:2] if count) or "0 s"
 
 
 def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | None:

@@ -40,6 +40,11 @@ def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[in
     return [Problem(**dict(row)) for row in rows]
 
 
-def last_heartbeat(db: sqlite3.Connection, job_id: int) -> int | None:
-    row = db.execute("SELECT last_heartbeat_at FROM jobs WHERE id = ?", (job_id,)).fetchone()
-    return None if row is None else row["last_heartbeat_at"]
+def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int | None:
+    """The time of the last heartbeat from a host with three jobs or more that are all overdue or late, else None."""
+    row = db.execute(
+        "SELECT max(last_heartbeat_at) FROM attributions AS a JOIN jobs ON jobs.attribution_id = a.id WHERE a.host = ?"
+        " HAVING count(*) >= 3 AND min(overdue_since IS NOT NULL OR coalesce(expected_at < ?, 0))",
+        (host, now_ms),
+    ).fetchone()
+    return None if row is None else row[0]

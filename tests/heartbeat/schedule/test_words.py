@@ -8,8 +8,8 @@ from obs.heartbeat.schedule import describe, learn
 from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
-from obs.heartbeat.schedule.words import cron_expression, duration_words, schedule_words
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from obs.heartbeat.schedule.words import cron_expression, schedule_words
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
 from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap
 
 

@@ -1,0 +1,93 @@
+"""The courier: a process that sends messages, so that no heartbeat waits for a receiver and no receiver for another.
+
+It opens no database. It reads orders from its standard input and writes the answers to its standard output, one JSON
+object on a line. Each order runs in a process of its own, which is killed when it takes too long. A module here is a
+kind of channel. Its `check` returns what may be shown of an address, and the host it is on if that is known. Its `send`
+returns whether a message was delivered, and what the receiver answered.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+ATTEMPT_SECONDS = 30
+"""An attempt that takes longer has failed."""
+MOST_ANSWER = 300
+"""Characters of an answer. A line with so many is written to a pipe at once, so that lines do not mix."""
+_IDLE_SECONDS = 60
+_FOLDER = str(Path(__file__).parent.parent)
+# The package is imported without `obs`, whose imports take a second and 60 MB.
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from courier.process import main; del sys.path[0]; main()"
+
+Order = Mapping[str, Any]
+"""What to do: ``id``; ``op``: send, check or fetch; ``kind``, the channel's; ``address``; ``allow_private``.
+
+To send: ``secret``, ``key`` (of the delivery), ``masked`` (the address as shown), ``message`` with the texts title,
+plain, markdown and html, ``payload`` (the body of a webhook), and ``is_good``. The answer has the same ``id``. It has
+``masked`` if an address can be used, else ``delivered``, ``answer``, and ``refused``: every attempt would fail.
+"""
+Answer = Mapping[str, Any]
+
+
+class RefusedError(Exception):
+    """An address that cannot be used, and why."""
+
+
+def failure(reason: str, *, refused: bool = False) -> dict[str, Any]:
+    """The answer when a message was not delivered."""
+    return {"delivered": False, "answer": reason[:MOST_ANSWER], "refused": refused}
+
+
+class Courier:
+    """A process that sends messages, started on demand. Safe to use from any thread."""
+
+    def __init__(self, allows_private: Callable[[], bool]) -> None:
+        """`allows_private` says whether messages may go to private networks."""
+        self._allows_private = allows_private
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._waiting: dict[int, Future[Answer]] = {}
+        self._last_id = 0
+        self._used_at = 0.0
+
+    def submit(self, order: Mapping[str, Any]) -> Future[Answer]:
+        """Have an order carried out (see Order)."""
+        with self._lock:
+            self._used_at = time.monotonic()
+            if self._process is None or self._process.poll() is not None:
+                command, pipe = (sys.executable, "-c", _START, _FOLDER), subprocess.PIPE
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, process_group=0)  # noqa: S603
+                self._waiting = {}
+                threading.Thread(target=self._read, args=(self._process, self._waiting), daemon=True).start()
+            self._last_id += 1
+            future = self._waiting[self._last_id] = Future[Answer]()
+            with suppress(BrokenPipeError):  # it has died: `_read` answers
+                line = json.dumps({"allow_private": self._allows_private(), **order, "id": self._last_id})
+                print(line, file=self._process.stdin, flush=True)
+        return future
+
+    def close(self, *, only_if_idle: bool = False) -> None:
+        """End the process, or only if it has had nothing to do for a minute. What it is sending is not delivered."""
+        with self._lock:
+            is_idle = not self._waiting and time.monotonic() > self._used_at + _IDLE_SECONDS
+            if self._process is not None and self._process.poll() is None and (is_idle or not only_if_idle):
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+    def _read(self, process: subprocess.Popen[str], waiting: dict[int, Future[Answer]]) -> None:
+        """Pass on the answers of a process until it ends."""
+        for line in process.stdout or ():
+            answer = json.loads(line)
+            waiting.pop(answer.pop("id")).set_result(answer)
+        with self._lock, suppress(BrokenPipeError), process:  # closes its pipes
+            while waiting:
+                waiting.popitem()[1].set_result(failure("The process that sends messages has ended."))

@@ -1,0 +1,63 @@
+"""What a process that sends a message may do: connect to allowed addresses, read Python's own files, nothing else.
+
+The rules apply to whatever library sends the message: an audit hook sees each address after it was resolved, and each
+file before it is opened (PEP 578).
+"""
+
+import ipaddress
+import os
+import socket
+import sys
+import sysconfig
+from typing import Any
+
+from . import RefusedError
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+_SYSTEM = ["/etc/ssl", "/etc/hosts", "/etc/resolv.conf", "/etc/mime.types", "/usr/share/zoneinfo", "/dev/urandom"]
+_READABLE = tuple(map(os.path.realpath, [*_PYTHON, os.path.dirname(__file__), *_SYSTEM]))
+_REFUSED_EVENTS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "ctypes.dlopen")
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is on the public internet: not local, private, reserved, or one for metadata.
+
+    Raises ValueError for anything else, such as a name, which could be resolved to something else after the check.
+    """
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        translated = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
+        ip = ip.ipv4_mapped or ip.sixtofour or translated or ip
+    return ip.is_global and not ip.is_multicast
+
+
+def check_host(host: str) -> None:
+    """Raise RefusedError where `host` is, or is known under, an address that is not public."""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return  # not known now: the hook decides when a message is sent
+    if not all(map(is_public, found)):
+        raise RefusedError(f"{host} is on this machine or on a private network, which this service does not allow.")
+
+
+def restrict(*, allow_private: bool) -> None:
+    """Apply the rules to this process from now on. With `allow_private`, it may connect to any IP address."""
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("socket.connect", "socket.sendto", "socket.sendmsg") and arguments[1] is not None:
+            address = arguments[1]
+            if not isinstance(address, tuple) or not (allow_private or is_public(str(address[0]))):
+                raise PermissionError(f"A connection to {address} is not allowed: it is not a public address.")
+        elif event == "open" and not isinstance(arguments[0], int):
+            path, mode, flags = os.fsdecode(arguments[0]), str(arguments[1]), arguments[2]
+            writes = bool(flags & _WRITE_FLAGS) if isinstance(flags, int) else any(sign in mode for sign in "wax+")
+            real = os.path.realpath(path)
+            if real != os.devnull and (writes or not real.startswith(_READABLE)):
+                raise PermissionError(f"The file {path} may not be opened.")
+        elif event in _REFUSED_EVENTS:
+            raise PermissionError(f"{event} is not allowed")
+
+    sys.addaudithook(hook)

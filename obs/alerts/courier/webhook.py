@@ -1,0 +1,66 @@
+"""The channel ``webhook``: a JSON body, signed, sent with POST. Redirects are not followed."""
+
+import hashlib
+import hmac
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import ATTEMPT_SECONDS, MOST_ANSWER, Order, RefusedError
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def check(address: str) -> tuple[str, str | None]:
+    """The server of a webhook; the path may be a secret. Raises RefusedError."""
+    try:
+        url = urlsplit(address)
+        port = url.port
+    except ValueError as error:
+        raise RefusedError(f"Not a URL: {error}.") from error
+    if url.scheme not in ("http", "https") or not url.hostname or not address.isprintable() or " " in address:
+        raise RefusedError("Not a URL that starts with http:// or https://.")
+    if "@" in url.netloc:
+        raise RefusedError("User names and passwords in the URL are not supported.")
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    return f"{url.scheme}://{host}{f':{port}' if port else ''}/***", url.hostname
+
+
+def send(order: Order) -> tuple[bool, str]:
+    """POST the payload, signed. Any response but 2xx is a failure."""
+    body = order["payload"].encode()
+    seconds = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "obs",
+        "Idempotency-Key": order["key"],
+        "X-Obs-Signature": f"t={seconds},v1={sign(order['secret'], seconds, body)}",
+    }
+    return _open(order["address"], body, headers)
+
+
+def fetch(order: Order) -> tuple[bool, str]:
+    """GET the address."""
+    return _open(order["address"], None, {"User-Agent": "obs"})
+
+
+def sign(secret: str, seconds: str, body: bytes) -> str:
+    """The signature of a request: the HMAC-SHA256 of its time, a full stop and its body, in hexadecimal."""
+    return hmac.new(secret.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, str]:
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - checked
+    response: Any
+    try:
+        response = urllib.request.build_opener(_NoRedirects).open(request, timeout=ATTEMPT_SECONDS)
+    except urllib.error.HTTPError as error:
+        response = error
+    with response:
+        answer = f"{response.status} {response.read(MOST_ANSWER).decode(errors='replace')}"
+    return 200 <= response.status < 300, answer.strip()

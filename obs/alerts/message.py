@@ -1,0 +1,176 @@
+"""What a message about incidents says, most important first: to be read on a phone at night. Pure."""
+
+import html
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from obs.alerts.store.incidents import Incident
+from obs.alerts.store.outbox import News
+from obs.times import duration_words, format_ms, format_optional_ms
+
+STYLES = ("plain", "markdown", "html")
+MOST_NAMED = 20  # incidents that a message lists
+_LONGEST_TITLE = 80
+_PLACE = ("host", "service", "project")
+_PHRASES = {
+    "failed": ("failed at", "is still failing since", "was failing"),
+    "overdue": ("is overdue since", "is still overdue since", "was overdue"),
+    "lost": ("lost a run at", "has not run again since it lost a run at", "had lost a run"),
+    "overrunning": ("is overrunning since", "is still overrunning since", "was overrunning"),
+    "too_often": ("runs too often since", "still runs too often since", "ran too often"),
+}
+"""How a sentence about an event continues after the job: when it begins, while it lasts, and when it is over."""
+_HTML = {"text": "<p>{}</p>", "log": "<pre>{}</pre>", "link": '<p><a href="{0}">{0}</a></p>'}
+At = Callable[[int], str]  # says a time in words
+
+
+class Fact(NamedTuple):
+    """What is known about one incident of a message.
+
+    `expected` says what was expected and why, `before` names the last annotation before it, and `missed` is how many
+    runs were missed. `often` is how many such incidents began within a week; where the job flaps, within an hour.
+    `link` is the address of the job's page.
+    """
+
+    one: Incident
+    news: News
+    link: str
+    expected: str = ""
+    exit_code: int | None = None
+    log: Sequence[str] = ()
+    before: str = ""
+    missed: int = 0
+    often: int = 0
+
+
+class Message(NamedTuple):
+    """A message. Each of its `blocks` is a kind (text, log or link) with its text; a link's text is its address.
+
+    `incidents` are those of a webhook's payload; `is_good` where it only reports recoveries.
+    """
+
+    title: str
+    event: str
+    blocks: Sequence[tuple[str, str]]
+    incidents: Sequence[Mapping[str, Any]] = ()
+    is_good: bool = False
+
+    def render(self, style: str) -> str:
+        """The blocks that are not empty, in one of STYLES."""
+        return "\n\n".join(_rendered(style, kind, text) for kind, text in self.blocks if text)
+
+
+def _rendered(style: str, kind: str, text: str) -> str:
+    if style == "html":
+        return _HTML[kind].format(html.escape(text).replace("\n", "<br>"))
+    if kind == "log" and style == "plain":
+        return textwrap.indent(text, "    ")
+    if kind == "log":
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+        return f"{fence}\n{text}\n{fence}"
+    if style == "markdown":
+        text = f"<{text}>" if kind == "link" else re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~@])", r"\\\1", text)
+    return text.replace("\n", "  \n" if style == "markdown" else "\n")
+
+
+def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now_ms: int, overview: str) -> Message:
+    """The message about some incidents, worst first.
+
+    `silent_since` is the time of the last heartbeat from the host of the first one, if all jobs of the host are silent.
+    `overview` is the address of the page that lists all jobs.
+    """
+    today = datetime.fromtimestamp(now_ms / 1000, zone).date()
+
+    def at(moment_ms: int) -> str:
+        moment = datetime.fromtimestamp(moment_ms / 1000, zone)
+        return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%a} {moment.day} {moment:%b %H:%M}"
+
+    if len(facts) == 1:
+        title, blocks = _sentence(facts[0], at), [*_details(facts[0], at), ("link", facts[0].link)]
+    else:
+        title, cause = _summary(facts), _cause(facts)
+        problems = {(fact.one.host, fact.one.kind.event, fact.one.ended_at) for fact in facts}
+        if silent_since is not None and problems == {(facts[0].one.host, "overdue", None)}:
+            since = at(min(fact.one.started_at for fact in facts))
+            title = f"{len(facts)} jobs on host {facts[0].one.host} have been silent since {since}"
+            cause = f"{title} (last heartbeat from the host: {at(silent_since)})."
+        more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
+        named = "\n".join([f"\N{BULLET} {_sentence(fact, at)}" for fact in facts[:MOST_NAMED]] + more)
+        blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("link", overview)]
+    events = {"recovered" if fact.news is News.ENDED else fact.one.kind.event for fact in facts}
+    event = events.pop() if len(events) == 1 else "several"
+    is_good = all(fact.one.ended_at is not None for fact in facts)
+    return Message(_shortened(title), event, blocks, [_payload(fact) for fact in facts], is_good)
+
+
+def notice(text: str, link: str) -> Message:
+    """A message that is not about incidents; the first line of `text` is its title."""
+    title, _, rest = text.partition("\n")
+    return Message(_shortened(title), "notice", [("text", rest or title), ("link", link)])
+
+
+def _sentence(fact: Fact, at: At) -> str:
+    """One incident in a sentence."""
+    one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
+    code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
+    if fact.news is News.FLAPPING:
+        return f"{one.job} is flapping: {fact.often} incidents within an hour"
+    if one.ended_at is None:
+        return f"{one.job} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
+    if fact.news is News.SETTLED:
+        return f"{one.job} has had no new incident for an hour"
+    if fact.news is News.ENDED:
+        return f"{one.job} is OK again, after {duration_words(one.ended_at - one.started_at)}"
+    return f"{one.job} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
+
+
+def _details(fact: Fact, at: At) -> list[tuple[str, str]]:
+    """What a person needs to know about one incident."""
+    one = fact.one
+    place = ", ".join(f"{name} {value}" for name in _PLACE if (value := getattr(one, name)))
+    blocks = [("text", fact.expected), ("log", "\n".join(fact.log))]
+    if fact.news is News.ENDED and one.ended_at is not None:
+        missed = f", and {fact.missed} run{'s were' if fact.missed > 1 else ' was'} missed" if fact.missed else ""
+        was = f"It {_PHRASES[one.kind.event][2]} from {at(one.started_at)} to {at(one.ended_at)}{missed}."
+        blocks = [("text", was)]
+    if fact.news is News.BEGAN and fact.often > 1:
+        blocks.append(("text", f"This happened {fact.often} times in the last 7 days."))
+    return [*blocks, ("text", _before([fact])), ("text", f"On {place}." if place else "")]
+
+
+def _before(facts: Sequence[Fact]) -> str:
+    """The last annotation before incidents that have begun."""
+    found = (fact.before for fact in facts if fact.before and fact.news is News.BEGAN)
+    return next((f"Just before: {text}." for text in found), "")
+
+
+def _cause(facts: Sequence[Fact]) -> str:
+    """What several incidents have in common."""
+    for name in _PLACE:
+        if len(places := {getattr(fact.one, name) for fact in facts}) == 1 and None not in places:
+            return f"All on {name} {places.pop()}."
+    return ""
+
+
+def _summary(facts: Sequence[Fact]) -> str:
+    """The title of a message about several incidents."""
+    names = ", ".join(dict.fromkeys(fact.one.job for fact in facts[:MOST_NAMED]))
+    counts = Counter(fact.one.kind.event.replace("_", " ") for fact in facts if fact.one.ended_at is None)
+    over = len(facts) - counts.total()
+    what = [f"{count:,} {word}" for word, count in counts.most_common()] + ([f"{over:,} over"] if over else [])
+    return f"{', '.join(what)}: {names}"
+
+
+def _payload(fact: Fact) -> dict[str, Any]:
+    times = {"since": format_ms(fact.one.started_at), "ended_at": format_optional_ms(fact.one.ended_at)}
+    return {"job": fact.one.job, "kind": fact.one.kind.event, **times, "link": fact.link, "log": list(fact.log)}
+
+
+def _shortened(title: str) -> str:
+    title = " ".join(title.split())
+    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1].rstrip(" ,:;(") + "…"

@@ -1,0 +1,194 @@
+"""Channels and deliveries over HTTP."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import marshmallow as ma
+
+from obs.alerts.courier import Answer
+from obs.alerts.store import outbox
+from obs.alerts.store.channels import EVENTS, Channel
+from obs.alerts.store.outbox import Delivery, State
+from obs.api import (
+    Blueprint,
+    ChangesSchema,
+    PageSchema,
+    Schema,
+    Text,
+    Time,
+    WholeNumber,
+    decode_cursor,
+    list_schema,
+    page_of,
+)
+from obs.services import services
+from obs.tenancy.auth import caller, operation
+from obs.times import find_zone
+
+blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Where messages about incidents are sent.")
+_ID = "<int(max=9223372036854775807):"  # the largest id of a row in SQLite
+_CHANNEL = f"/channels/{_ID}channel_id>"
+_LONGEST_ADDRESS = 2_000  # characters
+_TIME_OF_DAY = ma.validate.Regexp(r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", error="Not a time of day such as 22:00.")
+
+
+def _events(description: str) -> ma.fields.List[str]:
+    one = ma.fields.Str(validate=ma.validate.OneOf(EVENTS))
+    return ma.fields.List(one, metadata={"description": description, "example": ["failed", "overdue"]})
+
+
+def _only(what: str) -> Text:
+    return Text(1, 200, allow_none=True, metadata={"description": f"Only jobs {what}; null for all.", "example": None})
+
+
+def _check_hours(hours: Mapping[str, str]) -> None:
+    if find_zone(hours["timezone"]) is None:
+        raise ma.ValidationError({"timezone": ["Not a time zone such as Europe/Berlin."]})
+    if hours["from"] == hours["until"]:
+        raise ma.ValidationError("from and until must differ.")
+
+
+QuietHoursSchema = Schema.from_dict(
+    {
+        "from": ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "22:00"}),
+        "until": ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "07:00"}),
+        "timezone": ma.fields.Str(required=True, metadata={"example": "Europe/Berlin"}),
+    },
+    name="QuietHoursSchema",
+)
+
+
+class WebhookSchema(Schema):
+    url = Text(1, _LONGEST_ADDRESS, required=True, metadata={"example": "https://example.com/hooks/obs"})
+    secret = Text(16, 200, metadata={"description": "Default: one is generated, and shown once."})
+
+
+class ChannelChangesSchema(ChangesSchema):
+    name = Text(1, 200, metadata={"description": "A name for people.", "example": "phone"})
+    url = Text(1, _LONGEST_ADDRESS, metadata={"description": "An Apprise URL.", "example": "ntfy://ntfy.sh/my-topic"})
+    webhook = ma.fields.Nested(WebhookSchema)
+    events = _events("What to report. Default: all but schedule_changed.")
+    job_prefix = _only("whose name begins like this")
+    host = _only("of this host")
+    service = _only("of this service")
+    project = _only("of this project")
+    recoveries = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Report the end as well."})
+    reminder_hours = WholeNumber(allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None})
+    quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True, validate=_check_hours)
+    always_loud = _events("What is reported in quiet hours as well.")
+    enabled = ma.fields.Bool(truthy={True}, falsy={False})
+
+
+class ChannelRequestSchema(ChannelChangesSchema):
+    name = Text(1, 200, required=True, metadata={"description": "A name for people.", "example": "phone"})
+
+
+class ChannelSchema(ChannelChangesSchema):
+    """A channel. The secret parts of its address are masked; the secret of a webhook is shown once."""
+
+    id = ma.fields.Int()
+
+
+def channel_json(channel: Channel, *, secret: bool = False) -> dict[str, Any]:
+    """A channel as ChannelSchema dumps it, with the secret of a webhook or without."""
+    shown = {"id": channel.id, "name": channel.name, "enabled": bool(channel.enabled), **channel.filter}
+    if channel.kind == "apprise":
+        return {**shown, "url": channel.masked}
+    return {**shown, "webhook": {"url": channel.masked, **({"secret": channel.secret} if secret else {})}}
+
+
+class DeliverySchema(Schema):
+    id = ma.fields.Int()
+    channel_id = ma.fields.Int()
+    channel = ma.fields.Str(metadata={"example": "phone"})
+    state = ma.fields.Str(metadata={"enum": list(State)})
+    title = ma.fields.Str(allow_none=True, metadata={"description": "Its title; null before the first attempt."})
+    created_at = Time()
+    attempts = ma.fields.Int()
+    last_attempt_at = Time(allow_none=True)
+    next_attempt_at = Time(allow_none=True)
+    sent_at = Time(allow_none=True)
+    answer = ma.fields.Str(allow_none=True, metadata={"description": "What the receiver answered last."})
+
+
+DeliveryListSchema = list_schema("deliveries", DeliverySchema, paged=True)
+
+
+class DeliveryPageSchema(PageSchema):
+    state = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(list(State)))
+    channel = ma.fields.Int(load_default=None, metadata={"description": "The id of a channel."})
+
+
+class TestResultSchema(Schema):
+    delivered = ma.fields.Bool()
+    answer = ma.fields.Str()
+
+
+@operation(blp, "GET /channels", "admin", list_schema("channels", ChannelSchema))
+def list_channels() -> dict[str, Any]:
+    """List the channels"""
+    return {"channels": [channel_json(one) for one in services().alerts.channels(caller().org)]}
+
+
+@operation(blp, "POST /channels", "admin", ChannelSchema, status=201, body=ChannelRequestSchema, errors=(409,))
+def create_channel(fields: dict[str, Any]) -> dict[str, Any]:
+    """Create a channel
+
+    Send either url, an Apprise URL, or webhook.
+    """
+    return channel_json(services().alerts.create(caller(), fields), secret=True)
+
+
+@operation(blp, f"GET {_CHANNEL}", "admin", ChannelSchema, errors=(404,))
+def get_channel(channel_id: int) -> dict[str, Any]:
+    """Get a channel"""
+    return channel_json(services().alerts.channel(caller().org, channel_id))
+
+
+@operation(blp, f"PUT {_CHANNEL}", "admin", ChannelSchema, body=ChannelChangesSchema, errors=(404, 409))
+def update_channel(changes: dict[str, Any], channel_id: int) -> dict[str, Any]:
+    """Change a channel
+
+    Only the fields that are sent change.
+    """
+    return channel_json(services().alerts.update(caller(), channel_id, changes))
+
+
+@operation(blp, f"DELETE {_CHANNEL}", "admin", status=204, errors=(404,))
+def delete_channel(channel_id: int) -> None:
+    """Delete a channel
+
+    Messages that were still to be sent to it are given up.
+    """
+    services().alerts.delete(caller(), channel_id)
+
+
+@operation(blp, f"POST {_CHANNEL}/test", "admin", TestResultSchema, errors=(404,))
+def test_channel(channel_id: int) -> Answer:
+    """Send a test message
+
+    The response comes after the attempt, which can take 30 seconds.
+    """
+    return services().alerts.test(caller().org, channel_id)
+
+
+@operation(blp, "GET /deliveries", "query:read", DeliveryListSchema, query=DeliveryPageSchema)
+def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
+    """List deliveries
+
+    The newest comes first.
+    """
+    cursor, limit = page.pop("cursor"), page.pop("limit")
+    before = decode_cursor(cursor, int)[0] if cursor else None
+    with caller().read() as db:
+        found = outbox.page(db, limit + 1, before=before, **page)
+    return page_of("deliveries", found, limit, "id")
+
+
+@operation(blp, f"POST /deliveries/{_ID}delivery_id>/retry", "admin", DeliverySchema, errors=(404,))
+def retry_delivery(delivery_id: int) -> Delivery:
+    """Send a delivery again
+
+    One that was given up, or that waits for its next attempt, is sent as soon as possible.
+    """
+    return services().alerts.retry(caller(), delivery_id)

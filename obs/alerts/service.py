@@ -1,0 +1,128 @@
+"""Changes to channels and deliveries. Every route, page and command goes through here."""
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Any
+
+from obs.alerts import message
+from obs.alerts.courier import ATTEMPT_SECONDS, Answer, Courier
+from obs.alerts.message import Message
+from obs.alerts.store import channels, incidents, outbox
+from obs.alerts.store.channels import FILTER_DEFAULTS, Channel
+from obs.alerts.store.outbox import Delivery
+from obs.errors import ServiceError, invalid_field
+from obs.storage.databases import Org
+from obs.tenancy import audit
+from obs.tenancy.audit import Action
+from obs.tenancy.auth import Caller, Tenancy
+
+_TEST = "This is a test message\nThe channel {} works. Messages about your jobs will look like this one."
+_MOST_CHANNELS = 100  # of an organization
+
+
+class AlertService:
+    """The use cases of channels and deliveries. `woken` are organizations whose deliveries are to be looked at."""
+
+    def __init__(self, tenancy: Tenancy, settings: Mapping[str, Any]) -> None:
+        self._tenancy, self._settings = tenancy, settings
+        self.courier = Courier(self._allows_private)
+        self.woken: set[Org] = set()
+
+    def channels(self, org: Org) -> list[Channel]:
+        """The channels of an organization by name."""
+        with self._tenancy.control.read() as db:
+            return channels.channels_of(db, org)
+
+    def channel(self, org: Org, channel_id: int) -> Channel:
+        """A channel of an organization. Raises ServiceError (404)."""
+        for each in self.channels(org):
+            if each.id == channel_id:
+                return each
+        raise ServiceError("channel_not_found", f"There is no channel with id {channel_id}.")
+
+    def warning(self, caller: Caller) -> str:
+        """What every page says when nobody would be notified; empty if there is no reason to."""
+        known = [one for one in self.channels(caller.org) if one.enabled]
+        try:
+            with caller.read() as db:
+                silent, count = outbox.silent_channels(db), 0 if known else len(incidents.open_incidents(db))
+        except ServiceError:  # the page itself reports it
+            return ""
+        if count:
+            return f"{count:,} open incident{'s' if count > 1 else ''} and nobody is notified. Add a channel."
+        names = ", ".join(one.name for one in known if one.id in silent)
+        return f"Messages to {names} were given up. The answer is shown under Deliveries." if names else ""
+
+    def create(self, caller: Caller, fields: Mapping[str, Any]) -> Channel:
+        """Create a channel from the fields of ChannelRequestSchema. Raises ServiceError (409, 422)."""
+        if "url" not in fields and "webhook" not in fields:
+            raise invalid_field("json", "url", "Send url or webhook.")
+        if len(self.channels(caller.org)) >= _MOST_CHANNELS:
+            raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
+        return self._save(caller, {"id": None, "enabled": True, "filter": {}}, fields, Action.CREATE_CHANNEL)
+
+    def update(self, caller: Caller, channel_id: int, changes: Mapping[str, Any]) -> Channel:
+        """Change the fields in `changes`. Raises ServiceError (404, 409, 422)."""
+        return self._save(caller, asdict(self.channel(caller.org, channel_id)), changes, Action.CHANGE_CHANNEL)
+
+    def delete(self, caller: Caller, channel_id: int) -> Channel:
+        """Delete a channel; what it was still to be sent is given up. Raises ServiceError (404)."""
+        known = self.channel(caller.org, channel_id)
+        self._tenancy.control.write(lambda db: channels.delete(db, channel_id))
+        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, Action.DELETE_CHANNEL, known.name)
+        return known
+
+    def test(self, org: Org, channel_id: int) -> Answer:
+        """Send a test message now; returns the result. Raises ServiceError (404)."""
+        channel = self.channel(org, channel_id)
+        text = message.notice(_TEST.format(channel.name), "")
+        return self.send(channel, text, f"test-{secrets.token_hex(8)}").result(2 * ATTEMPT_SECONDS)
+
+    def retry(self, caller: Caller, delivery_id: int) -> Delivery:
+        """Send a delivery again that was given up, or waits. Raises ServiceError (404)."""
+        delivery = caller.write(lambda db: outbox.retry(db, delivery_id, caller.now_ms))
+        if delivery is None:
+            raise ServiceError("delivery_not_found", f"There is no delivery with id {delivery_id}.")
+        self.woken.add(caller.org)
+        return delivery
+
+    def send(self, channel: Channel, text: Message, key: str) -> Future[Answer]:
+        """Send a message. `key` is the same in each attempt to send it."""
+        body = {"version": 1, "delivery": key, "event": text.event, "title": text.title, "text": text.render("plain")}
+        order = {name: getattr(channel, name) for name in ("kind", "address", "masked", "secret")}
+        order["message"] = {"title": text.title, **{style: text.render(style) for style in message.STYLES}}
+        order["payload"] = json.dumps({**body, "incidents": text.incidents})
+        return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.is_good})
+
+    def _save(self, caller: Caller, known: Mapping[str, Any], fields: Mapping[str, Any], action: Action) -> Channel:
+        chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
+        values = {**known, **fields, "organization_id": caller.org.id, "filter": {**known["filter"], **chosen}}
+        webhook = fields.get("webhook")
+        if webhook and "url" in fields:
+            raise invalid_field("json", "url", "Send either url or webhook, not both.")
+        if webhook or "url" in fields:
+            order = {
+                "kind": "webhook" if webhook else "apprise",
+                "address": webhook["url"] if webhook else fields["url"],
+            }
+            answer = self.courier.submit({"op": "check", **order}).result(2 * ATTEMPT_SECONDS)
+            if "masked" not in answer:
+                raise invalid_field("json", "webhook.url" if webhook else "url", str(answer["answer"]))
+            values |= {**order, "masked": answer["masked"], "secret": None}
+        if webhook:
+            values["secret"] = webhook.get("secret") or known.get("secret") or secrets.token_urlsafe(32)
+        try:
+            channel_id = self._tenancy.control.write(lambda db: channels.save(db, values))
+        except sqlite3.IntegrityError as error:
+            raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
+        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, action, values["name"])
+        return self.channel(caller.org, channel_id)
+
+    def _allows_private(self) -> bool:
+        """Whether messages may go to private networks: as set, else while there is only one organization."""
+        setting = self._settings["ALLOW_PRIVATE_TARGETS"]
+        return setting == "1" or (setting == "auto" and len(self._tenancy.keyring.organizations()) == 1)

@@ -1,0 +1,97 @@
+"""Channels: where alerts are sent, and which of them. They are in the control file.
+
+Times are milliseconds since the epoch.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from obs.alerts.store.incidents import Incident
+from obs.storage.databases import Org
+
+EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
+"""The words for the events that a channel can be notified of."""
+FILTER_DEFAULTS: Mapping[str, Any] = {
+    "events": list(EVENTS[:-1]),
+    "job_prefix": None,
+    "host": None,
+    "service": None,
+    "project": None,
+    "recoveries": True,
+    "reminder_hours": None,
+    "quiet_hours": None,
+    "always_loud": [],
+}
+"""The fields of a channel that decide what it is sent, and when."""
+_COLUMNS = "id, name, kind, address, masked, secret, enabled, filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel. `address` and `secret` are never shown; `masked` is the address without its secret parts.
+
+    `kind` is the module of `obs.alerts.courier` that sends to it: ``webhook`` or ``apprise``. `filter` has the fields
+    of FILTER_DEFAULTS.
+    """
+
+    id: int
+    name: str
+    kind: str
+    address: str
+    masked: str
+    secret: str | None
+    enabled: bool
+    filter: Mapping[str, Any]
+
+    def wants(self, one: Incident) -> bool:
+        """Whether it is notified of an incident."""
+        return (
+            self.enabled
+            and one.kind.event in self.filter["events"]
+            and one.job.startswith(self.filter["job_prefix"] or "")
+            and all(self.filter[name] in (None, getattr(one, name)) for name in ("host", "service", "project"))
+        )
+
+    def quiet_until(self, event: str, now_ms: int) -> int:
+        """When the quiet hours end that keep a message about `event`; `now_ms` where none do."""
+        hours = self.filter["quiet_hours"]
+        if hours is None or event in self.filter["always_loud"]:
+            return now_ms
+        now = datetime.fromtimestamp(now_ms / 1000, ZoneInfo(hours["timezone"]))
+        start, end, clock = hours["from"], hours["until"], f"{now:%H:%M}"
+        if not (start <= clock < end if start < end else clock >= start or clock < end):
+            return now_ms
+        day = now.date() + timedelta(days=end <= clock)
+        ends = datetime.combine(day, time.fromisoformat(end), now.tzinfo)
+        return max(now_ms, round(ends.timestamp() * 1000))
+
+
+def channels_of(db: sqlite3.Connection, org: Org) -> list[Channel]:
+    """The channels of an organization, in the order of their names."""
+    rows = db.execute(f"SELECT {_COLUMNS} FROM channels WHERE organization_id = ? ORDER BY name", (org.id,))
+    return [Channel(**{**dict(row), "filter": {**FILTER_DEFAULTS, **json.loads(row["filter"])}}) for row in rows]
+
+
+def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
+    """Add a channel, or replace the one whose ``id`` is in `values`, which have all columns; returns its id.
+
+    Raises sqlite3.IntegrityError where the name is taken.
+    """
+    done = db.execute(
+        f"INSERT INTO channels (organization_id, {_COLUMNS}) VALUES (:organization_id, :id, :name, :kind, :address,"
+        " :masked, :secret, :enabled, :filter) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
+        " kind = excluded.kind, address = excluded.address, masked = excluded.masked, secret = excluded.secret,"
+        " enabled = excluded.enabled, filter = excluded.filter RETURNING id",
+        {**values, "filter": json.dumps(values["filter"])},
+    )
+    channel_id: int = done.fetchone()[0]
+    return channel_id
+
+
+def delete(db: sqlite3.Connection, channel_id: int) -> None:
+    db.execute("DELETE FROM channels WHERE id = ?", (channel_id,))

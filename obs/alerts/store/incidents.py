@@ -1,0 +1,135 @@
+"""The rows of incidents. A unique index allows one open incident for a job and a kind.
+
+Times are milliseconds since the Unix epoch.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class IncidentKind(IntEnum):
+    """The kind of an incident, the most severe first. The value is the number in the database.
+
+    The name in lower case is the word in the API and in OQL.
+    """
+
+    FAILING = 1
+    LOST = 2
+    OVERDUE = 0
+    OVERRUNNING = 3
+    TOO_OFTEN = 4
+
+    @property
+    def word(self) -> str:
+        """The word in the API and in OQL: ``too_often``."""
+        return self.name.lower()
+
+    @property
+    def event(self) -> str:
+        """The word for its beginning, which channels are notified of: ``failed``."""
+        return "failed" if self is IncidentKind.FAILING else self.word
+
+    def title(self, job: str) -> str:
+        """The title of an incident of this kind: ``shop/sync-stock failing``."""
+        return f"{job} {_TITLES.get(self, self.word)}"
+
+
+_TITLES = {IncidentKind.LOST: "lost a run", IncidentKind.TOO_OFTEN: "runs more often than expected"}
+KINDS = tuple(kind.word for kind in sorted(IncidentKind))
+"""The words for the kinds, each at the index of its number."""
+_SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
+# CROSS JOIN: SQLite begins with the incidents, of which it has an index of the open ones.
+_INCIDENT = """
+    SELECT i.id, i.job_id, jobs.name AS job, jobs.last_heartbeat_at AS heartbeat_at, i.kind, i.started_at, i.ended_at,
+           i.annotation_id, a.host, a.service, a.project
+    FROM incidents AS i CROSS JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """An incident, with its job's name, last heartbeat and latest attribution, and the annotation that shows it."""
+
+    id: int
+    job_id: int
+    job: str
+    heartbeat_at: int | None
+    kind: IncidentKind
+    started_at: int
+    ended_at: int | None  # None while it is open
+    annotation_id: int
+    host: str | None
+    service: str | None
+    project: str | None
+
+
+def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> list[Incident]:
+    """All open incidents, or those of some jobs."""
+    which = "" if job_ids is None else "AND i.job_id IN (SELECT value FROM json_each(?))"
+    return _found(db, f"WHERE i.ended_at IS NULL {which}", () if job_ids is None else (json.dumps(list(job_ids)),))
+
+
+def incidents_by_id(db: sqlite3.Connection, ids: Iterable[int]) -> list[Incident]:
+    """The incidents with these ids, as far as they exist, the worst first."""
+    order = f"i.ended_at IS NOT NULL, CASE kind {_SEVERITY} END, i.started_at"
+    return _found(db, f"WHERE i.id IN (SELECT value FROM json_each(?)) ORDER BY {order}", (json.dumps(list(ids)),))
+
+
+def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) -> list[Incident]:
+    """The latest incidents, of one job or of all: open ones first, the most severe ones of them, the newest start."""
+    order = f"i.ended_at IS NOT NULL, CASE WHEN i.ended_at IS NULL THEN CASE kind {_SEVERITY} END END"
+    which = f"WHERE ?1 IS NULL OR i.job_id = ?1 ORDER BY {order}, i.started_at DESC, i.id DESC LIMIT ?2"
+    return _found(db, which, (job_id, limit))
+
+
+def _found(db: sqlite3.Connection, which: str, values: Sequence[object]) -> list[Incident]:
+    rows = db.execute(_INCIDENT + which, values)
+    return [Incident(**{**dict(row), "kind": IncidentKind(row["kind"])}) for row in rows]
+
+
+def how_often(db: sqlite3.Connection, one: Incident, length_ms: int) -> int:
+    """How many incidents of the same job and kind began in the time before it, itself included."""
+    sql = "SELECT count(*) FROM incidents WHERE job_id = ? AND kind = ? AND started_at BETWEEN ? AND ?"
+    count: int = db.execute(sql, (one.job_id, one.kind, one.started_at - length_ms, one.started_at)).fetchone()[0]
+    return count
+
+
+def open_incident(db: sqlite3.Connection, job_id: int, kind: IncidentKind, started_at: int, annotation_id: int) -> int:
+    """Open an incident and return its id. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
+    done = db.execute(
+        "INSERT INTO incidents (job_id, kind, started_at, annotation_id) VALUES (?, ?, ?, ?)",
+        (job_id, kind, started_at, annotation_id),
+    )
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> None:
+    db.execute("UPDATE incidents SET ended_at = ? WHERE id = ?", (ended_at, incident_id))
+
+
+def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
+    """Correct the times of incidents that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`."""
+    last = "SELECT max(id) FROM incidents WHERE started_at <= :start_ms OR started_at > :end_ms"
+    is_wrong = f"({{0}} > :latest_ms OR (id > coalesce(({last}), 0) AND {{0}} > :start_ms AND {{0}} <= :end_ms))"
+    for time in ("ended_at", "started_at"):  # the ids are found by started_at
+        moved = f"UPDATE incidents SET {time} = min({time} + :step_ms, :latest_ms) WHERE {is_wrong.format(time)}"
+        db.execute(moved, correction)
+
+
+def version(db: sqlite3.Connection) -> object:
+    """Changes whenever an incident is opened or closed."""
+    open_ids = "SELECT group_concat(id) FROM incidents WHERE ended_at IS NULL"
+    return tuple(db.execute(f"SELECT max(id), ({open_ids}) FROM incidents").fetchone())
+
+
+def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete at most `limit` incidents that ended before `cutoff`; returns how many."""
+    return db.execute(
+        "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE started_at < ?1 AND ended_at < ?1"
+        " ORDER BY started_at, id LIMIT ?2)",
+        (cutoff, limit),
+    ).rowcount

@@ -1,0 +1,287 @@
+"""The outbox: deliveries, each a message about incidents for one channel, from the incident to the receiver's answer.
+
+A delivery is written in the transaction that opens or ends its incidents, and marked as sent after the receiver has
+answered. So no alert is lost; one may arrive twice, with the same key. Within a channel, deliveries are sent in order.
+An attempt is counted before it is made: nothing is added to a message that may have been sent. Times are milliseconds.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any, NamedTuple
+
+from obs.alerts.store import incidents
+from obs.alerts.store.channels import Channel
+from obs.alerts.store.incidents import Incident
+from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
+
+_GROUP_WAIT_MS = 10 * SECOND_MS  # incidents that begin so soon after the first one are in the same message
+_GROUP_INTERVAL_MS = 5 * MINUTE_MS  # the shortest time between two messages about new incidents to one channel
+_RETRIES_MS = (30 * SECOND_MS, *(minutes * MINUTE_MS for minutes in (1, 2, 5, 15, 30, 60)))  # the last one repeats
+_GIVE_UP_MS = DAY_MS  # how long after the first attempt a delivery is tried again
+_SETTLED_MS = HOUR_MS  # a job that was flapping has settled when it has had no new incident for so long
+_MOST_IN_AN_HOUR = 5  # a job with more incidents of one kind is flapping
+
+
+class State(StrEnum):
+    """The state of a delivery."""
+
+    PENDING = "pending"
+    SENT = "sent"
+    GIVEN_UP = "given_up"
+
+
+class News(IntEnum):
+    """What a delivery says about an incident. The value is the number in the database."""
+
+    BEGAN = 0
+    ENDED = 1
+    LASTS = 2
+    FLAPPING = 3
+    SETTLED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery. `answer` is what the receiver said last, or why it could not be reached.
+
+    `reminder` is 1 for one that waits for its incidents to last. `notice` is the text of one without incidents.
+    `next_attempt_at` is None once it is sent or given up.
+    """
+
+    id: int
+    channel_id: int
+    channel: str
+    state: str
+    reminder: int
+    title: str | None
+    notice: str | None
+    created_at: int
+    attempts: int
+    first_attempt_at: int | None
+    last_attempt_at: int | None
+    next_attempt_at: int | None
+    sent_at: int | None
+    answer: str | None
+
+
+class Pending(NamedTuple):
+    """When the next delivery is due, since when the oldest one waits to be sent, and how many were given up.
+
+    The times are MAX_MS where there is none. Reminders do not wait to be sent before they are due.
+    """
+
+    next_due_at: int
+    waits_since: int
+    given_up: int
+
+
+def began(db: sqlite3.Connection, channels: Sequence[Channel], new: Iterable[Incident], now_ms: int) -> None:
+    """Add incidents that have just begun to the messages of the channels that want them.
+
+    Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
+    """
+    settles = (
+        "SELECT delivery_id FROM delivery_incidents JOIN incidents AS i ON i.id = incident_id"
+        " WHERE i.job_id = ? AND i.kind = ? AND news = ?"
+    )
+    replaced = f"DELETE FROM deliveries WHERE channel_id = ? AND attempts = 0 AND reminder AND id IN ({settles})"
+    for one in new if channels else ():
+        flaps = incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR
+        for channel in (each for each in channels if each.wants(one)):
+            if not flaps:
+                _add(db, channel, one, News.BEGAN, now_ms)
+                continue
+            if db.execute(replaced, (channel.id, one.job_id, one.kind, News.SETTLED)).rowcount == 0:
+                _add(db, channel, one, News.FLAPPING, now_ms)
+            _attach(db, _insert(db, channel, now_ms, now_ms + _SETTLED_MS, reminder=1), one, News.SETTLED)
+
+
+def ended(db: sqlite3.Connection, channels: Sequence[Channel], over: Iterable[Incident], now_ms: int) -> None:
+    """Add the end of incidents to the messages of the channels that were notified of them.
+
+    A message about the beginning that is still to be sent says both.
+    """
+    notable = (News.BEGAN, News.SETTLED, News.ENDED)
+    told = (
+        "SELECT d.channel_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
+        " WHERE di.incident_id = ? AND di.news IN (?, ?, ?) GROUP BY d.channel_id"
+        " HAVING NOT max(di.news = ? OR d.state = ?)"
+    )
+    for one in over if channels else ():
+        notified = {row["channel_id"] for row in db.execute(told, (one.id, *notable, News.ENDED, State.PENDING))}
+        for channel in channels:
+            if channel.id in notified and channel.filter["recoveries"] and channel.enabled:
+                _add(db, channel, one, News.ENDED, now_ms)
+
+
+def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
+    """The deliveries to send now: of each channel the first one that is due, unless an earlier one is being retried."""
+    rows = db.execute(
+        "SELECT * FROM deliveries AS d WHERE next_attempt_at <= :now AND NOT EXISTS ("
+        "SELECT 1 FROM deliveries AS e WHERE e.channel_id = d.channel_id AND e.id < d.id"
+        " AND e.next_attempt_at IS NOT NULL AND (e.next_attempt_at <= :now OR e.attempts > 0))"
+        " ORDER BY id",
+        {"now": now_ms},
+    )
+    return [Delivery(**dict(row)) for row in rows]
+
+
+def pending(db: sqlite3.Connection, now_ms: int) -> Pending:
+    """What is still to be sent."""
+    row = db.execute(
+        "SELECT coalesce(min(next_attempt_at), :none) AS next_due_at,"
+        " coalesce(min(created_at) FILTER (WHERE NOT reminder OR next_attempt_at <= :now), :none) AS waits_since,"
+        " (SELECT count(*) FROM deliveries WHERE state = :given_up) AS given_up"
+        " FROM deliveries WHERE next_attempt_at IS NOT NULL",
+        {"now": now_ms, "none": MAX_MS, "given_up": State.GIVEN_UP},
+    ).fetchone()
+    return Pending(**dict(row))
+
+
+def start(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> dict[int, News]:
+    """Count an attempt that is about to be made: from now on, nothing is added to the message.
+
+    Returns what it says, by the id of the incident. A delivery that has nothing to say any more is deleted.
+    """
+    db.execute(
+        "DELETE FROM delivery_incidents WHERE delivery_id = ? AND news = ?"
+        " AND incident_id IN (SELECT id FROM incidents WHERE ended_at IS NOT NULL)",
+        (delivery_id, News.LASTS),
+    )
+    db.execute(
+        "UPDATE deliveries SET attempts = attempts + 1, first_attempt_at = coalesce(first_attempt_at, ?1),"
+        " last_attempt_at = ?1 WHERE id = ?2",
+        (now_ms, delivery_id),
+    )
+    rows = db.execute("SELECT incident_id, news FROM delivery_incidents WHERE delivery_id = ?", (delivery_id,))
+    said = {row["incident_id"]: News(row["news"]) for row in rows}
+    if not said:
+        db.execute("DELETE FROM deliveries WHERE id = ? AND notice IS NULL", (delivery_id,))
+    return said
+
+
+def record(
+    db: sqlite3.Connection,
+    channels: Sequence[Channel],
+    delivery: Delivery,
+    title: str | None,
+    lasting: Collection[int],
+    answer: Mapping[str, Any],
+    now_ms: int,
+) -> None:
+    """Record the answer to an attempt (see `obs.alerts.courier.Order`), and add the messages that follow from it.
+
+    `channels` are all channels of the organization, and `delivery` is as it was before the attempt. `lasting` are the
+    incidents of which the message said that they last.
+    """
+    state, sent_at, next_at = State.PENDING, None, None
+    if answer["delivered"]:
+        state, sent_at = State.SENT, now_ms
+    elif answer["refused"] or (delivery.first_attempt_at or now_ms) + _GIVE_UP_MS <= now_ms:
+        state = State.GIVEN_UP
+    else:
+        next_at = now_ms + _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)]
+    db.execute(
+        "UPDATE deliveries SET state = ?, sent_at = ?, next_attempt_at = ?, answer = ?, title = ? WHERE id = ?",
+        (state, sent_at, next_at, answer["answer"], title, delivery.id),
+    )
+    enabled = {channel.id: channel for channel in channels if channel.enabled}
+    channel = enabled.pop(delivery.channel_id, None)
+    if channel is not None and state is State.SENT:
+        chosen = {"ids": json.dumps(list(lasting)), "news": News.LASTS}
+        which = "FROM incidents WHERE id IN (SELECT value FROM json_each(:ids)) AND ended_at IS"
+        over = [row["id"] for row in db.execute(f"SELECT id {which} NOT NULL", chosen)]  # while it was on its way
+        ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
+        hours = channel.filter["reminder_hours"]
+        if hours is not None and len(over) < len(lasting):
+            reminder = _insert(db, channel, now_ms, now_ms + hours * HOUR_MS, reminder=1)
+            db.execute(f"INSERT INTO delivery_incidents SELECT {reminder}, id, :news {which} NULL", chosen)
+    elif channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
+        notice = f"The channel {channel.name} does not work: {answer['answer']}\nThe message was: {title}"
+        _insert(db, next(iter(enabled.values())), now_ms, now_ms, notice=notice)
+
+
+def retry(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> Delivery | None:
+    """Send a delivery that is not sent yet as soon as possible, for another day; None if there is none."""
+    db.execute(
+        "UPDATE deliveries SET state = ?, next_attempt_at = ?, first_attempt_at = NULL WHERE id = ? AND state <> ?",
+        (State.PENDING, now_ms, delivery_id, State.SENT),
+    )
+    row = db.execute("SELECT * FROM deliveries WHERE id = ?", (delivery_id,)).fetchone()
+    return None if row is None else Delivery(**dict(row))
+
+
+def page(db: sqlite3.Connection, limit: int, **filters: int | str | None) -> list[Delivery]:
+    """The newest deliveries: with an id below `before`, in a `state`, of a channel. No reminders to come."""
+    rows = db.execute(
+        "SELECT * FROM deliveries WHERE (:before IS NULL OR id < :before) AND (:state IS NULL OR state = :state)"
+        " AND (:channel IS NULL OR channel_id = :channel) AND NOT (reminder AND attempts = 0)"
+        " ORDER BY id DESC LIMIT :limit",
+        {"before": None, "state": None, "channel": None, **filters, "limit": limit},
+    )
+    return [Delivery(**dict(row)) for row in rows]
+
+
+def silent_channels(db: sqlite3.Connection) -> list[int]:
+    """The ids of the channels whose last message was given up."""
+    rows = db.execute(
+        "SELECT DISTINCT channel_id FROM deliveries AS d WHERE state = :given_up AND NOT EXISTS (SELECT 1"
+        " FROM deliveries AS e WHERE e.channel_id = d.channel_id AND e.id > d.id AND e.state = :sent)",
+        {"given_up": State.GIVEN_UP, "sent": State.SENT},
+    )
+    return [row["channel_id"] for row in rows]
+
+
+def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
+    """Have deliveries that were added or tried by a wrong clock, in the future, sent now."""
+    db.execute(
+        "UPDATE deliveries SET created_at = min(created_at, :latest_ms), first_attempt_at = NULL,"
+        " next_attempt_at = min(next_attempt_at, :latest_ms)"
+        " WHERE max(created_at, coalesce(last_attempt_at, 0)) > :latest_ms AND next_attempt_at IS NOT NULL",
+        correction,
+    )
+
+
+def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
+    """Delete at most `limit` deliveries from before `cutoff` that are not pending; returns how many."""
+    return db.execute(
+        "DELETE FROM deliveries WHERE id IN"
+        " (SELECT id FROM deliveries WHERE created_at < ? AND next_attempt_at IS NULL LIMIT ?)",
+        (cutoff, limit),
+    ).rowcount
+
+
+def _add(db: sqlite3.Connection, channel: Channel, one: Incident, news: News, now_ms: int) -> None:
+    """Add an incident to the next message of a channel that has not been tried yet, or to a new one."""
+    last = db.execute(
+        "SELECT max(created_at) FROM deliveries WHERE channel_id = ? AND NOT reminder AND notice IS NULL", (channel.id,)
+    ).fetchone()[0]
+    due_at = now_ms + _GROUP_WAIT_MS
+    if last is not None and last <= now_ms:
+        due_at = max(due_at, last + _GROUP_INTERVAL_MS)
+    due_at = max(due_at, channel.quiet_until(one.kind.event, now_ms))
+    row = db.execute(
+        "SELECT id FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND attempts = 0 AND NOT reminder"
+        " AND notice IS NULL ORDER BY id DESC LIMIT 1",
+        (channel.id, due_at),
+    ).fetchone()
+    _attach(db, _insert(db, channel, now_ms, due_at) if row is None else row["id"], one, news)
+
+
+def _insert(
+    db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, notice: str | None = None, reminder: int = 0
+) -> int:
+    done = db.execute(
+        "INSERT INTO deliveries (channel_id, channel, state, reminder, notice, created_at, next_attempt_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (channel.id, channel.name, State.PENDING, reminder, notice, now_ms, due_at),
+    )
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def _attach(db: sqlite3.Connection, delivery_id: int, one: Incident, news: News) -> None:
+    db.execute("INSERT INTO delivery_incidents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (delivery_id, one.id, news))

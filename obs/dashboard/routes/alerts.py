@@ -1,0 +1,98 @@
+"""The page of channels and of the messages that were sent to them."""
+
+import re
+import secrets
+from typing import Any
+from urllib.parse import quote
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from obs.alerts.routes import ChannelRequestSchema
+from obs.alerts.store import outbox
+from obs.alerts.store.channels import FILTER_DEFAULTS
+from obs.dashboard import forms
+from obs.dashboard.forms import Form
+from obs.dashboard.sessions import viewer
+from obs.errors import ServiceError
+from obs.services import services
+
+blp = Blueprint("alerts", __name__, url_prefix="/alerts")
+_NUMBER = "<int(max=9223372036854775807):number>"
+_SHOWN = 100
+
+
+@blp.get("")
+def page(form: Form | None = None) -> str:
+    """Channels, the form of a new one, and the latest deliveries."""
+    caller = viewer()
+    with caller.read() as db:
+        deliveries = outbox.page(db, _SHOWN)
+    return render_template(
+        "alerts.html",
+        form=form or Form({"secret": secrets.token_urlsafe(32)}),
+        channels=services().alerts.channels(caller.org),
+        deliveries=deliveries,
+        chosen=request.values.get("form", ""),
+        events=FILTER_DEFAULTS["events"],
+        chosen_events=request.form.getlist("events") if form else FILTER_DEFAULTS["events"],
+    )
+
+
+@blp.post("")
+def create() -> ResponseReturnValue:
+    """Create a channel, and send a test message to it."""
+    try:
+        channel = services().alerts.create(viewer(), forms.load(ChannelRequestSchema, _fields()))
+    except ServiceError as error:
+        return page(forms.refused(error, otherwise="url")), error.status
+    return _tested(channel.id, f"Channel {channel.name} created. ")
+
+
+@blp.post(f"/{_NUMBER}")
+def change(number: int) -> ResponseReturnValue:
+    """Send a test message to a channel, or enable, disable or delete it."""
+    alerts, caller, action = services().alerts, viewer(), request.form.get("action")
+    if action == "test":
+        return _tested(number, "")
+    if action == "delete":
+        return forms.saved(f"Channel {alerts.delete(caller, number).name} deleted.", "dashboard.alerts.page")
+    alerts.update(caller, number, {"enabled": action == "enable"})
+    return redirect(url_for("dashboard.alerts.page"))
+
+
+@blp.post(f"/deliveries/{_NUMBER}/retry")
+def retry(number: int) -> ResponseReturnValue:
+    """Send a delivery again."""
+    services().alerts.retry(viewer(), number)
+    return redirect(url_for("dashboard.alerts.page") + "#deliveries")
+
+
+def _tested(number: int, before: str) -> ResponseReturnValue:
+    answer = services().alerts.test(viewer().org, number)
+    words = f"{before}The test message was {'' if answer['delivered'] else 'not '}delivered: {answer['answer']}"
+    return forms.saved(words, "dashboard.alerts.page")
+
+
+def _fields() -> dict[str, Any]:
+    """The fields of a new channel, as the API takes them."""
+    fields: dict[str, Any] = forms.entered(("name", "job_prefix", "host", "service", "project", "reminder_hours"))
+    if fields.get("reminder_hours", "").isdecimal():
+        fields["reminder_hours"] = int(fields["reminder_hours"])
+    if quiet := forms.entered(("from", "until", "timezone")):
+        fields["quiet_hours"] = quiet
+    fields |= {"events": request.form.getlist("events"), "recoveries": "recoveries" in request.form}
+    if request.form.get("form") == "webhook":
+        return {**fields, "webhook": forms.entered(("url", "secret"))}
+    return {**fields, "url": _address(request.form.get("pattern", ""))}
+
+
+def _address(pattern: str) -> str:
+    """The URL with the values of the form in place of ``{names}``; with HTTPS unless the ``server`` has http://."""
+    entered = {name: request.form.get(name, "").strip() for name in re.findall(r"{(\w+)}", pattern)}
+    if "server" in entered and not entered["server"].startswith("http://"):
+        pattern = pattern.replace("://", "s://", 1)
+    for name, text in entered.items():
+        quoted = text if pattern == f"{{{name}}}" else quote(text, safe=":" if name == "smtp" else "")
+        pattern = pattern.replace(f"{{{name}}}", re.sub("^https?://", "", text) if name == "server" else quoted)
+    return pattern

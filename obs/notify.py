@@ -1,0 +1,156 @@
+"""From pending deliveries to messages: what is known about the incidents, what the courier sends, what came of it.
+
+Times are milliseconds since the epoch.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import tzlocal
+
+from obs.alerts import message
+from obs.alerts.courier import Answer, failure
+from obs.alerts.message import Fact
+from obs.alerts.service import AlertService
+from obs.alerts.store import incidents, outbox
+from obs.alerts.store.channels import Channel
+from obs.alerts.store.incidents import Incident
+from obs.alerts.store.outbox import Delivery, News, Pending
+from obs.annotations import store as annotations
+from obs.annotations.store import Selection
+from obs.errors import ServiceError
+from obs.heartbeat.store import jobs, problems
+from obs.storage.databases import Org
+from obs.sweep import for_each_organization
+from obs.tenancy import instance
+from obs.tenancy.auth import Tenancy
+from obs.times import DAY_MS, HOUR_MS, MAX_MS, SECOND_MS, WEEK_MS, duration_words
+
+_MOST_AT_ONCE = 64
+_MOST_TO_A_HOST = 2
+_LOG_LINES = 10
+_WITH_LOG = ("failed", "lost", "overrunning")
+_log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Sends the deliveries of all organizations."""
+
+    def __init__(self, tenancy: Tenancy, alerts: AlertService, settings: Mapping[str, Any]) -> None:
+        self._tenancy, self._alerts = tenancy, alerts
+        self._base_url = instance.base_url(settings)
+        self._zone = ZoneInfo(tzlocal.get_localzone_name())
+        self._pending: dict[Org, Pending] = {}
+        self._sent: dict[tuple[Org, int], tuple[str, Callable[..., None], Future[Answer]]] = {}
+
+    def given_up(self) -> int:
+        """How many deliveries were given up, in all organizations."""
+        return sum(one.given_up for one in list(self._pending.values()))
+
+    def oldest_seconds(self) -> int:
+        """The age of the oldest delivery that is still to be sent, in seconds; 0 if there is none."""
+        since = min((one.waits_since for one in list(self._pending.values())), default=MAX_MS)
+        return max(0, self._tenancy.clock() - since) // SECOND_MS
+
+    def run(self) -> None:
+        """Record the answers that have come, and hand over what is due."""
+        organizations = self._tenancy.keyring.organizations()
+        for (org, number), (_, record, answer) in list(self._sent.items()):
+            if answer.done() and (org not in organizations or self._record(org, record, answer.result())):
+                del self._sent[org, number]
+        now_ms = self._tenancy.clock()
+        self._pending = {org: known for org, known in self._pending.items() if org in organizations}
+        waits = {org for org, known in self._pending.items() if known.next_due_at > now_ms}
+        due = [org for org in organizations if org in self._alerts.woken or org not in waits]
+        for_each_organization(self._tenancy, partial(self._send_due, now_ms=now_ms), due)
+        self._alerts.courier.close(only_if_idle=True)
+
+    def _send_due(self, org: Org, now_ms: int) -> None:
+        self._alerts.woken.discard(org)  # first: what is added from now on wakes it again
+        with self._tenancy.databases.read(org) as db:
+            self._pending[org] = outbox.pending(db, now_ms)
+            due = [one for one in outbox.due(db, now_ms) if (org, one.id) not in self._sent]
+        channels = {channel.id: channel for channel in self._alerts.channels(org)} if due else {}
+        for delivery in due:
+            try:
+                self._send(org, channels.get(delivery.channel_id), delivery, now_ms)
+            except ServiceError:
+                raise
+            except Exception as error:  # noqa: BLE001 - logged; it must not block the deliveries after it
+                _log.exception("organization %s: delivery %d cannot be made", org, delivery.id)
+                self._give_up(org, delivery, str(error))
+
+    def _send(self, org: Org, channel: Channel | None, delivery: Delivery, now_ms: int) -> None:
+        """Hand a delivery to the courier; later, if it is busy with the same host or with others."""
+        if channel is None or not channel.enabled:
+            return self._give_up(org, delivery, f"The channel {'is disabled' if channel else 'was deleted'}.")
+        to_host = sum(host == channel.masked for host, _, _ in self._sent.values())
+        if len(self._sent) >= _MOST_AT_ONCE or to_host >= _MOST_TO_A_HOST:
+            return None
+        news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
+        with self._tenancy.databases.read(org) as db:
+            facts = self._facts(db, news, now_ms)
+            silent_since = problems.silent_since(db, facts[0].one.host, now_ms) if facts else None
+        if delivery.notice is not None:
+            text = message.notice(delivery.notice, f"{self._base_url}/")
+        elif facts:
+            text = message.compose(facts, silent_since, self._zone, now_ms, f"{self._base_url}/")
+        else:  # its jobs were deleted, or what it was to report again is over
+            return self._alerts.woken.add(org)
+        lasting = [fact.one.id for fact in facts if fact.one.ended_at is None and fact.news is not News.FLAPPING]
+        ended = sum(fact.one.ended_at is not None for fact in facts)
+        # A message that says that more incidents have ended is another message for the receiver.
+        key = f"{org}-{delivery.id}-{delivery.created_at}" + (f"-{ended}" if ended else "")
+        record = partial(outbox.record, delivery=delivery, title=text.title, lasting=lasting)
+        self._sent[org, delivery.id] = channel.masked, record, self._alerts.send(channel, text, key)
+        return None
+
+    def _give_up(self, org: Org, delivery: Delivery, reason: str) -> None:
+        record = partial(outbox.record, delivery=delivery, title=delivery.title, lasting=())
+        self._record(org, record, failure(reason, refused=True))
+
+    def _record(self, org: Org, record: Callable[..., None], answer: Answer) -> bool:
+        """Record the answer to an attempt; False if that is impossible now."""
+        now_ms = self._tenancy.clock()
+        try:
+            channels = self._alerts.channels(org)
+            self._tenancy.databases.write(org, partial(record, channels=channels, answer=answer, now_ms=now_ms))
+        except ServiceError as error:
+            _log.warning("organization %s: cannot record a delivery: %s", org, error.message)
+            return False
+        self._alerts.woken.add(org)
+        return True
+
+    def _facts(self, db: sqlite3.Connection, news: Mapping[int, News], now_ms: int) -> list[Fact]:
+        """What is known about the incidents of a message, the worst first; only the first ones in full."""
+        facts = []
+        for place, one in enumerate(incidents.incidents_by_id(db, news)):
+            details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
+            facts.append(Fact(one, news[one.id], f"{self._base_url}/job?{urlencode({'name': one.job})}", **details))
+        return facts
+
+
+def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> dict[str, Any]:
+    """The fields of a Fact that take a query each."""
+    often = incidents.how_often(db, one, HOUR_MS if news is News.FLAPPING else WEEK_MS)
+    details: dict[str, Any] = {"often": often}
+    people = Selection(start=one.started_at - DAY_MS, end=one.started_at, by_service=False)
+    for note in annotations.page(db, people, one.started_at, 1)[0]:
+        details["before"] = f"{note.name} ({note.title}), {duration_words(one.started_at - note.start_time)} before"
+    job = jobs.job(db, one.job, now_ms)
+    if job is None:
+        return details
+    if job.learned is not None:
+        details["expected"] = ". ".join(filter(None, (job.learned.summary, job.learned.evidence, job.learned.expected)))
+    if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
+        details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
+    for run in jobs.runs_of(db, job.id, before=None, limit=1) if one.kind.event in _WITH_LOG else ():
+        lines = [line for event in jobs.timeline(db, run.id) for line in (event.message or "").splitlines()]
+        details |= {"exit_code": run.exit_code, "log": tuple(lines[-_LOG_LINES:])}
+    return details

@@ -1,0 +1,416 @@
+"""From an incident to a message at its receiver, through the courier process."""
+
+import hashlib
+import hmac
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.alerts.courier import Answer
+from obs.services import services
+from obs.times import DAY_MS
+from tests.alerts.receiver import Receiver
+from tests.conftest import Clock, KeyClient
+
+SECRET = "a secret of the receiver"
+ATTEMPT_SECONDS = 60
+
+
+class World:
+    """An organization, its jobs and the receivers of its channels."""
+
+    def __init__(self, app: Flask, client: KeyClient, clock: Clock) -> None:
+        self.client, self.clock = client, clock
+        self.use(app)
+
+    def use(self, app: Flask) -> None:
+        """Let `app` do the work from now on, and keep what it hands to its courier."""
+        app.config["ALLOW_PRIVATE_TARGETS"] = "1"
+        self.app = app
+        self.on_their_way: list[Future[Answer]] = []
+        courier = services(app).alerts.courier
+        submit = courier.submit
+
+        def kept(order: Mapping[str, Any]) -> Future[Answer]:
+            self.on_their_way.append(submit(order))
+            return self.on_their_way[-1]
+
+        courier.submit = kept  # type: ignore[method-assign]
+
+    def add_channel(self, receiver: Receiver, name: str = "hook", **fields: Any) -> int:
+        body = {"name": name, "webhook": {"url": receiver.url, "secret": SECRET}, **fields}
+        answer = self.client.post("/api/v1/channels", json=body)
+        assert answer.status_code == 201, answer.json
+        return int((answer.json or {})["id"])
+
+    def end(self, job: str, status: str, host: str = "") -> None:
+        headers = {"X-Platform-Host": host} if host else {}
+        path = f"/api/v1/heartbeat/{job}/end?status={status}"
+        assert self.client.post(path, headers=headers).status_code == 200
+
+    def sweep(self) -> None:
+        services(self.app).background.tasks["sweep"].run()
+
+    def deliveries(self) -> list[dict[str, Any]]:
+        """All deliveries, the oldest first."""
+        return list((self.client.get("/api/v1/deliveries").json or {})["deliveries"])[::-1]
+
+    def pass_time(self, **length: int) -> None:
+        """Move the clock, sweep, and send what is due until every answer is recorded."""
+        self.clock.advance(**length)
+        self.sweep()
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Send what is due until every answer is recorded."""
+        notifier = services(self.app).background.notifier
+        notifier.run()
+        while self.on_their_way:
+            self.on_their_way.pop().result(ATTEMPT_SECONDS)
+            if not self.on_their_way:
+                notifier.run()
+
+
+@pytest.fixture
+def world(app: Flask, new_client: Callable[..., KeyClient], clock: Clock) -> World:
+    return World(app, new_client("acme", "admin"), clock)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def other_receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+def titles(receiver: Receiver) -> list[str]:
+    return [message["title"] for message in receiver.messages()]
+
+
+def test_a_failure_and_its_recovery_are_two_signed_messages(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    world.end("photos", "fail&exit_code=3")
+    world.pass_time(seconds=1)
+    assert receiver.requests == [], "incidents of the next 10 seconds belong to the same message"
+    world.pass_time(seconds=10)
+    ((headers, body),) = receiver.requests
+    seconds, signature = (part.partition("=")[2] for part in headers["X-Obs-Signature"].split(","))
+    assert signature == hmac.new(SECRET.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
+    (message,) = receiver.messages()
+    assert message["version"] == 1
+    assert message["event"] == "failed"
+    assert message["title"].startswith("photos failed at ")
+    assert message["title"].endswith(" (exit code 3)")
+    (incident,) = message["incidents"]
+    assert (incident["job"], incident["kind"], incident["ended_at"]) == ("photos", "failed", None)
+    (delivery,) = world.deliveries()
+    assert (delivery["state"], delivery["attempts"], delivery["answer"]) == ("sent", 1, "200 thanks")
+    assert message["delivery"] == headers["Idempotency-Key"]
+
+    world.end("photos", "ok")
+    world.pass_time(seconds=1)
+    world.pass_time(minutes=5)
+    assert titles(receiver)[1:] == ["photos is OK again, after 11 s"]
+    assert [one["state"] for one in world.deliveries()] == ["sent", "sent"]
+
+
+def test_a_failed_attempt_is_repeated_with_the_same_key(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    receiver.answers = [500, 503]
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (delivery,) = world.deliveries()
+    assert (delivery["state"], delivery["attempts"], delivery["answer"]) == ("pending", 1, "500 thanks")
+    world.pass_time(seconds=29)
+    assert len(receiver.requests) == 1, "the first retry comes after 30 s"
+    world.pass_time(seconds=1)
+    assert len(receiver.requests) == 2
+    world.pass_time(seconds=59)
+    assert len(receiver.requests) == 2, "the second one comes a minute later"
+    world.pass_time(seconds=1)
+    assert len(receiver.requests) == 3
+    assert len({headers["Idempotency-Key"] for headers, _ in receiver.requests}) == 1
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_a_recovery_before_the_alert_was_sent_is_one_message(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    receiver.answers = [500]
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    world.end("photos", "ok")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=30)
+    world.pass_time(minutes=10)
+    failed, recovered = titles(receiver)
+    assert failed.startswith("photos failed at")
+    assert recovered.startswith("photos was failing from")
+    assert len(world.deliveries()) == 1
+
+
+def test_a_recovery_while_the_alert_is_on_its_way_is_reported(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.clock.advance(seconds=10)
+    services(world.app).background.notifier.run()  # handed over, but not recorded
+    world.end("photos", "ok")
+    world.pass_time(seconds=1)
+    world.pass_time(minutes=6)
+    assert titles(receiver)[1:] == ["photos is OK again, after 11 s"]
+
+
+def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
+    world: World, receiver: Receiver
+) -> None:
+    world.add_channel(receiver)
+    for number in range(30):
+        world.end(f"job-{number}", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["title"].startswith("30 failed: job-0, job-1")
+    assert len(message["title"]) <= 80
+    assert len(message["incidents"]) == 30
+    assert "and 10 more" in message["text"]
+    for number in range(30, 33):
+        world.end(f"job-{number}", "fail")
+        world.pass_time(minutes=1)
+    assert len(receiver.requests) == 1
+    world.pass_time(minutes=2)
+    assert titles(receiver)[1:] == ["3 failed: job-30, job-31, job-32"]
+
+
+def test_a_host_whose_jobs_are_all_silent_is_one_message_about_the_host(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for _ in range(12):
+        for job in ("photos", "mail", "db"):
+            answer = world.client.post(f"/api/v1/heartbeat/{job}/ping", headers={"X-Platform-Host": "nas01"})
+            assert answer.status_code == 200
+        world.pass_time(hours=1)
+    world.pass_time(hours=16)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["title"].startswith("3 jobs on host nas01 have been silent since ")
+    assert "last heartbeat from the host" in message["text"]
+
+
+def test_a_channel_gets_only_what_its_filter_lets_through(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver, host="nas01", job_prefix="backup/", recoveries=False)
+    for job, host in (("backup/photos", "nas01"), ("backup/mail", "nas02"), ("sync", "nas01")):
+        world.end(job, "fail", host)
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    world.end("backup/photos", "ok", "nas01")
+    world.pass_time(minutes=1)
+    world.pass_time(minutes=10)
+    assert [one["job"] for message in receiver.messages() for one in message["incidents"]] == ["backup/photos"]
+
+
+def test_a_hanging_receiver_does_not_delay_another_channel(
+    world: World, receiver: Receiver, other_receiver: Receiver
+) -> None:
+
+    world.add_channel(receiver, "hangs")
+    world.add_channel(other_receiver, "works")
+    receiver.hang = threading.Event()
+    world.end("photos", "fail")
+    world.sweep()
+    world.clock.advance(seconds=11)
+    end = time.monotonic() + ATTEMPT_SECONDS
+    while not other_receiver.requests:
+        services(world.app).background.notifier.run()
+        assert time.monotonic() < end
+    assert receiver.requests == []
+    receiver.hang.set()
+
+
+def test_messages_of_quiet_hours_come_together_when_they_end(world: World, receiver: Receiver) -> None:
+    world.clock.set("2026-06-21T22:30:00Z")
+    quiet = {"from": "22:00", "until": "07:00", "timezone": "UTC"}
+    world.add_channel(receiver, quiet_hours=quiet, always_loud=["lost"])
+    for job in ("photos", "mail"):
+        world.end(job, "fail")
+        world.pass_time(hours=1)
+    world.end("mail", "ok")
+    world.pass_time(hours=1)
+    assert receiver.requests == []
+    world.clock.set("2026-06-22T07:00:00Z")
+    world.pass_time(seconds=0)
+    (message,) = receiver.messages()
+    assert {(one["job"], one["ended_at"] is None) for one in message["incidents"]} == {
+        ("photos", True),
+        ("mail", False),
+    }
+
+
+def test_what_lasts_is_reported_again(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver, reminder_hours=2)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    world.pass_time(hours=2)
+    world.pass_time(hours=2)
+    assert [title.partition(" since ")[0] for title in titles(receiver)[1:]] == ["photos is still failing"] * 2
+    world.end("photos", "ok")
+    world.pass_time(hours=2)
+    world.pass_time(hours=2)
+    assert titles(receiver)[3:] == ["photos is OK again, after 4 h"]
+
+
+def test_a_job_that_flaps_is_reported_once_and_when_it_has_settled(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for _ in range(12):
+        world.end("photos", "fail")
+        world.pass_time(minutes=2)
+        world.end("photos", "ok")
+        world.pass_time(minutes=2)
+    for _ in range(12):
+        world.pass_time(minutes=10)
+    flapping = [title for title in titles(receiver) if "flapping" in title]
+    assert flapping == ["photos is flapping: 6 incidents within an hour"]
+    assert titles(receiver)[-1] == "photos has had no new incident for an hour"
+    assert len(receiver.requests) < 12
+
+
+def test_a_job_that_flaps_and_then_stays_failed_is_reported_as_failing(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver, events=["failed"])
+    for _ in range(8):
+        world.end("photos", "fail")
+        world.pass_time(minutes=2)
+        world.end("photos", "ok")
+        world.pass_time(minutes=2)
+    world.end("photos", "fail")
+    for _ in range(12):
+        world.pass_time(minutes=10)
+    assert titles(receiver)[-1].startswith("photos is still failing since ")
+    world.end("photos", "ok")
+    world.pass_time(minutes=1)
+    world.pass_time(minutes=10)
+    assert titles(receiver)[-1].startswith("photos is OK again, after ")
+
+
+def test_an_answer_does_not_contain_the_secret_parts_of_the_address(world: World, receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    receiver.answers, receiver.body = [404], b"Cannot POST /hook/secret-path"
+    answer = world.client.post(f"/api/v1/channels/{channel}/test").json
+    assert answer["answer"].startswith("404 Cannot POST ")
+    assert "secret-path" not in answer["answer"]
+
+
+def test_a_delivery_tried_by_a_wrong_clock_is_tried_again_when_the_clock_is_right(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock, receiver: Receiver
+) -> None:
+    error_ms = 0
+    app = make_app(CLOCK=lambda: clock() + error_ms, MONOTONIC=lambda: clock() / 1000)
+    world = World(app, new_client("acme", "admin", app=app), clock)
+    services(app).background.sweeper.excuse_downtime()
+    world.add_channel(receiver)
+    receiver.answers = [500]
+    world.end("photos", "fail")
+    world.sweep()
+    error_ms = 400 * DAY_MS
+    world.pass_time(seconds=1)
+    assert [one["attempts"] for one in world.deliveries()] == [1]
+    error_ms = 0
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=11)
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_a_delivery_is_given_up_after_a_day_and_reported_through_another_channel(
+    world: World, receiver: Receiver, other_receiver: Receiver
+) -> None:
+    world.add_channel(receiver, "broken")
+    world.add_channel(other_receiver, "works", events=["lost"])
+    receiver.answers = [500] * 100
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    for _ in range(60):
+        world.pass_time(minutes=30)
+    first, second = world.deliveries()
+    assert (first["state"], first["channel"]) == ("given_up", "broken")
+    assert (second["state"], second["channel"]) == ("sent", "works")
+    assert 20 < len(receiver.requests) < 40
+    assert titles(other_receiver) == ["The channel broken does not work: 500 thanks"]
+
+    receiver.answers = []
+    assert world.client.post(f"/api/v1/deliveries/{first['id']}/retry").status_code == 200
+    world.pass_time(seconds=0)
+    assert world.deliveries()[0]["state"] == "sent"
+
+
+def test_a_delivery_survives_the_end_of_the_service(
+    world: World, receiver: Receiver, make_app: Callable[..., Flask]
+) -> None:
+    world.add_channel(receiver)
+    world.end("photos", "fail")
+    world.sweep()
+    world.use(make_app())
+    world.pass_time(seconds=11)
+    assert len(receiver.requests) == 1
+
+
+def test_a_redirect_is_not_followed(world: World, receiver: Receiver, other_receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    receiver.answers, receiver.location = [307], other_receiver.url
+    answer = world.client.post(f"/api/v1/channels/{channel}/test")
+    assert (answer.json or {})["delivered"] is False
+    assert other_receiver.requests == []
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("nosuch://token", "nosuch"),
+        ("ntfy://ntfy.sh/topic?template=/etc/passwd", "template"),
+        ("mailto://a:b@example.com?pgppub=/etc/passwd", "pgppub"),
+        ("syslog://", "syslog"),
+        ("dbus://", "dbus"),
+        ("just text", "Apprise URL"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused(world: World, url: str, reason: str) -> None:
+    answer = world.client.post("/api/v1/channels", json={"name": "one", "url": url})
+    assert answer.status_code == 422
+    assert reason in (answer.json or {})["message"]
+    assert (world.client.get("/api/v1/channels").json or {})["channels"] == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0x7f000001", "[::1]", "169.254.169.254", "10.0.0.1", "localhost"])
+def test_private_addresses_are_refused_where_they_are_not_allowed(world: World, host: str) -> None:
+    world.app.config["ALLOW_PRIVATE_TARGETS"] = "0"
+    for body in ({"webhook": {"url": f"http://{host}/x"}}, {"url": f"gotify://{host}/AbCdEfGhIjKlMnO"}):
+        answer = world.client.post("/api/v1/channels", json={"name": "one", **body})
+        assert answer.status_code == 422, (body, answer.json)
+
+
+def test_a_connection_is_checked_when_it_is_made(world: World, receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    world.app.config["ALLOW_PRIVATE_TARGETS"] = "0"
+    answer = world.client.post(f"/api/v1/channels/{channel}/test")
+    assert (answer.json or {})["delivered"] is False
+    assert receiver.requests == []
+
+
+def test_secrets_are_shown_once_at_most(world: World, receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    created = world.client.post("/api/v1/channels", json={"name": "phone", "url": "ntfy://me:pw@ntfy.sh/my-topic"})
+    assert (created.json or {})["url"] == "ntfy://***@ntfy.sh/***"
+    everything = world.client.get("/api/v1/channels").text + world.client.get(f"/api/v1/channels/{channel}").text
+    for secret in (SECRET, "secret-path", "my-topic", "pw@"):
+        assert secret not in everything
