@@ -549,3 +549,40 @@ def deliveries(db: Database) -> None:
         ) STRICT, WITHOUT ROWID
     """)
     db.execute("CREATE INDEX delivery_incidents_incident ON delivery_incidents(incident_id)")
+
+
+@migrations()
+def counted_runs(db: Database) -> None:
+    """Runs of a job in numbers: those of an hour that is rolled up together, others alone. And all of them alone.
+
+    `started_at` is the start of the first. `gaps` are the times between the hours that are rolled up.
+    """
+    db.execute("""
+        CREATE VIEW counted_runs AS
+        WITH gaps AS (
+            SELECT 0 AS start, (SELECT min(hour) FROM rolled_up_hours WHERE attempt IS NULL) AS end
+            UNION ALL
+            SELECT hour + 1, (SELECT min(hour) FROM rolled_up_hours WHERE hour > last.hour AND attempt IS NULL)
+            FROM rolled_up_hours AS last WHERE attempt IS NULL AND NOT EXISTS
+                (SELECT 1 FROM rolled_up_hours WHERE hour = last.hour + 1 AND attempt IS NULL)
+        )
+        SELECT job_id, hour, first_at AS started_at, status, runs, timed, total_ms
+        FROM series CROSS JOIN series_by_hour AS cells ON cells.series_id = series.id
+        WHERE EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour = cells.hour AND attempt IS NULL)
+        UNION ALL
+        SELECT job_id, started_at / 3600000, started_at, status, 1, duration_ms IS NOT NULL, duration_ms
+        FROM gaps CROSS JOIN runs
+        ON started_at >= gaps.start * 3600000 AND started_at < ifnull(gaps.end * 3600000, 9223372036854775807)
+    """)
+    db.execute("""
+        CREATE VIEW single_runs AS
+        SELECT job_id, started_at / 3600000 AS hour, started_at, status,
+            1 AS runs, duration_ms IS NOT NULL AS timed, duration_ms AS total_ms
+        FROM runs
+    """)
+
+
+@migrations()
+def events_outside_of_runs(db: Database) -> None:
+    """For the page of a job, which shows the last ones: there may be none among hundreds of thousands of events."""
+    db.execute("CREATE INDEX events_outside_of_runs ON events(job_id, received_at) WHERE run_id IS NULL")

@@ -1,8 +1,11 @@
 """Reads for the pages that the stores of the areas do not offer in one query. Times and durations are milliseconds."""
 
 import json
+import math
 import re
 import sqlite3
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,11 +14,14 @@ from typing import Any
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.dashboard.drawings import Bar
+from obs.dashboard.schedules import Results
 from obs.heartbeat.runs import STATUSES, Status
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job, Run
+from obs.times import HOUR_MS
 
 _MOST_ANNOTATIONS = 200
+_PARTS = 720  # so that the parts of 30 and 90 days are whole hours
 _LAST_LINES = 20
 _ERROR = re.compile(r"error|exception|fail|fatal|denied|refused|cannot|timed? ?out", re.IGNORECASE)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -93,31 +99,36 @@ def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
     return Trouble(since or job.last_run_at, problems, last_ok_at, run, lines)
 
 
-def points(db: sqlite3.Connection, job_id: int, start: int, end: int, limit: int) -> list[dict[str, Any]]:
-    """The runs of a job from `start` to `end`, in about `limit` parts: those of a part with one status are a point.
+def _counts(db: sqlite3.Connection, job_id: int, start: int, end: int, part_ms: int) -> list[sqlite3.Row]:
+    """The runs of a job by status in parts of time: the first start, the status, the average duration, how many.
+
+    For parts of whole hours this reads the counts of the hours that are rolled up, and only the runs of the others.
+    """
+    view = "single_runs" if part_ms % HOUR_MS else "counted_runs"
+    return db.execute(
+        f"SELECT min(started_at), status, 1.0 * sum(total_ms) / sum(timed), sum(runs) FROM {view}"
+        " WHERE job_id = ?1 AND hour >= ?2 / ?5 AND started_at >= ?2 AND started_at < ?3"
+        " GROUP BY started_at / ?4, status ORDER BY 1",
+        (job_id, start, end, part_ms, HOUR_MS),
+    ).fetchall()
+
+
+def points(db: sqlite3.Connection, job_id: int, start: int, end: int) -> list[dict[str, Any]]:
+    """The runs of a job from `start` to `end`, in _PARTS parts: those of a part with one status are a point.
 
     A point has the `time` of the first of its `runs`, their `status`, and their average `duration_ms` or None.
     """
-    rows = db.execute(
-        "SELECT min(started_at), status, avg(duration_ms), count(*) FROM runs"
-        " WHERE job_id = ? AND started_at BETWEEN ? AND ? GROUP BY started_at / ?, status ORDER BY 1",
-        (job_id, start, end, max(1, (end - start) // limit)),
-    )
+    part_ms = (end - start) // _PARTS
+    rows = _counts(db, job_id, math.ceil(start / part_ms) * part_ms, end + 1, part_ms)
     return [{"time": row[0], "status": STATUSES[row[1]], "duration_ms": row[2], "runs": row[3]} for row in rows]
 
 
-def results_by_day(
-    db: sqlite3.Connection, job_id: int, days: Mapping[int, tuple[int, int]]
-) -> dict[int, dict[str, int]]:
-    rows = db.execute(
-        "SELECT json_extract(day.value, '$[0]'), status, count(*) FROM json_each(?) AS day CROSS JOIN runs"
-        " ON job_id = ? AND started_at >= json_extract(day.value, '$[1]')"
-        " AND started_at < json_extract(day.value, '$[2]') GROUP BY 1, 2",
-        (json.dumps([[day, *moments] for day, moments in days.items()]), job_id),
-    )
-    counts: dict[int, dict[str, int]] = {}
-    for day, status, count in rows:
-        counts.setdefault(day, {})[STATUSES[status]] = count
+def results_by_day(db: sqlite3.Connection, job_id: int, days: Mapping[int, tuple[int, int]]) -> Results:
+    """The number of runs by status for each of the `days`, which follow each other, that has any."""
+    first, moments = min(days), sorted({moment for day in days.values() for moment in day})
+    counts: dict[int, dict[str, int]] = defaultdict(Counter)
+    for first_at, status, _, runs in _counts(db, job_id, moments[0], moments[-1], math.gcd(*moments)):
+        counts[first + bisect_right(moments, first_at) - 1][STATUSES[status]] += runs
     return counts
 
 

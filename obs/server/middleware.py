@@ -31,8 +31,7 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
 
 def client_address(environ: Mapping[str, Any]) -> str:
     """The IP address of the client of a WSGI request. A trusted proxy reports it; else it is the address that sends."""
-    address: str = environ.get(_CLIENT) or environ.get("REMOTE_ADDR", "")
-    return address
+    return str(environ.get(_CLIENT) or environ.get("REMOTE_ADDR", ""))
 
 
 def client_network(environ: Mapping[str, Any]) -> str:

@@ -103,8 +103,14 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
     with explained(path.parent):
         # A process that stops while it switches a file to WAL leaves a journal, which only a writer can roll back.
         journal = path.with_name(f"{path.name}-journal")
-        if path.exists() and not journal.exists() and _is_current(path, migrations, busy_seconds):
-            return
+        if path.exists() and not journal.exists():
+            with closing(open_reader(path, busy_seconds)) as connection:
+                missing, unknown = steps(connection, migrations)
+            if unknown:
+                message = f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))})."
+                raise unavailable(message, "Start the newer version.")
+            if not missing:
+                return
         with locked(path.parent):
             if creates:
                 path.touch(mode=0o600)
@@ -134,12 +140,3 @@ def steps(connection: sqlite3.Connection, migrations: Migrations) -> tuple[set[s
     every_step = {step.name for step in migrations.pending(Database(memory=True, execute_plugins=False))}
     applied = {step.name for step in migrations.applied(Database(connection, execute_plugins=False))}
     return every_step - applied, applied - every_step
-
-
-def _is_current(path: Path, migrations: Migrations, busy_seconds: float) -> bool:
-    with closing(open_reader(path, busy_seconds)) as connection:
-        missing, unknown = steps(connection, migrations)
-    if unknown:
-        message = f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))})."
-        raise unavailable(message, "Start the newer version.")
-    return not missing

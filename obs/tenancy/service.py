@@ -183,7 +183,7 @@ def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | Non
 
     def unit(db: sqlite3.Connection) -> str | None:
         org = store.find_sign_in_link(db, token, now_ms)
-        store.delete_sign_in_link(db, token)
+        store.delete_token(db, "sign_in_links", token)
         return org and store.add_session(db, org, None, user_agent, now_ms + SESSION_MS, now_ms)
 
     return tenancy.control.write(unit)
@@ -209,7 +209,7 @@ def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
 
 
 def end_session(tenancy: Tenancy, token: str) -> None:
-    tenancy.control.write(lambda db: store.delete_session(db, token))
+    tenancy.control.write(lambda db: store.delete_token(db, "sessions", token))
 
 
 def _known(found: T | None, slug: str) -> T:

@@ -4,7 +4,7 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from obs.storage.databases import Org
 from obs.tenancy import keys
@@ -205,10 +205,6 @@ def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
     return row and Org(*row)
 
 
-def delete_sign_in_link(db: sqlite3.Connection, token: str) -> None:
-    db.execute("DELETE FROM sign_in_links WHERE sha256 = ?", (keys.digest(token),))
-
-
 def add_session(
     db: sqlite3.Connection, org: Org, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
 ) -> str:
@@ -236,8 +232,8 @@ def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now
     db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
 
 
-def delete_session(db: sqlite3.Connection, token: str) -> None:
-    db.execute("DELETE FROM sessions WHERE sha256 = ?", (keys.digest(token),))
+def delete_token(db: sqlite3.Connection, table: Literal["sessions", "sign_in_links"], token: str) -> None:
+    db.execute(f"DELETE FROM {table} WHERE sha256 = ?", (keys.digest(token),))
 
 
 def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, subject: str, address: str) -> None:
@@ -248,10 +244,8 @@ def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, 
 
 
 def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
-    rows = db.execute(
-        "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?", (limit,)
-    )
-    return [AuditEntry(**row) for row in rows]
+    latest = "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?"
+    return [AuditEntry(**row) for row in db.execute(latest, (limit,))]
 
 
 def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:

@@ -1,12 +1,23 @@
 """The lists of a job's page: its runs page by page, and the latest messages that belong to no run."""
 
 import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
 from html import unescape
+from zoneinfo import ZoneInfo
 
 import pytest
+from flask import Flask
 
-from tests.conftest import Clock, KeyClient
+from obs.heartbeat.runs import Heartbeat, Kind, Status
+from obs.heartbeat.store.record import NOWHERE, record
+from obs.services import services
+from obs.times import HOUR_MS
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
+from tests.dashboard.test_overview_follows import Work
 
 END = "/api/v1/heartbeat/backup/end"
 A_PAGE = 25
@@ -113,3 +124,63 @@ def test_failed_runs_have_their_error_and_links_keep_the_choice(reader: Visitor,
     ]
     assert any("range=7d" in link and "show=failed" in link for link in links)
     assert any("cursor=" in link and "show=failed" in link for link in links)
+
+
+@pytest.fixture
+def record_runs(app: Flask, client: KeyClient, clock: Clock) -> Callable[[int], None]:
+    """Records runs between 60 and 5 hours ago; one in ten has failed."""
+
+    def make(count: int) -> None:
+        def unit(db: sqlite3.Connection) -> None:
+            for number in range(count):
+                at = clock() - 5 * HOUR_MS - number * 55 * HOUR_MS // count
+                status = Status.SUCCESS if number % 10 else Status.FAILED
+                heartbeat = Heartbeat(Kind.END, at, status=status, duration_ms=None if number % 7 else number)
+                record(db, "backup", heartbeat, NOWHERE, None, at)
+
+        services(app).tenancy.databases.write(ACME, unit)
+
+    return make
+
+
+def _roll_up(app: Flask) -> None:
+    services(app).background.tasks["rollups"].run()
+
+
+@pytest.mark.parametrize("query", ["", "&range=90d", "&day=2026-06-20"])
+def test_the_page_costs_no_more_when_more_runs_are_stored(
+    app: Flask, reader: Visitor, clock: Clock, record_runs: Callable[[int], None], query: str
+) -> None:
+    costs = []
+    for count in (500, 3_000):
+        record_runs(count)
+        clock.advance(minutes=1)
+        _roll_up(app)
+        reader.get(f"/job?name=backup{query}")  # reads the schema
+        costs.append(Work(app).of(lambda: reader.get(f"/job?name=backup{query}"))[1])
+    assert costs[1] < costs[0] * 1.2, costs
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"])
+@pytest.mark.parametrize("span", ["7d", "30d", "90d"])
+def test_the_page_is_the_same_when_runs_are_rolled_up(
+    app: Flask, reader: Visitor, record_runs: Callable[[int], None], zone: str, span: str
+) -> None:
+    reader.client.set_cookie("obs_zone", zone)
+
+    def shown() -> str:
+        text = reader.get(f"/job?name=backup&range={span}").text
+        return re.sub(r'name="(csrf_token|csrf-token)" (value|content)="[^"]+"', "", text)
+
+    record_runs(400)
+    before = shown()
+    assert "failed" in before
+    _roll_up(app)
+    with services(app).tenancy.databases.read(ACME) as db:
+        assert db.execute("SELECT count(*) FROM rolled_up_hours WHERE attempt IS NULL").fetchone()[0] >= 55
+        starts = [
+            datetime.fromtimestamp(row[0] / 1000, ZoneInfo(zone)) for row in db.execute("SELECT started_at FROM runs")
+        ]
+    assert shown() == before
+    days = re.findall(r"<title>\w+ (\d+ \w+ \d+): (\d+) failed, (\d+) succeeded</title>", before)
+    assert {day: int(failed) + int(ok) for day, failed, ok in days} == Counter(f"{day:%d %b %Y}" for day in starts)

@@ -43,6 +43,8 @@ LANDED = {
         "unknown_times_of_jobs": "e351456c3c81f64a",
         "an_index_of_counts_by_day": "afda3879c08a5fd6",
         "deliveries": "43817aa4c6bcbaca",
+        "counted_runs": "6cad4eb587ba87b6",
+        "events_outside_of_runs": "913623e2e1b89d7b",
     },
 }
 

@@ -47,7 +47,7 @@ def page(**refused: Form) -> str:
         )
         errors = store.error_lines(db, {run.id: run.id for run in runs if run.status in PROBLEMS})
         loose_events = job_store.loose_events(db, job.id, limit=20)
-        points = store.points(db, job.id, start, now_ms, limit=600)
+        points = store.points(db, job.id, start, now_ms)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)

@@ -174,13 +174,12 @@ def runs_of(
     """Newest start first, after the run `before` = (started_at, id); of those from `start_ms` to before `end_ms`."""
     rows = db.execute(
         f"{_RUN} WHERE runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
-        " AND runs.started_at < ?5 AND (?6 IS NULL OR runs.status = ?6)"
-        " AND (?7 IS NULL OR runs.duration_ms > ?7) ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?8",
+        " AND (?5 IS NULL OR runs.status = ?5) AND (?6 IS NULL OR runs.duration_ms > ?6)"
+        " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7",
         (
             job_id,
-            *(before or (2**63 - 1, 2**63 - 1)),
+            *min(before or (2**63 - 1, 0), (2**63 - 1 if end_ms is None else end_ms, 0)),
             start_ms or 0,
-            2**63 - 1 if end_ms is None else end_ms,
             None if status is None else STATUSES.index(status),
             longer_than_ms,
             limit,
@@ -199,10 +198,8 @@ def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
 
 
 def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]:
-    rows = db.execute(
-        f"{_EVENT} WHERE job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?", (job_id, limit)
-    )
-    return [_event(row) for row in rows]
+    latest = f"{_EVENT} WHERE job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?"
+    return [_event(row) for row in db.execute(latest, (job_id, limit))]
 
 
 def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_rescheduled: bool) -> None:

@@ -17,10 +17,8 @@ class MaintenanceWindow:
 
 
 def windows(db: sqlite3.Connection) -> list[MaintenanceWindow]:
-    rows = db.execute(
-        "SELECT id, start_time, end_time, title FROM maintenance_windows ORDER BY start_time DESC, id DESC"
-    )
-    return [MaintenanceWindow(**dict(row)) for row in rows]
+    latest = "SELECT id, start_time, end_time, title FROM maintenance_windows ORDER BY start_time DESC, id DESC"
+    return [MaintenanceWindow(**dict(row)) for row in db.execute(latest)]
 
 
 def is_open(db: sqlite3.Connection, now_ms: int) -> bool:

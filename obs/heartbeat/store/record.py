@@ -34,8 +34,7 @@ def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attrib
     )
     row = db.execute(find, values).fetchone()
     if row is not None:
-        found: int = row["id"]
-        return found
+        return int(row["id"])
     return db.execute("INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)", updated).lastrowid
 
 
