@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from obs.annotations import routes as annotation_routes
 from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
-from obs.dashboard.overview import Overviews
+from obs.dashboard.overview import JobsOfOrg
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
 from obs.heartbeat.service import HeartbeatService, SweepQueue
@@ -69,7 +69,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         metrics=monitoring.Metrics(tenancy, access_log),
         alerts=alerts,
         background=Background(tenancy, queue, alerts, app.config, folder),
-        overviews=Overviews(),
+        overviews=lru_cache(maxsize=16)(lambda org: JobsOfOrg()),
     )
     app.extensions["obs"] = built
     for layer in reversed(middleware.stack(built)):

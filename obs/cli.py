@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from obs import config
-from obs.backup import COMMANDS
+from obs.backup.check import check
+from obs.backup.copies import backup, restore
+from obs.backup.transfer import export, import_group
 from obs.client import main as client
 from obs.demo.cli import demo
 from obs.errors import ServiceError
@@ -60,5 +62,5 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
         raise click.ClickException(str(error)) from error
 
 
-for command in (*tenancy_cli.COMMANDS, demo, *COMMANDS):
+for command in (*tenancy_cli.COMMANDS, demo, backup, restore, check, export, import_group):
     main.add_command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -10,13 +11,14 @@ from flask import Flask, current_app
 if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.alerts.service import AlertService
     from obs.background import Background
-    from obs.dashboard.overview import Overviews
+    from obs.dashboard.overview import JobsOfOrg
     from obs.heartbeat.service import HeartbeatService
     from obs.ingest.endpoint import HeartbeatEndpoint
     from obs.query.service import QueryService
     from obs.server.access_log import AccessLog
     from obs.server.middleware import Middleware
     from obs.server.monitoring import Metrics
+    from obs.storage.databases import Org
     from obs.tenancy.auth import Tenancy
 
 
@@ -33,7 +35,7 @@ class Services:
     metrics: Metrics
     alerts: AlertService
     background: Background
-    overviews: Overviews
+    overviews: Callable[[Org], JobsOfOrg]
 
 
 def services(app: Flask | None = None) -> Services:

@@ -26,18 +26,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_PAGES = (
-    sign_in.blp,
-    jobs.blp,
-    job.blp,
-    incidents.blp,
-    alerts.blp,
-    jobs.projects,
-    query.blp,
-    annotations.blp,
-    settings.blp,
-    libraries.vega,
-)
+_PAGES = (sign_in, jobs, job, incidents, alerts, query, annotations, settings)
 
 
 def init_app(app: Flask) -> None:
@@ -81,7 +70,7 @@ def init_app(app: Flask) -> None:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
     pages.after_request(_compress)
-    for blueprint in _PAGES:
+    for blueprint in (*(page.blp for page in _PAGES), jobs.projects, libraries.vega):
         pages.register_blueprint(blueprint)
     app.register_blueprint(pages)
     app.register_blueprint(libraries.docs)

@@ -1,20 +1,23 @@
 """Forms: the values that a page shows in them, how their times are read, and why a submitted form was refused."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import marshmallow as ma
-from flask import flash, redirect, request, url_for
+from flask import flash, make_response, redirect, request, url_for
+from flask.typing import ResponseReturnValue
 from werkzeug.wrappers import Response
 
 from obs.dashboard.sessions import viewer
 from obs.errors import ServiceError
 from obs.times import find_zone, format_ms, parse_iso, parse_time
 
+View = Callable[..., ResponseReturnValue]
 _EXAMPLE = "Enter a date and time, e.g. 2026-06-21 10:00."
 _PLAINER = (
     (re.compile(r"Missing data for required field\."), "Enter a value."),
@@ -72,18 +75,32 @@ class Form:
     zone_is_known: bool = field(default_factory=lambda: viewer_zone() is not None)
 
 
-def refused(error: ServiceError, fields: Mapping[str, str] | None = None, otherwise: str = "") -> Form:
-    """The submitted form with the messages of `error`. Raises `error` itself unless its status is 409 or 422.
+def shown_again(page: View, otherwise: str = "", **names: str) -> Callable[[View], View]:
+    """If the decorated view of a form raises ServiceError (409 or 422), it responds with `page` of its arguments.
 
-    `fields` maps names of the API to other names in the form. Messages about anything else go to `otherwise`.
+    `page` also gets the submitted `form` with the messages. `names` maps names of the API to other names in the form.
+    Messages about anything else go to `otherwise`.
     """
-    if error.status not in (409, 422):
-        raise error
-    names, problems = fields or {}, dict[str, str]()
-    for name, message in _messages((error.errors or {}).get("json") or [error.message]):
-        place = names.get(name, name if name in request.form else otherwise)
-        problems[place] = f"{problems[place]} {message}" if place in problems else message
-    return Form(request.form, problems)
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def submitted(**arguments: Any) -> ResponseReturnValue:
+            try:
+                return view(**arguments)
+            except ServiceError as error:
+                if error.status not in (409, 422):
+                    raise
+                problems = dict[str, str]()
+                for name, message in _messages((error.errors or {}).get("json") or [error.message]):
+                    place = names.get(name, name if name in request.form else otherwise)
+                    problems[place] = f"{problems[place]} {message}" if place in problems else message
+                response = make_response(page(form=Form(request.form, problems), **arguments))
+                response.status_code = error.status
+                return response
+
+        return submitted
+
+    return decorate
 
 
 def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:

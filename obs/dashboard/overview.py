@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -132,11 +131,6 @@ class Selection:
 _MOST_CHOICES = 8  # of an organization
 _MOST_EVENTS = 100_000  # to read; reading all jobs is faster then
 _versions = count(time.time_ns())  # different from those before a restart
-
-
-class Overviews:
-    def __init__(self) -> None:
-        self.of = lru_cache(maxsize=16)(lambda org: JobsOfOrg())
 
 
 class JobsOfOrg:

@@ -14,7 +14,6 @@ from obs.alerts.store.channels import FILTER_DEFAULTS
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
-from obs.errors import ServiceError
 from obs.services import services
 
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
@@ -40,12 +39,10 @@ def page(form: Form | None = None) -> str:
 
 
 @blp.post("")
+@forms.shown_again(page, "url")
 def create() -> ResponseReturnValue:
     """Create a channel, and send a test message to it."""
-    try:
-        channel = services().alerts.create(viewer(), forms.load(ChannelRequestSchema, _fields()))
-    except ServiceError as error:
-        return page(forms.refused(error, otherwise="url")), error.status
+    channel = services().alerts.create(viewer(), forms.load(ChannelRequestSchema, _fields()))
     return _tested(channel.id, f"Channel {channel.name} created. ")
 
 

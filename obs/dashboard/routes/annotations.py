@@ -12,7 +12,6 @@ from obs.api import decode_cursor, encode_cursor
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
-from obs.errors import ServiceError
 from obs.times import WEEK_MS
 
 blp = Blueprint("annotations", __name__, url_prefix="/annotations")
@@ -57,35 +56,31 @@ def page(form: Form | None = None) -> tuple[str, int]:
 
 
 @blp.post("")
+@forms.shown_again(page)
 def add() -> ResponseReturnValue:
-    try:
-        fields = forms.load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
-        annotation, _ = service.create(viewer(), fields)
-    except ServiceError as error:
-        return page(forms.refused(error))[0], error.status
+    fields = forms.load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
+    annotation, _ = service.create(viewer(), fields)
     return forms.saved(f"Added {annotation.title}.", "dashboard.annotations.page")
 
 
 @blp.get(f"/{_NUMBER}")
-def edit(number: int) -> ResponseReturnValue:
+def edit(number: int, form: Form | None = None) -> ResponseReturnValue:
     annotation = service.get(viewer(), number)
-    return _edit(annotation, Form(_as_typed(annotation, forms.form_zone())))
+    form = form or Form(_as_typed(annotation, forms.form_zone()))
+    return render_template("annotations/edit.html", annotation=annotation, form=form)
 
 
 @blp.post(f"/{_NUMBER}")
+@forms.shown_again(edit)
 def change(number: int) -> ResponseReturnValue:
     """Set all fields to those of the form. A time that was not edited stays as it is, to the millisecond."""
-    stored = service.get(viewer(), number)
-    try:
-        empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}
-        fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS, _TIMES)}
-        shown = _as_typed(stored, forms.form_zone())
-        for name in _TIMES:
-            if request.form.get(name) == shown[name]:
-                fields.pop(name, None)
-        service.update(viewer(), number, forms.load(schemas.AnnotationChangesSchema, fields))
-    except ServiceError as error:
-        return _edit(stored, forms.refused(error)), error.status
+    empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}
+    shown = _as_typed(service.get(viewer(), number), forms.form_zone())
+    fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS, _TIMES)}
+    for name in _TIMES:
+        if request.form.get(name) == shown[name]:
+            fields.pop(name, None)
+    service.update(viewer(), number, forms.load(schemas.AnnotationChangesSchema, fields))
     return forms.saved("Annotation saved.", "dashboard.annotations.page")
 
 
@@ -100,10 +95,6 @@ def end_now(number: int) -> ResponseReturnValue:
 def delete(number: int) -> ResponseReturnValue:
     deleted = service.delete(viewer(), number)
     return forms.saved(f"Deleted {deleted.title}.", "dashboard.annotations.page")
-
-
-def _edit(annotation: Annotation, form: Form) -> str:
-    return render_template("annotations/edit.html", annotation=annotation, form=form)
 
 
 def _as_typed(annotation: Annotation, zone: ZoneInfo) -> dict[str, str]:

@@ -8,7 +8,6 @@ from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import viewer
-from obs.errors import ServiceError
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance
 from obs.services import services
@@ -36,12 +35,10 @@ def page(form: Form | None = None) -> str:
 
 
 @blp.post("/maintenance")
+@forms.shown_again(page)
 def add_window() -> ResponseReturnValue:
-    try:
-        window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
-        services().heartbeats.add_window(viewer(), **window)
-    except ServiceError as error:
-        return page(forms.refused(error)), error.status
+    window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
+    services().heartbeats.add_window(viewer(), **window)
     return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
 
 

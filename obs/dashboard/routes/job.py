@@ -83,28 +83,22 @@ def page(**refused: Form) -> str:
 
 
 @blp.post("/pin")
+@forms.shown_again(lambda form: page(pin=form), "kind", interval_seconds="interval", grace_seconds="grace")
 def save_pin() -> ResponseReturnValue:
-    kind = request.form.get("kind", "")
-    fields = {"interval_seconds": "interval", "grace_seconds": "grace"}
-    try:
-        pinned = _entered_pin(kind)
-        _change({"pin": pinned})
-    except ServiceError as error:
-        return page(pin=forms.refused(error, fields, otherwise="kind")), error.status
+    pinned = _entered_pin(request.form.get("kind", ""))
+    _change({"pin": pinned})
     return _saved("Schedule reset to learned." if pinned is None else "Schedule saved.")
 
 
 @blp.post("/pause")
+@forms.shown_again(lambda form: page(pause=form), "until")
 def pause() -> ResponseReturnValue:
     until, fields = request.form.get("until", ""), dict[str, object](paused=True)
-    try:
-        if until not in _PAUSES:
-            raise invalid_field("json", "until", "Choose one of the options.")
-        if until:
-            fields["paused_until"] = times.format_ms(times.parse_time(until, viewer().now_ms))
-        _change(fields)
-    except ServiceError as error:
-        return page(pause=forms.refused(error, otherwise="until")), error.status
+    if until not in _PAUSES:
+        raise invalid_field("json", "until", "Choose one of the options.")
+    if until:
+        fields["paused_until"] = times.format_ms(times.parse_time(until, viewer().now_ms))
+    _change(fields)
     return _saved("Job paused.")
 
 
@@ -121,12 +115,10 @@ def replace_ping_url() -> ResponseReturnValue:
 
 
 @blp.post("/rename")
+@forms.shown_again(lambda form: page(rename=form), "new_name")
 def rename() -> ResponseReturnValue:
     new_name = request.form.get("new_name", "").strip()
-    try:
-        _change({"name": new_name})
-    except ServiceError as error:
-        return page(rename=forms.refused(error, otherwise="new_name")), error.status
+    _change({"name": new_name})
     return forms.saved(
         f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.",
         "dashboard.job.page",

@@ -28,7 +28,7 @@ _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response sta
 @blp.get("/")
 def page() -> ResponseReturnValue:
     caller = viewer()
-    overview = services().overviews.of(caller.org).show(caller, _choice())
+    overview = services().overviews(caller.org).show(caller, _choice())
     assert overview is not None
     if not overview.everything:
         ingest_url = services().tenancy.ingest.url(caller.org.slug)
@@ -43,7 +43,7 @@ def changes() -> ResponseReturnValue:
     `since` is the "version" of the last complete response: 204 while no job has changed.
     """
     caller, bytes_left = viewer(), _MOST_BYTES
-    overview = services().overviews.of(caller.org).show(caller, _choice(), request.args.get("since", ""))
+    overview = services().overviews(caller.org).show(caller, _choice(), request.args.get("since", ""))
     if overview is None:
         return "", 204
     shown = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
@@ -71,7 +71,7 @@ def changes() -> ResponseReturnValue:
 
 @blp.get("/jobs/trouble")
 def trouble() -> str:
-    return str(services().overviews.of(viewer().org).in_trouble(viewer()))
+    return str(services().overviews(viewer().org).in_trouble(viewer()))
 
 
 @blp.route("/jobs/delete", methods=["GET", "POST"])
