@@ -8,7 +8,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue
@@ -18,66 +18,60 @@ from werkzeug.http import HTTP_STATUS_CODES
 _log = logging.getLogger(__name__)
 
 
-class ErrorCode(NamedTuple):
-    """An HTTP status, and what the code means (docs/errors.md explains each)."""
-
-    status: int
-    meaning: str
-
-
-ERROR_CODES: dict[str, ErrorCode] = {
-    "bad_request": ErrorCode(400, "The request is malformed."),
-    "invalid_json": ErrorCode(400, "The body is not valid JSON, or not a JSON object."),
-    "oql_syntax": ErrorCode(400, "The statement does not follow the OQL grammar."),
-    "oql_unknown_source": ErrorCode(400, "FROM names an unknown source."),
-    "oql_unknown_column": ErrorCode(400, "The source has no column with this name."),
-    "oql_unknown_function": ErrorCode(400, "There is no function with this name."),
-    "oql_type_mismatch": ErrorCode(400, "A value has the wrong type."),
-    "oql_no_time_window": ErrorCode(400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
-    "oql_duplicate_clause": ErrorCode(400, "A clause or the time window appears twice."),
-    "oql_duplicate_column": ErrorCode(400, "Two columns of the result have the same name."),
-    "oql_not_grouped": ErrorCode(400, "A column that is used next to an aggregate is not in BY."),
-    "oql_bad_duration": ErrorCode(400, "A duration is invalid or out of range."),
-    "oql_bad_time": ErrorCode(400, "A time is invalid, or the window ends before it starts."),
-    "oql_bad_timezone": ErrorCode(400, "TIMEZONE names an unknown time zone."),
-    "oql_too_long": ErrorCode(400, "The statement is too long or nested too deeply."),
-    "incomplete_body": ErrorCode(400, "The connection ended before the whole body arrived."),
-    "unauthorized": ErrorCode(401, "The X-API-Key header is missing, or the key is not valid."),
-    "missing_scope": ErrorCode(403, "The key is valid but lacks the scope that this request needs."),
-    "wrong_organization": ErrorCode(403, "The key belongs to a different organization than the ingest address."),
-    "not_found": ErrorCode(404, "The path does not exist."),
-    "organization_not_found": ErrorCode(404, "There is no organization with this name."),
-    "annotation_not_found": ErrorCode(404, "There is no annotation with this id."),
-    "job_not_found": ErrorCode(404, "There is no job with this name."),
-    "run_not_found": ErrorCode(404, "There is no run with this id."),
-    "window_not_found": ErrorCode(404, "There is no maintenance window with this id."),
-    "channel_not_found": ErrorCode(404, "There is no channel with this id."),
-    "delivery_not_found": ErrorCode(404, "There is no delivery with this id."),
-    "key_not_found": ErrorCode(404, "There is no valid key with this id."),
-    "method_not_allowed": ErrorCode(405, "The path exists but does not support this method."),
-    "body_timeout": ErrorCode(408, "The body did not arrive in time."),
-    "conflict": ErrorCode(409, "The request conflicts with the current data."),
-    "precondition_failed": ErrorCode(412, "If-Match names an old version."),
-    "body_too_large": ErrorCode(413, "The request body is larger than 1 MB."),
-    "log_too_large": ErrorCode(413, "The log message is larger than 10 KB."),
-    "unsupported_media_type": ErrorCode(415, "The type, charset or encoding of the body is not supported."),
-    "invalid_field": ErrorCode(422, "A field is missing, unknown, of the wrong type or out of range."),
-    "query_limit_exceeded": ErrorCode(422, "The query exceeds a limit on rows, bytes or time."),
-    "rate_limited": ErrorCode(429, "Too many requests, or too many wrong keys, in the last minute."),
-    "internal_error": ErrorCode(500, "An unexpected error; the service's log has the details under the request id."),
-    "too_many_bodies": ErrorCode(503, "Too many requests are waiting for their bodies to arrive."),
-    "query_busy": ErrorCode(503, "All query processes are busy; try again."),
-    "query_process_died": ErrorCode(503, "The process that ran the query was killed, and so was the one after it."),
-    "storage_busy": ErrorCode(503, "The organization's file is busy; try again."),
-    "storage_full": ErrorCode(503, "The disk is full; nothing was recorded."),
-    "storage_unavailable": ErrorCode(503, "The organization's file cannot be used."),
-    "shutting_down": ErrorCode(503, "The service is shutting down; try again shortly."),
-    "quota_exceeded": ErrorCode(507, "The organization has reached a limit on jobs, annotations or stored bytes."),
-    "storage_low": ErrorCode(507, "The disk has little free space, which is reserved for heartbeats."),
+ERROR_CODES = {
+    "bad_request": (400, "The request is malformed."),
+    "invalid_json": (400, "The body is not valid JSON, or not a JSON object."),
+    "oql_syntax": (400, "The statement does not follow the OQL grammar."),
+    "oql_unknown_source": (400, "FROM names an unknown source."),
+    "oql_unknown_column": (400, "The source has no column with this name."),
+    "oql_unknown_function": (400, "There is no function with this name."),
+    "oql_type_mismatch": (400, "A value has the wrong type."),
+    "oql_no_time_window": (400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
+    "oql_duplicate_clause": (400, "A clause or the time window appears twice."),
+    "oql_duplicate_column": (400, "Two columns of the result have the same name."),
+    "oql_not_grouped": (400, "A column that is used next to an aggregate is not in BY."),
+    "oql_bad_duration": (400, "A duration is invalid or out of range."),
+    "oql_bad_time": (400, "A time is invalid, or the window ends before it starts."),
+    "oql_bad_timezone": (400, "TIMEZONE names an unknown time zone."),
+    "oql_too_long": (400, "The statement is too long or nested too deeply."),
+    "incomplete_body": (400, "The connection ended before the whole body arrived."),
+    "unauthorized": (401, "The X-API-Key header is missing, or the key is not valid."),
+    "missing_scope": (403, "The key is valid but lacks the scope that this request needs."),
+    "wrong_organization": (403, "The key belongs to a different organization than the ingest address."),
+    "not_found": (404, "The path does not exist."),
+    "organization_not_found": (404, "There is no organization with this name."),
+    "annotation_not_found": (404, "There is no annotation with this id."),
+    "job_not_found": (404, "There is no job with this name."),
+    "run_not_found": (404, "There is no run with this id."),
+    "window_not_found": (404, "There is no maintenance window with this id."),
+    "channel_not_found": (404, "There is no channel with this id."),
+    "delivery_not_found": (404, "There is no delivery with this id."),
+    "key_not_found": (404, "There is no valid key with this id."),
+    "method_not_allowed": (405, "The path exists but does not support this method."),
+    "body_timeout": (408, "The body did not arrive in time."),
+    "conflict": (409, "The request conflicts with the current data."),
+    "precondition_failed": (412, "If-Match names an old version."),
+    "body_too_large": (413, "The request body is larger than 1 MB."),
+    "log_too_large": (413, "The log message is larger than 10 KB."),
+    "unsupported_media_type": (415, "The type, charset or encoding of the body is not supported."),
+    "invalid_field": (422, "A field is missing, unknown, of the wrong type or out of range."),
+    "query_limit_exceeded": (422, "The query exceeds a limit on rows, bytes or time."),
+    "rate_limited": (429, "Too many requests, or too many wrong keys, in the last minute."),
+    "internal_error": (500, "An unexpected error; the service's log has the details under the request id."),
+    "too_many_bodies": (503, "Too many requests are waiting for their bodies to arrive."),
+    "query_busy": (503, "All query processes are busy; try again."),
+    "query_process_died": (503, "The process that ran the query was killed, and so was the one after it."),
+    "storage_busy": (503, "The organization's file is busy; try again."),
+    "storage_full": (503, "The disk is full; nothing was recorded."),
+    "storage_unavailable": (503, "The organization's file cannot be used."),
+    "shutting_down": (503, "The service is shutting down; try again shortly."),
+    "quota_exceeded": (507, "The organization has reached a limit on jobs, annotations or stored bytes."),
+    "storage_low": (507, "The disk has little free space, which is reserved for heartbeats."),
 }
+"""The HTTP status of each code, and what it means. docs/errors.md explains each."""
 
 # The first code in the table with each status.
-_CODE_OF_STATUS = {about.status: code for code, about in reversed(ERROR_CODES.items()) if about.status < 500}
+_CODE_OF_STATUS = {status: code for code, (status, _) in reversed(ERROR_CODES.items()) if status < 500}
 
 
 class ServiceError(Exception):
@@ -151,12 +145,9 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
             return error.get_response()
         return respond(from_http_exception(error))
 
-    def unexpected(error: Exception) -> ResponseReturnValue:
-        return respond(internal_error(error, request.method, request.path))
-
     app.register_error_handler(ServiceError, respond)
     app.register_error_handler(HTTPException, http_exception)
-    app.register_error_handler(Exception, unexpected)
+    app.register_error_handler(Exception, lambda error: respond(internal_error(error, request.method, request.path)))
 
 
 def json_body(error: ServiceError) -> str:

@@ -141,7 +141,7 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
     often = incidents.how_often(db, one, HOUR_MS if news is News.FLAPPING else WEEK_MS)
     details: dict[str, Any] = {"often": often}
     people = Selection(start=one.started_at - DAY_MS, end=one.started_at, by_service=False)
-    for note in annotations.page(db, people, one.started_at, 1)[0]:
+    for note in annotations.page(db, people, one.started_at, 1):
         details["before"] = f"{note.name} ({note.title}), {duration_words(one.started_at - note.start_time)} before"
     job = jobs.job(db, one.job, now_ms)
     if job is None:

@@ -30,7 +30,7 @@ def assert_shape(answer: TestResponse, status: int, code: str | None = None) -> 
     assert answer.status_code == status, body
     assert answer.mimetype == "application/json"
     assert (body["code"], body["status"]) == (status, HTTP_STATUS_CODES[status])
-    assert ERROR_CODES[body["error"]].status == status
+    assert ERROR_CODES[body["error"]][0] == status
     assert code is None or body["error"] == code
     assert body["message"]
     assert isinstance(body["message"], str)

@@ -8,7 +8,7 @@ from werkzeug.http import quote_etag
 
 from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import Blueprint, decode_cursor, encode_cursor, time_of_query
+from obs.api import Blueprint, decode_cursor, page_of, time_of_query
 from obs.errors import invalid_field
 from obs.tenancy.auth import caller, operation
 
@@ -36,8 +36,8 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     cursor = query["cursor"]
     after = None if cursor is None else decode_cursor(cursor, int, int)
     with caller().read() as db:
-        annotations, last = store.page(db, selection, now_ms, query["limit"], after)
-    return {"annotations": annotations, "next_cursor": None if last is None else encode_cursor(*last)}
+        found = store.page(db, selection, now_ms, query["limit"] + 1, after)
+    return page_of("annotations", found, query["limit"], "start_time", "id")
 
 
 @operation(

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 
 from obs.annotations.rules import Annotation, Draft, last_moment, oldest_kept
 from obs.annotations.source import LAST_MOMENT_SQL
+from obs.storage.connection import first_value
 from obs.times import MAX_MS
 
 _STORED = tuple(field.name for field in fields(Annotation))
@@ -42,11 +43,11 @@ def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation 
 
 def page(
     db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: Position | None = None
-) -> tuple[list[Annotation], Position | None]:
-    """Up to `limit` annotations after `after`, newest start first, and the position to continue from, or None."""
+) -> list[Annotation]:
+    """Up to `limit` annotations after `after`, newest start first."""
     # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     conditions = ""
-    parameters: dict[str, int | str] = {"limit": limit + 1}
+    parameters: dict[str, int | str] = {"limit": limit}
     parameters["from"] = max(oldest_kept(now_ms), 0 if selection.start is None else selection.start)
     end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
     parameters["before_time"], parameters["before_id"] = end if after is None else min(end, after)
@@ -67,9 +68,8 @@ def page(
         f" AND (start_time, id) < (:before_time, :before_id){conditions}"
         " ORDER BY start_time DESC, id DESC LIMIT :limit",
         parameters,
-    ).fetchall()
-    annotations = [_annotation(row) for row in rows[:limit]]
-    return annotations, (annotations[-1].start_time, annotations[-1].id) if len(rows) > limit else None
+    )
+    return [_annotation(row) for row in rows]
 
 
 def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
@@ -87,7 +87,7 @@ def count_annotations(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT count(*) FROM annotations").fetchone()[0])
 
 
-def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, bool]:
+def add(db: sqlite3.Connection, draft: Draft, now_ms: int, *, by_service: bool = False) -> tuple[Annotation, bool]:
     """Store `draft`; returns it and True, or the annotation that has its idempotency_key already, and False."""
     if draft.idempotency_key is not None:
         row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (draft.idempotency_key,)).fetchone()
@@ -96,10 +96,8 @@ def add(db: sqlite3.Connection, draft: Draft, now_ms: int) -> tuple[Annotation, 
             if last_moment(first) >= oldest_kept(now_ms):
                 return first, False
             delete(db, first.id)
-    values = {**asdict(draft), "created_at": now_ms, "updated_at": now_ms, "by_service": False}
-    cursor = db.execute(_INSERT, values)
-    assert cursor.lastrowid is not None
-    return Annotation(**values, id=cursor.lastrowid), True
+    values = {**asdict(draft), "created_at": now_ms, "updated_at": now_ms, "by_service": by_service}
+    return Annotation(**values, id=first_value(db, f"{_INSERT} RETURNING id", values)), True
 
 
 def replace(db: sqlite3.Connection, annotation: Annotation) -> None:
@@ -111,13 +109,7 @@ def delete(db: sqlite3.Connection, annotation_id: int) -> None:
 
 
 def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
-    done = db.execute(
-        "INSERT INTO annotations (name, title, start_time, created_at, updated_at, by_service)"
-        " VALUES (?1, ?2, ?3, ?4, ?4, 1)",
-        (name, title, start_time, now_ms),
-    )
-    assert done.lastrowid is not None
-    return done.lastrowid
+    return add(db, Draft(name=name, title=title, start_time=start_time), now_ms, by_service=True)[0].id
 
 
 def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:

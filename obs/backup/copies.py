@@ -137,5 +137,5 @@ def _restore_organization(source: Path, instance: Path, org: str, new_name: str)
         service.filled_organization(tenancy, new_name) as copied,
     ):
         files.copy_verified(source, tenancy.databases.path(copied))
-        tenancy.databases.update(copied)
+        tenancy.databases.migrate(copied)
     return previous

@@ -68,7 +68,7 @@ def import_export(source: Path, org: str, folder: Path) -> None:
                 if any(next(rows, None) for rows in _tables(connection).values()):
                     raise click.ClickException(f"{org} has data already; choose another with --org.")
         with service.filled_organization(tenancy, org) as imported:
-            tenancy.databases.create(imported)
+            tenancy.databases.migrate(imported, creates=True)
             _import(source, tenancy.databases.path(imported))
 
 

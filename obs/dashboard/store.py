@@ -151,7 +151,7 @@ def annotations(
     found: list[Annotation] = []
     for by_service, name in ((False, prefix), (True, incidents or prefix)):
         selection = annotation_store.Selection(start=start, end=end, name_prefix=name, by_service=by_service)
-        found += annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)[0]
+        found += annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)
     return found
 
 

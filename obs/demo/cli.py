@@ -44,7 +44,7 @@ def demo(org: str, folder: Path) -> None:
             if found is not None:
                 with explained(), closing(open_reader(tenancy.databases.path(found), 5)) as db:
                     copy(db, tenancy.databases.path(filled))
-            tenancy.databases.create(filled)
+            tenancy.databases.migrate(filled, creates=True)
             with tenancy.databases.read(filled) as db:
                 if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
                     raise click.ClickException(f"{org} has jobs already; choose another with --org.")

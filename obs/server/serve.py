@@ -125,7 +125,7 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
         app = create_app({"INSTANCE": folder, **overrides})
         tenancy = services(app).tenancy
         first = service.create_first_organization(tenancy)
-        for_each_organization(tenancy, tenancy.databases.update, tenancy.keyring.organizations())
+        for_each_organization(tenancy, tenancy.databases.migrate, tenancy.keyring.organizations())
         services(app).background.start()
     except (ServiceError, config.ConfigError, OSError) as error:
         click.echo(f"Error: {error}", err=True)

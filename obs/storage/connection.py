@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from obs.errors import ServiceError
 from obs.storage.disk import try_to_write
@@ -87,6 +88,12 @@ def copy(source: sqlite3.Connection, target: Path, progress: Callable[[float], N
         finally:
             source.execute("ROLLBACK")
         writer.execute("PRAGMA journal_mode = DELETE")  # the copy is one file
+
+
+def first_value(db: sqlite3.Connection, sql: str, parameters: Any = ()) -> Any:
+    """The first column of the first row that a statement returns; None if it returns none."""
+    row = db.execute(sql, parameters).fetchone()
+    return None if row is None else row[0]
 
 
 def damages(db: sqlite3.Connection) -> list[str]:

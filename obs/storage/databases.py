@@ -9,7 +9,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -118,7 +117,6 @@ class Databases:
     def __init__(self, folder: Path, options: FileOptions, most_files: int) -> None:
         self._folder = folder
         self._options = options
-        self._migrate = partial(migrate, migrations=options.migrations, busy_seconds=options.busy_seconds)
         self._busy_seconds = options.busy_seconds
         self._most_files = most_files
         self._mutex = threading.Lock()
@@ -149,13 +147,9 @@ class Databases:
             count, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
         return (count - free) * size
 
-    def create(self, org: Org) -> None:
-        """Create the file of `org`, or migrate it to the current schema. Raises ServiceError (503)."""
-        self._migrate(self.path(org))
-
-    def update(self, org: Org) -> None:
-        """Migrate the file of `org` to the current schema. Raises ServiceError (503), also when it is missing."""
-        self._migrate(self.path(org), creates=False)
+    def migrate(self, org: Org, *, creates: bool = False) -> None:
+        """Migrate the file of `org` to the current schema. Raises ServiceError (503), or creates it."""
+        migrate(self.path(org), self._options.migrations, self._options.busy_seconds, creates=creates)
 
     def delete(self, org: Org) -> None:
         """Delete the file of `org` and its write-ahead log durably, between two transactions of any process.

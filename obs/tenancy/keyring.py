@@ -74,11 +74,11 @@ class KeyRing:
         with self._lock:
             self._read()
 
-    def with_last_use(self, keys_of_org: list[store.Key]) -> list[store.Key]:
-        return [
-            replace(key, last_used_at=max(key.last_used_at or 0, self._last_used.get(key.id, 0)) or None)
-            for key in keys_of_org
-        ]
+    def keys_of(self, org: Org) -> list[store.Key]:
+        """All keys of `org`, the oldest first. Raises ServiceError (503)."""
+        with self._control.read() as db:
+            found, last = store.keys_of(db, org), self._last_used
+        return [replace(key, last_used_at=max(key.last_used_at or 0, last.get(key.id, 0)) or None) for key in found]
 
     def flush_last_used(self) -> None:
         """Store when keys were last used. After a failure they are kept for the next call."""

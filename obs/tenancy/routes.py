@@ -58,9 +58,8 @@ class KeyRequestSchema(Schema):
 @operation(me_blp, "GET", ANY, MeSchema)
 def get_me() -> dict[str, Any]:
     """Get the organization and the key of the request"""
-    with services().tenancy.control.read() as db:
-        key = next(key for key in store.keys_of(db, caller().org) if key.id == caller().key_id)
-    return {"organization": caller().org.slug, "key": key}
+    keys = services().tenancy.keyring.keys_of(caller().org)
+    return {"organization": caller().org.slug, "key": next(key for key in keys if key.id == caller().key_id)}
 
 
 @operation(blp, "GET", "admin", KeyListSchema)
@@ -69,10 +68,7 @@ def list_keys() -> dict[str, Any]:
 
     Includes revoked keys, oldest first. The keys themselves are not stored and cannot be shown.
     """
-    tenancy = services().tenancy
-    with tenancy.control.read() as db:
-        keys = store.keys_of(db, caller().org)
-    return {"keys": tenancy.keyring.with_last_use(keys)}
+    return {"keys": services().tenancy.keyring.keys_of(caller().org)}
 
 
 @operation(blp, "POST", "admin", NewKeySchema, status=201, body=KeyRequestSchema)

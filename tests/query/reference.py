@@ -65,12 +65,12 @@ def _limits() -> str:
 
 
 def _errors() -> str:
-    codes = [(name, code) for name, code in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
+    codes = [(name, *code) for name, code in ERROR_CODES.items() if name.startswith(("oql_", "query_limit"))]
     return "\n".join(
         [
             "| Code | Status | Meaning |",
             "|---|---|---|",
-            *(f"| `{name}` | {code.status} | {code.meaning} |" for name, code in codes),
+            *(f"| `{name}` | {status} | {meaning} |" for name, status, meaning in codes),
         ]
     )
 

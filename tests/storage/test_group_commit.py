@@ -97,7 +97,7 @@ def test_a_failing_unit_affects_no_other(databases: Databases) -> None:
 
 def test_a_full_queue_rejects_writes(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_waiting=3)
-    databases.create(ACME)
+    databases.migrate(ACME, creates=True)
     gate = Gate()
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(databases.write, ACME, gate)
@@ -149,7 +149,7 @@ def test_a_full_disk_is_reported_to_every_unit_that_was_undone(databases: Databa
 
 def test_a_locked_file_is_reported_and_works_again_later(make_databases: MakeDatabases) -> None:
     databases = make_databases(busy_seconds=0)
-    databases.create(ACME)
+    databases.migrate(ACME, creates=True)
     databases.write(ACME, _insert(1))
     other = sqlite3.connect(databases.path(ACME), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -166,7 +166,7 @@ def test_a_locked_file_is_reported_and_works_again_later(make_databases: MakeDat
 def test_two_writers_of_one_file_wait_for_each_other(make_databases: MakeDatabases) -> None:
     """Each has its own connections, as two processes would."""
     both = [make_databases(busy_seconds=30) for _ in range(2)]
-    both[0].create(ACME)
+    both[0].migrate(ACME, creates=True)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: both[number % 2].write(ACME, _insert(number)), range(100)))
     assert _stored(both[0].path(ACME)) == list(range(100))

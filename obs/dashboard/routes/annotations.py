@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import decode_cursor, encode_cursor
+from obs.api import decode_cursor, page_of
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
@@ -40,16 +40,17 @@ def page(form: Form | None = None) -> tuple[str, int]:
     cursor = request.args.get("cursor")
     after = decode_cursor(cursor, int, int) if cursor else None
     with caller.read() as db:
-        found, last = store.page(db, selection, caller.now_ms, _PAGE_SIZE, after)
+        found = store.page(db, selection, caller.now_ms, _PAGE_SIZE + 1, after)
         prefixes = store.prefixes(db, caller.now_ms)
+    shown = page_of("annotations", found, _PAGE_SIZE, "start_time", "id")
     html = render_template(
         "annotations/page.html",
-        annotations=found,
+        annotations=shown["annotations"],
         prefixes=prefixes,
         filters=Form(filters, problems),
         is_filtered=any(filters.values()),
         longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
-        older=None if last is None else {**filters, "cursor": encode_cursor(*last)},
+        older=shown["next_cursor"] and {**filters, "cursor": shown["next_cursor"]},
         form=form or Form({}),
     )
     return html, 422 if problems else 200

@@ -30,8 +30,7 @@ def page(form: Form | None = None) -> str:
     sees_all = is_admin(caller)
     with caller.read() as db:
         runs, oldest_run_at = page_store.stored_runs(db)
-    with tenancy.control.read() as db:
-        known = tenancy.keyring.with_last_use(store.keys_of(db, caller.org))
+    known = tenancy.keyring.keys_of(caller.org)
     return render_template(
         "settings.html",
         ingest_url=tenancy.ingest.url(caller.org.slug),

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
@@ -13,6 +13,7 @@ from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, STATUSES, Status
 from obs.heartbeat.schedule import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, STATE_SQL
+from obs.storage.connection import first_value
 from obs.times import MAX_MS
 
 
@@ -129,15 +130,12 @@ def jobs_by_id(db: sqlite3.Connection, ids: Iterable[int] | None, now_ms: int) -
 
 def job_id(db: sqlite3.Connection, name: str) -> int | None:
     """The id of the job with exactly that name, else of the one whose name is the same text; None if there is none."""
-    row = db.execute(
-        "SELECT id FROM jobs WHERE name IN (?1, ?2) ORDER BY name = ?1 DESC", (name, normalized(name))
-    ).fetchone()
-    return None if row is None else row[0]
+    found = "SELECT id FROM jobs WHERE name IN (?1, ?2) ORDER BY name = ?1 DESC"
+    return cast("int | None", first_value(db, found, (name, normalized(name))))
 
 
 def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:
-    row = db.execute("SELECT uuid FROM ping_urls WHERE job_id = ?", (job_id,)).fetchone()
-    return None if row is None else row[0]
+    return cast("str | None", first_value(db, "SELECT uuid FROM ping_urls WHERE job_id = ?", (job_id,)))
 
 
 def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replaces: str | None) -> None:
@@ -150,10 +148,8 @@ def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replaces: s
 
 
 def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
-    row = db.execute(
-        "SELECT jobs.name FROM ping_urls JOIN jobs ON jobs.id = ping_urls.job_id WHERE uuid = ?", (uuid,)
-    ).fetchone()
-    return None if row is None else row[0]
+    found = "SELECT jobs.name FROM ping_urls JOIN jobs ON jobs.id = ping_urls.job_id WHERE uuid = ?"
+    return cast("str | None", first_value(db, found, (uuid,)))
 
 
 def count_jobs(db: sqlite3.Connection) -> int:
@@ -232,11 +228,8 @@ _DELETIONS = (
 
 def delete_jobs(db: sqlite3.Connection, limit: int, ids: Sequence[int]) -> int:
     """Delete at most `limit` events of these jobs; without events, runs; without runs, the jobs. Returns how many."""
-    for deletion in _DELETIONS:
-        deleted = db.execute(deletion, (json.dumps(ids), limit)).rowcount
-        if deleted:
-            return deleted
-    return 0
+    counts = (db.execute(deletion, (json.dumps(ids), limit)).rowcount for deletion in _DELETIONS)
+    return next(filter(None, counts), 0)
 
 
 def _job(row: sqlite3.Row) -> Job:

@@ -4,9 +4,11 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from obs.heartbeat.runs import Status
 from obs.heartbeat.source import PAUSED_SQL
+from obs.storage.connection import first_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,8 @@ def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[in
 
 def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int | None:
     """The time of the last heartbeat from a host with three jobs or more that are all overdue or late, else None."""
-    row = db.execute(
+    silent = (
         "SELECT max(last_heartbeat_at) FROM attributions AS a JOIN jobs ON jobs.attribution_id = a.id WHERE a.host = ?"
-        " HAVING count(*) >= 3 AND min(overdue_since IS NOT NULL OR coalesce(expected_at < ?, 0))",
-        (host, now_ms),
-    ).fetchone()
-    return None if row is None else row[0]
+        " HAVING count(*) >= 3 AND min(overdue_since IS NOT NULL OR coalesce(expected_at < ?, 0))"
+    )
+    return cast("int | None", first_value(db, silent, (host, now_ms)))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from obs.heartbeat import runs
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status
 from obs.heartbeat.store.jobs import count_jobs
+from obs.storage.connection import first_value
 from obs.times import DAY_MS
 
 
@@ -32,10 +33,9 @@ def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attrib
         "SELECT id FROM attributions"
         " WHERE coalesce(host, '') = ? AND coalesce(service, '') = ? AND coalesce(project, '') = ?"
     )
-    row = db.execute(find, values).fetchone()
-    if row is not None:
-        return int(row["id"])
-    return db.execute("INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)", updated).lastrowid
+    found: int | None = first_value(db, find, values)
+    add = "INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)"
+    return db.execute(add, updated).lastrowid if found is None else found
 
 
 IDEMPOTENCY_MS = DAY_MS
@@ -200,12 +200,11 @@ def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -
     if not run.ended:
         db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (heartbeat.time, run.id))
         return _Change(run.id, run.status)
-    row = db.execute(
+    later = (
         "UPDATE runs SET started_at = ?1, duration_ms = ended_at - ?1"
-        " WHERE id = ?2 AND duration_ms IS NULL AND ended_at >= ?1 RETURNING duration_ms",
-        (heartbeat.time, run.id),
-    ).fetchone()
-    return _Change(run.id, run.status, duration_ms=None if row is None else row[0])
+        " WHERE id = ?2 AND duration_ms IS NULL AND ended_at >= ?1 RETURNING duration_ms"
+    )
+    return _Change(run.id, run.status, duration_ms=first_value(db, later, (heartbeat.time, run.id)))
 
 
 def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job | None, Run | None]:

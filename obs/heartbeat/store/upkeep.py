@@ -50,11 +50,7 @@ _OLD = (
 
 def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     """Delete at most `limit` events before `cutoff`; without any, runs; without any, unused names. Returns how many."""
-    for deletion in _OLD:
-        deleted = db.execute(deletion, (cutoff, limit)).rowcount
-        if deleted:
-            return deleted
-    return 0
+    return next(filter(None, (db.execute(deletion, (cutoff, limit)).rowcount for deletion in _OLD)), 0)
 
 
 # The last event that was recorded before the wall clock came into doubt. Its id separates the events since from older
