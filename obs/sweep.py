@@ -42,13 +42,6 @@ RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
 _INCIDENTS_A_BATCH = 25  # each with a message to every channel
-_PROBLEMS: Mapping[IncidentKind, str] = {
-    IncidentKind.FAILING: problems.FAILING,
-    IncidentKind.LOST: problems.LOST,
-    IncidentKind.OVERDUE: problems.OVERDUE,
-    IncidentKind.OVERRUNNING: problems.OVERRUNNING,
-    IncidentKind.TOO_OFTEN: problems.TOO_OFTEN,
-}
 """The jobs that an incident of each kind has to be open for."""
 _log = logging.getLogger(__name__)
 
@@ -133,7 +126,7 @@ def sweep(
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:
-        in_batches(databases, org, partial(_flag, now_ms=now_ms))
+        in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, now_ms)
     if concerned := sorted({problem.job_id for _, problem in to_open} | {incident.job_id for incident in to_close}):
@@ -183,20 +176,14 @@ def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection
         expectations.keep(db, job, expected)
 
 
-def _flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
-    """Flag what is overdue, overrunning or lost, at most `limit` of each; returns how many."""
-    flags = (expectations.flag_overdue, expectations.flag_overrunning, expectations.lose_runs)
-    return sum(flag(db, now_ms, limit) for flag in flags)
-
-
 def _incident_changes(
     db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None
 ) -> tuple[list[tuple[IncidentKind, Problem]], list[Incident]]:
     """The incidents to open and to close, of all jobs or of some. None is opened during maintenance."""
     wanted = {
         (problem.job_id, kind): problem
-        for kind, sql in _PROBLEMS.items()
-        for problem in problems.find(db, sql, now_ms, job_ids)
+        for kind in IncidentKind
+        for problem in problems.find(db, kind.word, now_ms, job_ids)
     }
     known = {(incident.job_id, incident.kind): incident for incident in incidents.open_incidents(db, job_ids)}
     to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]

@@ -45,26 +45,20 @@ class NativeProtocol:
         """A heartbeat whose time is more than `retention_ms` milliseconds ago is rejected."""
         self._tenancy = tenancy
         self._retention_ms = retention_ms
-        self._by_path = {
-            event: Route(f"heartbeats.{event}_by_path", methods(kind, in_path=True), partial(self._read_path, kind))
-            for kind, event in zip(Kind, KINDS, strict=True)
-        }
-        self._by_body = {
-            event: Route(f"heartbeats.{event}_by_body", methods(kind, in_path=False), partial(self._read_body, kind))
-            for kind, event in zip(Kind, KINDS, strict=True)
-        }
-        self._by_get = {
-            event: route._replace(endpoint=f"heartbeats.{event}_by_get") if "GET" in route.methods else route
-            for event, route in self._by_path.items()
-        }
+        self._routes: dict[tuple[str, str], Route] = {}
+        for kind, event in zip(Kind, KINDS, strict=True):
+            for form, read in (("by_path", self._read_path), ("by_body", self._read_body)):
+                allowed = methods(kind, in_path=form == "by_path")
+                self._routes[event, form] = Route(f"heartbeats.{event}_{form}", allowed, partial(read, kind))
 
     def route(self, method: str, path: str) -> Route | None:
         if not path.startswith(PREFIX):
             return None
         _, slash, event = path[len(PREFIX) :].rpartition("/")
-        if not slash:
-            return self._by_body.get(event)
-        return (self._by_get if method == "GET" else self._by_path).get(event)
+        route = self._routes.get((event, "by_path" if slash else "by_body"))
+        if route is not None and method == "GET" and method in route.methods:
+            return route._replace(endpoint=f"heartbeats.{event}_by_get")
+        return route
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
         (sent,) = submission.heartbeats

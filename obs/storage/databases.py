@@ -148,7 +148,7 @@ class Databases:
         return (count - free) * size
 
     def migrate(self, org: Org, *, creates: bool = False) -> None:
-        """Migrate the file of `org` to the current schema. Raises ServiceError (503), or creates it."""
+        """Migrate the file of `org`, which may be missing if it `creates`. Raises ServiceError (503)."""
         migrate(self.path(org), self._options.migrations, self._options.busy_seconds, creates=creates)
 
     def delete(self, org: Org) -> None:

@@ -39,9 +39,7 @@ FILLED = f"""
 
 Step = Callable[[sqlite3.Connection, int], int]
 STEPS: dict[str, tuple[Step, list[str]]] = {
-    "overdue": (lambda db, limit: expectations.flag_overdue(db, LATER, limit), []),
-    "overrunning": (lambda db, limit: expectations.flag_overrunning(db, LATER, limit), []),
-    "lost": (lambda db, limit: expectations.lose_runs(db, LATER, limit), []),
+    "overdue, overrunning and lost": (lambda db, limit: expectations.flag(db, limit, LATER), []),
     "old events": (lambda db, limit: upkeep.delete_before(db, limit, LATER), []),
     "old runs": (lambda db, limit: upkeep.delete_before(db, limit, LATER), ["events"]),
     "old attributions": (lambda db, limit: upkeep.delete_before(db, limit, LATER), ["events", "runs"]),

@@ -166,27 +166,23 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         )
 
 
-def flag_overdue(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
-    """Flag jobs that have become overdue, at most `limit`; returns how many."""
-    return db.execute(
-        "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
-        f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
-        " ORDER BY overdue_at, id LIMIT ?)",
-        (now_ms, limit),
-    ).rowcount
+_FLAG_OVERDUE = (
+    "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
+    f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
+    " ORDER BY overdue_at, id LIMIT ?)"
+)
+_FLAG_OVERRUNNING = (
+    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN ({_OPEN_RUNS}"
+    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ? ORDER BY job_id, id LIMIT ?)"
+)
 
 
-def flag_overrunning(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
-    """Flag open runs that have taken longer than runs of their job usually do, at most `limit`; returns how many."""
-    return db.execute(
-        f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN ({_OPEN_RUNS}"
-        f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ? ORDER BY job_id, id LIMIT ?)",
-        (now_ms, limit),
-    ).rowcount
+def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
+    """Flag jobs that are overdue, and open runs that take longer than usual; mark others, which will not end, as lost.
 
-
-def lose_runs(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
-    """Mark open runs that will not report their end any more as lost, at most `limit`; returns how many."""
+    At most `limit` of each; returns how many.
+    """
+    flagged = sum(db.execute(each, (now_ms, limit)).rowcount for each in (_FLAG_OVERDUE, _FLAG_OVERRUNNING))
     rows = db.execute(
         f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({_OPEN_RUNS} AND started_at +"
         " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ?"
@@ -198,7 +194,7 @@ def lose_runs(db: sqlite3.Connection, now_ms: int, limit: int) -> int:
         " WHERE id = ?",
         {(now_ms, row["job_id"]) for row in rows},
     )
-    return len(rows)
+    return flagged + len(rows)
 
 
 def excuse(db: sqlite3.Connection, start: int, end: int) -> None:

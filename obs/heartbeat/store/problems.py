@@ -18,24 +18,21 @@ class Problem:
     since: int
 
 
-_SELECT = "SELECT jobs.id AS job_id, jobs.name AS job"
-_NOT_PAUSED = f"NOT {PAUSED_SQL}"
-
-OVERDUE = f"{_SELECT}, overdue_since AS since FROM jobs WHERE overdue_since IS NOT NULL AND {_NOT_PAUSED}"
-FAILING = (
-    f"{_SELECT}, failing_since AS since FROM jobs"
-    f" WHERE failing_since IS NOT NULL AND failures_in_row >= failure_tolerance AND {_NOT_PAUSED}"
-)
-LOST = f"{_SELECT}, lost_since AS since FROM jobs WHERE lost_since IS NOT NULL AND {_NOT_PAUSED}"
-OVERRUNNING = (
-    f"{_SELECT}, min(runs.overrunning_since) AS since FROM runs JOIN jobs ON jobs.id = runs.job_id"
-    f" WHERE runs.status = {Status.OPEN:d} AND runs.overrunning_since IS NOT NULL AND {_NOT_PAUSED} GROUP BY jobs.id"
-)
-TOO_OFTEN = f"{_SELECT}, too_often_since AS since FROM jobs WHERE too_often_since IS NOT NULL AND {_NOT_PAUSED}"
+_SINCE = f"SELECT id AS job_id, name AS job, {{0}} AS since FROM jobs WHERE {{0}} IS NOT NULL AND NOT {PAUSED_SQL}"
+_PROBLEMS = {
+    **{kind: _SINCE.format(f"{kind}_since") for kind in ("overdue", "lost", "too_often")},
+    "failing": f"{_SINCE.format('failing_since')} AND failures_in_row >= failure_tolerance",
+    "overrunning": (
+        "SELECT jobs.id AS job_id, jobs.name AS job, min(runs.overrunning_since) AS since"
+        f" FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d}"
+        f" AND runs.overrunning_since IS NOT NULL AND NOT {PAUSED_SQL} GROUP BY jobs.id"
+    ),
+}
 
 
-def find(db: sqlite3.Connection, problem: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
-    """The jobs with a `problem`, one of the constants above: all of them, or those with these ids."""
+def find(db: sqlite3.Connection, kind: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
+    """The jobs with a problem of a `kind`, as incidents name it: all of them, or those with these ids."""
+    problem = _PROBLEMS[kind]
     if job_ids is not None:
         problem = f"SELECT * FROM ({problem}) WHERE job_id IN (SELECT value FROM json_each(:ids))"
     rows = db.execute(problem, {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
