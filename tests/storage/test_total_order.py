@@ -39,7 +39,7 @@ FILLED = f"""
 
 Step = Callable[[sqlite3.Connection, int], int]
 STEPS: dict[str, tuple[Step, list[str]]] = {
-    "overdue, overrunning and lost": (lambda db, limit: expectations.flag(db, limit, LATER), []),
+    "overdue, overrunning and lost": (lambda db, limit: expectations.flag(db, limit, LATER) // 3, []),  # of each
     "old events": (lambda db, limit: upkeep.delete_before(db, limit, LATER), []),
     "old runs": (lambda db, limit: upkeep.delete_before(db, limit, LATER), ["events"]),
     "old attributions": (lambda db, limit: upkeep.delete_before(db, limit, LATER), ["events", "runs"]),
