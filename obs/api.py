@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -17,7 +17,7 @@ from flask_smorest.spec.plugins import FlaskPlugin
 from webargs.flaskparser import FlaskParser
 
 from obs import times
-from obs.errors import ServiceError, invalid_field
+from obs.errors import ServiceError, first_field_message, invalid_field
 from obs.server.bodies import decoded
 
 ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
@@ -152,6 +152,16 @@ class ChangesSchema(Schema):
 class PageSchema(Schema):
     limit = ma.fields.Int(load_default=100, validate=ma.validate.Range(1, 1_000))
     cursor = ma.fields.Str(load_default=None, metadata={"description": "next_cursor of the previous page."})
+
+
+def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`fields` checked by `schema`, for what does not come in the body of a request. Raises ServiceError (422)."""
+    try:
+        loaded: dict[str, Any] = schema().load(fields)
+    except ma.ValidationError as error:
+        details = {"json": error.messages_dict}
+        raise ServiceError("invalid_field", first_field_message(details), errors=details) from error
+    return loaded
 
 
 def list_schema(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma.Schema]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from obs import config
+from obs.alerts.cli import channel
 from obs.backup.check import check
 from obs.backup.copies import backup, restore
 from obs.backup.transfer import export, import_group
@@ -62,5 +63,5 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
         raise click.ClickException(str(error)) from error
 
 
-for command in (*tenancy_cli.COMMANDS, demo, backup, restore, check, export, import_group):
+for command in (*tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):
     main.add_command(command)

@@ -176,7 +176,7 @@ def from_http_exception(error: HTTPException) -> ServiceError:
     headers = dict(data.get("headers") or {})
     match error_code:
         case "invalid_field":
-            message = message or _first_field_message(details)
+            message = message or first_field_message(details)
         case "body_too_large":
             limit = request.max_content_length
             size = request.content_length or f"more than {limit}"
@@ -195,7 +195,8 @@ def from_http_exception(error: HTTPException) -> ServiceError:
     return ServiceError(error_code, message, errors=details, hint=hint, headers=headers)
 
 
-def _first_field_message(details: Any) -> str | None:
+def first_field_message(details: Any) -> str | None:
+    """The first message in `errors` of a ServiceError, after the name of its field."""
     path: list[str] = []
     while isinstance(details, Mapping) and details:
         name, details = next(iter(details.items()))

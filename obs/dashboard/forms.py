@@ -8,7 +8,6 @@ from functools import wraps
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import marshmallow as ma
 from flask import flash, make_response, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from werkzeug.wrappers import Response
@@ -120,15 +119,6 @@ def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
 def saved(message: str, endpoint: str, **values: Any) -> Response:
     flash(message)
     return redirect(url_for(endpoint, **values))
-
-
-def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`fields` checked by a schema of the API. Raises ServiceError (422)."""
-    try:
-        loaded: dict[str, Any] = schema().load(fields)
-    except ma.ValidationError as error:
-        raise ServiceError("invalid_field", errors={"json": error.messages_dict}) from error
-    return loaded
 
 
 def _messages(details: Any, name: str = "") -> Iterator[tuple[str, str]]:

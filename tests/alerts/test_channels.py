@@ -5,12 +5,15 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
 from flask import Flask
 
+from obs import cli
 from obs.alerts.courier import Answer
 from obs.alerts.store import channels
 from obs.alerts.store.channels import Channel
@@ -285,6 +288,33 @@ def test_every_form_builds_an_address_that_can_be_saved(
         assert secret not in channel.masked
     for name in set(asked) - {"server", "smtp", "webhook", "address"}:
         assert quote(values[name], safe="") in address
+
+
+def test_channels_on_the_command_line(world: World, receiver: Receiver, tmp_path: Path) -> None:
+    def run(*arguments: str, **kwargs: Any) -> tuple[int, str, str]:
+        done = CliRunner().invoke(cli.main, ["--instance", str(tmp_path / "instance"), "channel", *arguments], **kwargs)
+        return done.exit_code, done.stdout, done.stderr
+
+    code, number, said = run("add", "acme", "hook", "-", "--webhook", input=f"{receiver.url}\n")
+    assert code == 0
+    assert len(said.split()[-1]) >= 32, "the secret"
+    assert run("test", "acme", number.strip())[0] == 0
+    assert titles(receiver) == ["This is a test message"]
+    code, listed, _ = run("list", "acme")
+    number, name, address, state = listed.strip().split("\t")
+    assert (name, state) == ("hook", "enabled")
+    assert "secret-path" not in address
+    receiver.answers = [500]
+    code, _, error = run("test", "acme", number)
+    assert code == 1
+    assert "500 thanks" in error
+    assert run("delete", "acme", number)[0] == 0
+    assert run("list", "acme")[1] == ""
+    assert run("test", "acme", number)[0] == 1
+    assert run("add", "acme", "bad", "syslog://")[0] == 1
+    code, _, error = run("add", "acme", "n" * 201, receiver.url)
+    assert code == 1
+    assert "name: Length must be between 1 and 200." in error
 
 
 def test_the_heartbeat_url_is_fetched_only_while_the_service_works(

@@ -11,6 +11,7 @@ from flask.typing import ResponseReturnValue
 from obs.alerts.routes import ChannelRequestSchema
 from obs.alerts.store import outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS
+from obs.api import load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
@@ -42,7 +43,7 @@ def page(form: Form | None = None) -> str:
 @forms.shown_again(page, "url")
 def create() -> ResponseReturnValue:
     """Create a channel, and send a test message to it."""
-    channel = services().alerts.create(viewer(), forms.load(ChannelRequestSchema, _fields()))
+    channel = services().alerts.create(viewer(), load(ChannelRequestSchema, _fields()))
     return _tested(channel.id, f"Channel {channel.name} created. ")
 
 

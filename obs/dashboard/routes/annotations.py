@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import decode_cursor, page_of
+from obs.api import decode_cursor, load, page_of
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
@@ -59,7 +59,7 @@ def page(form: Form | None = None) -> tuple[str, int]:
 @blp.post("")
 @forms.shown_again(page)
 def add() -> ResponseReturnValue:
-    fields = forms.load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
+    fields = load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
     annotation, _ = service.create(viewer(), fields)
     return forms.saved(f"Added {annotation.title}.", "dashboard.annotations.page")
 
@@ -81,7 +81,7 @@ def change(number: int) -> ResponseReturnValue:
     for name in _TIMES:
         if request.form.get(name) == shown[name]:
             fields.pop(name, None)
-    service.update(viewer(), number, forms.load(schemas.AnnotationChangesSchema, fields))
+    service.update(viewer(), number, load(schemas.AnnotationChangesSchema, fields))
     return forms.saved("Annotation saved.", "dashboard.annotations.page")
 
 

@@ -4,6 +4,7 @@ from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
 from obs.alerts.store import incidents
+from obs.api import load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
@@ -37,7 +38,7 @@ def page(form: Form | None = None) -> str:
 @blp.post("/maintenance")
 @forms.shown_again(page)
 def add_window() -> ResponseReturnValue:
-    window = forms.load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
+    window = load(MaintenanceWindowSchema, forms.entered(_FIELDS, times=("start_time", "end_time")))
     services().heartbeats.add_window(viewer(), **window)
     return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
 

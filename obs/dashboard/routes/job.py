@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts.store import incidents as alert_store
-from obs.api import decode_cursor, encode_cursor
+from obs.api import decode_cursor, encode_cursor, load
 from obs.dashboard import drawings, forms, schedules, store, wording
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
@@ -179,7 +179,7 @@ def _name() -> str:
 
 
 def _change(fields: dict[str, object]) -> None:
-    services().heartbeats.change_job(viewer(), _name(), forms.load(JobChangesSchema, fields))
+    services().heartbeats.change_job(viewer(), _name(), load(JobChangesSchema, fields))
 
 
 def _saved(message: str) -> ResponseReturnValue:

@@ -8,6 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.annotations.source import RETENTION_MS
+from obs.api import load
 from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
@@ -60,7 +61,7 @@ def create_key() -> ResponseReturnValue:
         raise invalid_field("json", "expires", "Choose one of the options.")
     if expires:
         fields["expires_at"] = times.format_ms(times.parse_time(expires, caller.now_ms))
-    loaded = forms.load(KeyRequestSchema, fields)
+    loaded = load(KeyRequestSchema, fields)
     created = service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded)
     keep_new_key(created.key)
     return redirect(url_for("dashboard.settings.page") + "#keys")
