@@ -25,6 +25,7 @@ from obs.alerts.store.outbox import Delivery, News, Pending
 from obs.annotations import store as annotations
 from obs.annotations.store import Selection
 from obs.errors import ServiceError
+from obs.heartbeat import pins
 from obs.heartbeat.store import jobs, problems
 from obs.storage.databases import Org
 from obs.sweep import for_each_organization
@@ -35,7 +36,7 @@ from obs.times import DAY_MS, HOUR_MS, MAX_MS, SECOND_MS, WEEK_MS, duration_word
 _MOST_AT_ONCE = 64
 _MOST_TO_A_HOST = 2
 _LOG_LINES = 10
-_WITH_LOG = ("failed", "lost", "overrunning")
+_RUN_OF = {"failed": "failed", "lost": "lost", "overrunning": None}  # the run whose log is shown; None: of any status
 _log = logging.getLogger(__name__)
 
 
@@ -61,20 +62,24 @@ class Notifier:
     def run(self) -> None:
         """Record the answers that have come, and hand over what is due."""
         organizations = self._tenancy.keyring.organizations()
-        for (org, number), (_, record, answer) in list(self._sent.items()):
-            if answer.done() and (org not in organizations or self._record(org, record, answer.result())):
-                del self._sent[org, number]
         now_ms = self._tenancy.clock()
+        self._sent = {key: sent for key, sent in self._sent.items() if key[0] in organizations}
         self._pending = {org: known for org, known in self._pending.items() if org in organizations}
         waits = {org for org, known in self._pending.items() if known.next_due_at > now_ms}
+        waits -= {org for org, _ in self._sent}
         due = [org for org in organizations if org in self._alerts.woken or org not in waits]
         for_each_organization(self._tenancy, partial(self._send_due, now_ms=now_ms), due)
         self._alerts.courier.close(only_if_idle=True)
 
     def _send_due(self, org: Org, now_ms: int) -> None:
         self._alerts.woken.discard(org)  # first: what is added from now on wakes it again
+        self._pending.pop(org, None)  # if the file cannot be used now, it is visited again
+        for (owner, number), (_, record, answer) in list(self._sent.items()):
+            if owner == org and answer.done():
+                self._record(org, record, answer.result())
+                del self._sent[owner, number]
         with self._tenancy.databases.read(org) as db:
-            self._pending[org] = outbox.pending(db, now_ms)
+            self._pending[org] = outbox.pending(db)
             due = [one for one in outbox.due(db, now_ms) if (org, one.id) not in self._sent]
         channels = {channel.id: channel for channel in self._alerts.channels(org)} if due else {}
         for delivery in due:
@@ -90,8 +95,8 @@ class Notifier:
         """Hand a delivery to the courier; later, if it is busy with the same host or with others."""
         if channel is None or not channel.enabled:
             return self._give_up(org, delivery, f"The channel {'is disabled' if channel else 'was deleted'}.")
-        to_host = sum(host == channel.masked for host, _, _ in self._sent.values())
-        if len(self._sent) >= _MOST_AT_ONCE or to_host >= _MOST_TO_A_HOST:
+        hosts = [host for host, _, answer in self._sent.values() if not answer.done()]
+        if len(hosts) >= _MOST_AT_ONCE or hosts.count(channel.masked) >= _MOST_TO_A_HOST:
             return None
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
         with self._tenancy.databases.read(org) as db:
@@ -115,17 +120,10 @@ class Notifier:
         record = partial(outbox.record, delivery=delivery, title=delivery.title, lasting=())
         self._record(org, record, failure(reason, refused=True))
 
-    def _record(self, org: Org, record: Callable[..., None], answer: Answer) -> bool:
-        """Record the answer to an attempt; False if that is impossible now."""
-        now_ms = self._tenancy.clock()
-        try:
-            channels = self._alerts.channels(org)
-            self._tenancy.databases.write(org, partial(record, channels=channels, answer=answer, now_ms=now_ms))
-        except ServiceError as error:
-            _log.warning("organization %s: cannot record a delivery: %s", org, error.message)
-            return False
-        self._alerts.woken.add(org)
-        return True
+    def _record(self, org: Org, record: Callable[..., None], answer: Answer) -> None:
+        """Record the answer to an attempt. Raises ServiceError (503)."""
+        channels, now_ms = self._alerts.channels(org), self._tenancy.clock()
+        self._tenancy.databases.write(org, partial(record, channels=channels, answer=answer, now_ms=now_ms))
 
     def _facts(self, db: sqlite3.Connection, news: Mapping[int, News], now_ms: int) -> list[Fact]:
         """What is known about the incidents of a message, the worst first; only the first ones in full."""
@@ -146,11 +144,14 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
     job = jobs.job(db, one.job, now_ms)
     if job is None:
         return details
-    if job.learned is not None:
+    if job.pin is not None:
+        details["expected"] = "Pinned: " + ", ".join(f"{name} {value}" for name, value in pins.to_dict(job.pin).items())
+    elif job.learned is not None:
         details["expected"] = ". ".join(filter(None, (job.learned.summary, job.learned.evidence, job.learned.expected)))
     if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
         details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
-    for run in jobs.runs_of(db, job.id, before=None, limit=1) if one.kind.event in _WITH_LOG else ():
+    latest = partial(jobs.runs_of, db, job.id, before=None, limit=1, end_ms=one.ended_at)
+    for run in latest(status=_RUN_OF[one.kind.event]) if one.kind.event in _RUN_OF else ():
         lines = [line for event in jobs.timeline(db, run.id) for line in (event.message or "").splitlines()]
         details |= {"exit_code": run.exit_code, "log": tuple(lines[-_LOG_LINES:])}
     return details

@@ -18,7 +18,7 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-_OLDEST = "Age in seconds of the oldest message that is still to be sent."
+_OLDEST = "Seconds since the oldest message that is still to be sent was due."
 _GIVEN_UP = "Number of messages that could not be sent within a day, or were refused."
 _UNUSABLE = "Number of organizations whose file is missing, damaged or of a newer version."
 

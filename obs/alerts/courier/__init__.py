@@ -23,7 +23,7 @@ ATTEMPT_SECONDS = 30
 """An attempt that takes longer has failed."""
 MOST_ANSWER = 300
 """Characters of an answer. A line with so many is written to a pipe at once, so that lines do not mix."""
-_IDLE_SECONDS = 60
+_IDLE_SECONDS = 60  # more than an attempt takes: a process that owes an answer for so long hangs
 _FOLDER = str(Path(__file__).parent.parent)
 # The package is imported without `obs`, whose imports take a second and 60 MB.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from courier.process import main; del sys.path[0]; main()"
@@ -32,8 +32,8 @@ Order = Mapping[str, Any]
 """What to do: ``id``; ``op``: send, check or fetch; ``kind``, the channel's; ``address``; ``allow_private``.
 
 To send: ``secret``, ``key`` (of the delivery), ``masked`` (the address as shown), ``message`` with the texts title,
-plain, markdown and html, ``payload`` (the body of a webhook), and ``is_good``. The answer has the same ``id``. It has
-``masked`` if an address can be used, else ``delivered``, ``answer``, and ``refused``: every attempt would fail.
+plain, markdown and html (in ``titled``: with the title), ``payload`` (the body of a webhook), and ``is_good``. The
+answer has ``id``, ``masked`` if an address can be used, else ``delivered``, ``answer``, and ``refused``: always fails.
 """
 Answer = Mapping[str, Any]
 
@@ -57,28 +57,34 @@ class Courier:
         self._process: subprocess.Popen[str] | None = None
         self._waiting: dict[int, Future[Answer]] = {}
         self._last_id = 0
-        self._used_at = 0.0
+        self._active_at = 0.0  # the last answer, or the first order after it
 
     def submit(self, order: Mapping[str, Any]) -> Future[Answer]:
         """Have an order carried out (see Order)."""
+        future = Future[Answer]()
         with self._lock:
-            self._used_at = time.monotonic()
             if self._process is None or self._process.poll() is not None:
-                command, pipe = (sys.executable, "-c", _START, _FOLDER), subprocess.PIPE
-                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, process_group=0)  # noqa: S603
+                command, pipe = (sys.executable, "-P", "-c", _START, _FOLDER), subprocess.PIPE
+                try:
+                    self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, process_group=0)  # noqa: S603
+                except OSError as error:  # no memory or no more processes: later there may be
+                    future.set_result(failure(f"The process that sends messages cannot be started: {error}"))
+                    return future
                 self._waiting = {}
                 threading.Thread(target=self._read, args=(self._process, self._waiting), daemon=True).start()
+            if not self._waiting:
+                self._active_at = time.monotonic()
             self._last_id += 1
-            future = self._waiting[self._last_id] = Future[Answer]()
+            self._waiting[self._last_id] = future
             with suppress(BrokenPipeError):  # it has died: `_read` answers
                 line = json.dumps({"allow_private": self._allows_private(), **order, "id": self._last_id})
                 print(line, file=self._process.stdin, flush=True)
         return future
 
     def close(self, *, only_if_idle: bool = False) -> None:
-        """End the process, or only if it has had nothing to do for a minute. What it is sending is not delivered."""
+        """End the process, or only if it was idle for a minute, or hangs. What it is sending is not delivered."""
         with self._lock:
-            is_idle = not self._waiting and time.monotonic() > self._used_at + _IDLE_SECONDS
+            is_idle = time.monotonic() > self._active_at + _IDLE_SECONDS
             if self._process is not None and self._process.poll() is None and (is_idle or not only_if_idle):
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
@@ -87,6 +93,7 @@ class Courier:
         """Pass on the answers of a process until it ends."""
         for line in process.stdout or ():
             answer = json.loads(line)
+            self._active_at = time.monotonic()
             waiting.pop(answer.pop("id")).set_result(answer)
         with self._lock, suppress(BrokenPipeError), process:  # closes its pipes
             while waiting:

@@ -5,7 +5,7 @@ Times are milliseconds since the epoch.
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -57,10 +57,10 @@ class Channel:
             and all(self.filter[name] in (None, getattr(one, name)) for name in ("host", "service", "project"))
         )
 
-    def quiet_until(self, event: str, now_ms: int) -> int:
-        """When the quiet hours end that keep a message about `event`; `now_ms` where none do."""
+    def quiet_until(self, events: Iterable[str], now_ms: int) -> int:
+        """When the quiet hours end that keep a message about `events` of that time; `now_ms` where none do."""
         hours = self.filter["quiet_hours"]
-        if hours is None or event in self.filter["always_loud"]:
+        if hours is None or not set(self.filter["always_loud"]).isdisjoint(events):
             return now_ms
         now = datetime.fromtimestamp(now_ms / 1000, ZoneInfo(hours["timezone"]))
         start, end, clock = hours["from"], hours["until"], f"{now:%H:%M}"
@@ -89,8 +89,7 @@ def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
         " enabled = excluded.enabled, filter = excluded.filter RETURNING id",
         {**values, "filter": json.dumps(values["filter"])},
     )
-    channel_id: int = done.fetchone()[0]
-    return channel_id
+    return int(done.fetchone()[0])
 
 
 def delete(db: sqlite3.Connection, channel_id: int) -> None:

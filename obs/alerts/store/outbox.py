@@ -20,7 +20,8 @@ from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
 _GROUP_WAIT_MS = 10 * SECOND_MS  # incidents that begin so soon after the first one are in the same message
 _GROUP_INTERVAL_MS = 5 * MINUTE_MS  # the shortest time between two messages about new incidents to one channel
 _RETRIES_MS = (30 * SECOND_MS, *(minutes * MINUTE_MS for minutes in (1, 2, 5, 15, 30, 60)))  # the last one repeats
-_GIVE_UP_MS = DAY_MS  # how long after the first attempt a delivery is tried again
+_GIVE_UP_MS = DAY_MS  # how long after the first attempt a delivery is tried again, and at least _LEAST_ATTEMPTS times:
+_LEAST_ATTEMPTS = 12  # in that day the machine may have been suspended, or its clock set
 _SETTLED_MS = HOUR_MS  # a job that was flapping has settled when it has had no new incident for so long
 _MOST_IN_AN_HOUR = 5  # a job with more incidents of one kind is flapping
 
@@ -68,10 +69,7 @@ class Delivery:
 
 
 class Pending(NamedTuple):
-    """When the next delivery is due, since when the oldest one waits to be sent, and how many were given up.
-
-    The times are MAX_MS where there is none. Reminders do not wait to be sent before they are due.
-    """
+    """When the next delivery is due, since when the oldest one is (MAX_MS for none), and how many were given up."""
 
     next_due_at: int
     waits_since: int
@@ -96,7 +94,8 @@ def began(db: sqlite3.Connection, channels: Sequence[Channel], new: Iterable[Inc
                 continue
             if db.execute(replaced, (channel.id, one.job_id, one.kind, News.SETTLED)).rowcount == 0:
                 _add(db, channel, one, News.FLAPPING, now_ms)
-            _attach(db, _insert(db, channel, now_ms, now_ms + _SETTLED_MS, reminder=1), one, News.SETTLED)
+            settled_at = channel.quiet_until([one.kind.event], now_ms + _SETTLED_MS)
+            _attach(db, _insert(db, channel, now_ms, settled_at, reminder=1), one, News.SETTLED)
 
 
 def ended(db: sqlite3.Connection, channels: Sequence[Channel], over: Iterable[Incident], now_ms: int) -> None:
@@ -129,14 +128,14 @@ def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
     return [Delivery(**dict(row)) for row in rows]
 
 
-def pending(db: sqlite3.Connection, now_ms: int) -> Pending:
+def pending(db: sqlite3.Connection) -> Pending:
     """What is still to be sent."""
     row = db.execute(
         "SELECT coalesce(min(next_attempt_at), :none) AS next_due_at,"
-        " coalesce(min(created_at) FILTER (WHERE NOT reminder OR next_attempt_at <= :now), :none) AS waits_since,"
+        " coalesce(min(coalesce(first_attempt_at, next_attempt_at)), :none) AS waits_since,"
         " (SELECT count(*) FROM deliveries WHERE state = :given_up) AS given_up"
         " FROM deliveries WHERE next_attempt_at IS NOT NULL",
-        {"now": now_ms, "none": MAX_MS, "given_up": State.GIVEN_UP},
+        {"none": MAX_MS, "given_up": State.GIVEN_UP},
     ).fetchone()
     return Pending(**dict(row))
 
@@ -178,9 +177,10 @@ def record(
     incidents of which the message said that they last.
     """
     state, sent_at, next_at = State.PENDING, None, None
+    is_old = delivery.first_attempt_at is not None and delivery.first_attempt_at + _GIVE_UP_MS <= now_ms
     if answer["delivered"]:
         state, sent_at = State.SENT, now_ms
-    elif answer["refused"] or (delivery.first_attempt_at or now_ms) + _GIVE_UP_MS <= now_ms:
+    elif answer["refused"] or (is_old and delivery.attempts >= _LEAST_ATTEMPTS):
         state = State.GIVEN_UP
     else:
         next_at = now_ms + _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)]
@@ -195,12 +195,14 @@ def record(
         which = "FROM incidents WHERE id IN (SELECT value FROM json_each(:ids)) AND ended_at IS"
         over = [row["id"] for row in db.execute(f"SELECT id {which} NOT NULL", chosen)]  # while it was on its way
         ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
+        lasting_kinds = db.execute(f"SELECT DISTINCT kind {which} NULL", chosen)
+        events = [incidents.IncidentKind(row["kind"]).event for row in lasting_kinds]
         hours = channel.filter["reminder_hours"]
-        if hours is not None and len(over) < len(lasting):
-            reminder = _insert(db, channel, now_ms, now_ms + hours * HOUR_MS, reminder=1)
+        if hours is not None and events:
+            reminder = _insert(db, channel, now_ms, channel.quiet_until(events, now_ms + hours * HOUR_MS), reminder=1)
             db.execute(f"INSERT INTO delivery_incidents SELECT {reminder}, id, :news {which} NULL", chosen)
     elif channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
-        notice = f"The channel {channel.name} does not work: {answer['answer']}\nThe message was: {title}"
+        notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
         _insert(db, next(iter(enabled.values())), now_ms, now_ms, notice=notice)
 
 
@@ -262,7 +264,7 @@ def _add(db: sqlite3.Connection, channel: Channel, one: Incident, news: News, no
     due_at = now_ms + _GROUP_WAIT_MS
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)
-    due_at = max(due_at, channel.quiet_until(one.kind.event, now_ms))
+    due_at = channel.quiet_until([one.kind.event], due_at)
     row = db.execute(
         "SELECT id FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND attempts = 0 AND NOT reminder"
         " AND notice IS NULL ORDER BY id DESC LIMIT 1",
@@ -276,11 +278,10 @@ def _insert(
 ) -> int:
     done = db.execute(
         "INSERT INTO deliveries (channel_id, channel, state, reminder, notice, created_at, next_attempt_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (channel.id, channel.name, State.PENDING, reminder, notice, now_ms, due_at),
     )
-    assert done.lastrowid is not None
-    return done.lastrowid
+    return int(done.fetchone()[0])
 
 
 def _attach(db: sqlite3.Connection, delivery_id: int, one: Incident, news: News) -> None:
