@@ -124,7 +124,7 @@ def _sentence(fact: Fact, at: At) -> str:
         return f"{one.job} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
     if fact.news is News.SETTLED:
         return f"{one.job} has had no new incident for an hour"
-    if fact.news is News.ENDED:
+    if fact.news is News.ENDED and (one.heartbeat_at or 0) >= one.ended_at:  # else it was paused, or its pin changed
         return f"{one.job} is OK again, after {duration_words(one.ended_at - one.started_at)}"
     return f"{one.job} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
 
@@ -172,5 +172,6 @@ def _payload(fact: Fact) -> dict[str, Any]:
 
 
 def _shortened(title: str) -> str:
+    """A title of at most 80 characters: its beginning, and its end, which says what happened."""
     title = " ".join(title.split())
-    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1].rstrip(" ,:;(") + "…"
+    return title if len(title) <= _LONGEST_TITLE else f"{title[:25]}…{title[-(_LONGEST_TITLE - 26) :]}"

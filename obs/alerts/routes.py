@@ -41,21 +41,17 @@ def _only(what: str) -> Text:
     return Text(1, 200, allow_none=True, metadata={"description": f"Only jobs {what}; null for all.", "example": None})
 
 
-def _check_hours(hours: Mapping[str, str]) -> None:
-    if find_zone(hours["timezone"]) is None:
-        raise ma.ValidationError({"timezone": ["Not a time zone such as Europe/Berlin."]})
-    if hours["from"] == hours["until"]:
-        raise ma.ValidationError("from and until must differ.")
+class QuietHoursSchema(Schema):
+    start = ma.fields.Str(required=True, data_key="from", attribute="from", validate=_TIME_OF_DAY)
+    until = ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "07:00"})
+    timezone = ma.fields.Str(required=True, metadata={"example": "Europe/Berlin"})
 
-
-QuietHoursSchema = Schema.from_dict(
-    {
-        "from": ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "22:00"}),
-        "until": ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "07:00"}),
-        "timezone": ma.fields.Str(required=True, metadata={"example": "Europe/Berlin"}),
-    },
-    name="QuietHoursSchema",
-)
+    @ma.validates_schema
+    def _check(self, hours: Mapping[str, str], **_: Any) -> None:
+        if find_zone(hours["timezone"]) is None:
+            raise ma.ValidationError("Not a time zone such as Europe/Berlin.", "timezone")
+        if hours["from"] == hours["until"]:
+            raise ma.ValidationError("from and until must differ.")
 
 
 class WebhookSchema(Schema):
@@ -74,7 +70,7 @@ class ChannelChangesSchema(ChangesSchema):
     project = _only("of this project")
     recoveries = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Report the end as well."})
     reminder_hours = WholeNumber(allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None})
-    quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True, validate=_check_hours)
+    quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True)
     always_loud = _events("What is reported in quiet hours as well.")
     enabled = ma.fields.Bool(truthy={True}, falsy={False})
 
@@ -151,7 +147,9 @@ def update_channel(changes: dict[str, Any], channel_id: int) -> dict[str, Any]:
 
     Only the fields that are sent change.
     """
-    return channel_json(services().alerts.update(caller(), channel_id, changes))
+    known = services().alerts.channel(caller().org, channel_id)
+    changed = services().alerts.update(caller(), channel_id, changes)
+    return channel_json(changed, secret=changed.secret != known.secret)
 
 
 @operation(blp, f"DELETE {_CHANNEL}", "admin", status=204, errors=(404,))

@@ -59,14 +59,12 @@ class AlertService:
 
     def create(self, caller: Caller, fields: Mapping[str, Any]) -> Channel:
         """Create a channel from the fields of ChannelRequestSchema. Raises ServiceError (409, 422)."""
-        if "url" not in fields and "webhook" not in fields:
-            raise invalid_field("json", "url", "Send url or webhook.")
         if len(self.channels(caller.org)) >= _MOST_CHANNELS:
             raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
         return self._save(caller, {"id": None, "enabled": True, "filter": {}}, fields, Action.CREATE_CHANNEL)
 
     def update(self, caller: Caller, channel_id: int, changes: Mapping[str, Any]) -> Channel:
-        """Change the fields in `changes`. Raises ServiceError (404, 409, 422)."""
+        """Change the fields in `changes`; an address as it is shown stays. Raises ServiceError (404, 409, 422)."""
         return self._save(caller, asdict(self.channel(caller.org, channel_id)), changes, Action.CHANGE_CHANNEL)
 
     def delete(self, caller: Caller, channel_id: int) -> Channel:
@@ -94,7 +92,9 @@ class AlertService:
         """Send a message. `key` is the same in each attempt to send it."""
         body = {"version": 1, "delivery": key, "event": text.event, "title": text.title, "text": text.render("plain")}
         order = {name: getattr(channel, name) for name in ("kind", "address", "masked", "secret")}
+        titled = text._replace(blocks=[("text", text.title), *text.blocks])
         order["message"] = {"title": text.title, **{style: text.render(style) for style in message.STYLES}}
+        order["message"]["titled"] = {style: titled.render(style) for style in message.STYLES}
         order["payload"] = json.dumps({**body, "incidents": text.incidents})
         return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.is_good})
 
@@ -102,17 +102,14 @@ class AlertService:
         chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
         values = {**known, **fields, "organization_id": caller.org.id, "filter": {**known["filter"], **chosen}}
         webhook = fields.get("webhook")
-        if webhook and "url" in fields:
-            raise invalid_field("json", "url", "Send either url or webhook, not both.")
-        if webhook or "url" in fields:
-            order = {
-                "kind": "webhook" if webhook else "apprise",
-                "address": webhook["url"] if webhook else fields["url"],
-            }
-            answer = self.courier.submit({"op": "check", **order}).result(2 * ATTEMPT_SECONDS)
+        if ("url" in fields) + ("webhook" in fields) != 1 and (known["id"] is None or webhook):
+            raise invalid_field("json", "url", "Send either url or webhook.")
+        kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
+        if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
+            answer = self.courier.submit({"op": "check", "kind": kind, "address": address}).result(2 * ATTEMPT_SECONDS)
             if "masked" not in answer:
                 raise invalid_field("json", "webhook.url" if webhook else "url", str(answer["answer"]))
-            values |= {**order, "masked": answer["masked"], "secret": None}
+            values |= {"kind": kind, "address": address, "masked": answer["masked"], "secret": None}
         if webhook:
             values["secret"] = webhook.get("secret") or known.get("secret") or secrets.token_urlsafe(32)
         try:

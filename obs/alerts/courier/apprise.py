@@ -37,14 +37,15 @@ def send(order: Order) -> tuple[bool, str]:
     service, message = _service(order["address"]), order["message"]
     formats = service.notify_format  # one, or several in the order of preference
     wanted = library.NotifyFormat(formats[0] if isinstance(formats, tuple | list) else formats)
-    text = message.get(wanted.value, message["plain"])
-    room = service.body_maxlen - len(message["title"])
+    # Without a field for the title, the library puts it into the text as it is, whatever the format.
+    title, texts = (message["title"], message) if service.title_maxlen > 0 else ("", message["titled"])
+    text, room = texts.get(wanted.value, texts["plain"]), service.body_maxlen - len(title)
     if len(text) > room:  # half of it: the library may escape each character
-        text, wanted = message["plain"][: room // 2].rpartition("\n")[0] + "\n...", library.NotifyFormat.TEXT
+        text, wanted = texts["plain"][: room // 2].rpartition("\n")[0] + "\n...", library.NotifyFormat.TEXT
     kind = library.NotifyType.SUCCESS if order["is_good"] else library.NotifyType.FAILURE
     sender = library.Apprise(asset=_ASSET)
     sender.add(service)
-    if sender.notify(body=text, title=message["title"], notify_type=kind, body_format=wanted):
+    if sender.notify(body=text, title=title, notify_type=kind, body_format=wanted):
         return True, "Accepted."
     return False, _said() or "The service did not accept the message."
 
