@@ -44,8 +44,13 @@ _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(
 # CROSS JOIN: SQLite begins with the incidents, of which it has an index of the open ones.
 _INCIDENT = """
     SELECT i.id, i.job_id, jobs.name AS job, jobs.last_heartbeat_at AS heartbeat_at, i.kind, i.started_at, i.ended_at,
-           i.annotation_id, a.host, a.service, a.project
+           i.annotation_id, a.host, a.service, a.project, {notified} AS notified
     FROM incidents AS i CROSS JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
+"""
+_NOTIFIED = """
+    (SELECT json_group_array(json_array(channel, at)) FROM (SELECT channel, min(sent_at) AS at
+     FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id
+     WHERE di.incident_id = i.id AND sent_at IS NOT NULL GROUP BY channel_id ORDER BY at))
 """
 
 
@@ -64,6 +69,7 @@ class Incident:
     host: str | None
     service: str | None
     project: str | None
+    notified: Sequence[tuple[str, int]]  # channels, each with the time of its first message; only from `incidents`
 
 
 def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> list[Incident]:
@@ -82,29 +88,26 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
     """The latest incidents, of one job or of all: open ones first, the most severe ones of them, the newest start."""
     order = f"i.ended_at IS NOT NULL, CASE WHEN i.ended_at IS NULL THEN CASE kind {_SEVERITY} END END"
     which = f"WHERE ?1 IS NULL OR i.job_id = ?1 ORDER BY {order}, i.started_at DESC, i.id DESC LIMIT ?2"
-    return _found(db, which, (job_id, limit))
+    return _found(db, which, (job_id, limit), _NOTIFIED)
 
 
-def _found(db: sqlite3.Connection, which: str, values: Sequence[object]) -> list[Incident]:
-    rows = db.execute(_INCIDENT + which, values)
-    return [Incident(**{**dict(row), "kind": IncidentKind(row["kind"])}) for row in rows]
+def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notified: str = "'[]'") -> list[Incident]:
+    rows = map(dict, db.execute(_INCIDENT.format(notified=notified) + which, values))
+    return [
+        Incident(**row | {"kind": IncidentKind(row["kind"]), "notified": json.loads(row["notified"])}) for row in rows
+    ]
 
 
 def how_often(db: sqlite3.Connection, one: Incident, length_ms: int) -> int:
     """How many incidents of the same job and kind began in the time before it, itself included."""
     sql = "SELECT count(*) FROM incidents WHERE job_id = ? AND kind = ? AND started_at BETWEEN ? AND ?"
-    count: int = db.execute(sql, (one.job_id, one.kind, one.started_at - length_ms, one.started_at)).fetchone()[0]
-    return count
+    return int(db.execute(sql, (one.job_id, one.kind, one.started_at - length_ms, one.started_at)).fetchone()[0])
 
 
 def open_incident(db: sqlite3.Connection, job_id: int, kind: IncidentKind, started_at: int, annotation_id: int) -> int:
     """Open an incident and return its id. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
-    done = db.execute(
-        "INSERT INTO incidents (job_id, kind, started_at, annotation_id) VALUES (?, ?, ?, ?)",
-        (job_id, kind, started_at, annotation_id),
-    )
-    assert done.lastrowid is not None
-    return done.lastrowid
+    sql = "INSERT INTO incidents (job_id, kind, started_at, annotation_id) VALUES (?, ?, ?, ?) RETURNING id"
+    return int(db.execute(sql, (job_id, kind, started_at, annotation_id)).fetchone()[0])
 
 
 def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> None:
@@ -118,12 +121,6 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
     for time in ("ended_at", "started_at"):  # the ids are found by started_at
         moved = f"UPDATE incidents SET {time} = min({time} + :step_ms, :latest_ms) WHERE {is_wrong.format(time)}"
         db.execute(moved, correction)
-
-
-def version(db: sqlite3.Connection) -> object:
-    """Changes whenever an incident is opened or closed."""
-    open_ids = "SELECT group_concat(id) FROM incidents WHERE ended_at IS NULL"
-    return tuple(db.execute(f"SELECT max(id), ({open_ids}) FROM incidents").fetchone())
 
 
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:

@@ -33,9 +33,7 @@ def page(form: Form | None = None) -> str:
         form=form or Form({"secret": secrets.token_urlsafe(32)}),
         channels=services().alerts.channels(caller.org),
         deliveries=deliveries,
-        chosen=request.values.get("form", ""),
         events=FILTER_DEFAULTS["events"],
-        chosen_events=request.form.getlist("events") if form else FILTER_DEFAULTS["events"],
     )
 
 

@@ -23,12 +23,11 @@ def page(form: Form | None = None) -> str:
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
-        version = page_version(incidents.version(db), windows)
         found = incidents.incidents(db, limit=200)
+        version = page_version([(one.id, one.ended_at, one.notified) for one in found], windows)
     return render_template(
         "incidents.html",
-        open=[one for one in found if one.ended_at is None],
-        resolved=[one for one in found if one.ended_at is not None],
+        found=found,
         windows=windows,
         form=form or Form(_next_hour(caller.now_ms)),
         version=None if form else version,

@@ -1,0 +1,257 @@
+"""Ways to lose an alert, or to be told what is not true: faults around a delivery, and what a message claims."""
+
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from obs.alerts import courier
+from obs.errors import ServiceError
+from obs.services import services
+from tests.alerts.receiver import Receiver
+from tests.alerts.test_deliveries import ATTEMPT_SECONDS, World, titles
+from tests.conftest import ACME, Clock, KeyClient
+from tests.crash.alerts_under_kills import courier_of
+from tests.dashboard.conftest import Visitor
+
+LONG_NAME = "a-job-with-a-name-that-fills-the-whole-title-of-a-message-and-goes-on-for-a-while-after-that"
+
+
+@pytest.fixture
+def world(app: Flask, new_client: Callable[..., KeyClient], clock: Clock) -> World:
+    return World(app, new_client("acme", "admin"), clock)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_loses_no_alert(
+    world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add_channel(receiver)
+    world.deliver()
+    world.end("photos", "fail")
+    world.sweep()
+
+    def locked(_: object) -> nullcontext[sqlite3.Connection]:
+        raise ServiceError("storage_busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(services(world.app).tenancy.databases, "read", locked)
+        world.deliver()
+    world.pass_time(seconds=10)
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_a_courier_that_cannot_be_started_is_a_failed_attempt(
+    world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add_channel(receiver)
+    services(world.app).alerts.courier.close()
+    world.end("photos", "fail")
+    world.sweep()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.executable", "/nonexistent/python")  # as when there is no memory for another process
+        world.pass_time(seconds=10)
+    (delivery,) = world.deliveries()
+    assert (delivery["state"], delivery["attempts"]) == ("pending", 1)
+    assert "cannot be started" in delivery["answer"]
+    world.pass_time(seconds=30)
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_a_courier_that_hangs_is_replaced(world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add_channel(receiver)
+    process = courier_of(os.getpid())
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    world.end("photos", "fail")
+    world.sweep()
+    world.clock.advance(seconds=10)
+    notifier = services(world.app).background.notifier
+    notifier.run()
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + 61)
+    with monkeypatch.context() as patch:
+        patch.setattr(courier, "time", later)
+        notifier.run()
+    assert world.on_their_way.pop().result(ATTEMPT_SECONDS)["answer"] == "The process that sends messages has ended."
+    world.deliver()
+    world.pass_time(seconds=30)
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_answers_that_cannot_be_recorded_delay_no_other_organization(
+    world: World, receiver: Receiver, new_client: Callable[..., KeyClient]
+) -> None:
+    for name in ("first", "second"):
+        world.add_channel(receiver, name)
+    world.deliver()
+    world.end("photos", "fail")
+    world.sweep()
+    world.clock.advance(seconds=10)
+    notifier = services(world.app).background.notifier
+    notifier.run()
+    assert len(world.on_their_way) == 2, "as many as one host gets at a time"
+    while world.on_their_way:
+        world.on_their_way.pop().result(ATTEMPT_SECONDS)
+    services(world.app).tenancy.control.write(lambda db: db.execute("UPDATE channels SET filter = 'not JSON'"))
+
+    other = World(world.app, new_client("globex", "admin"), world.clock)
+    other.add_channel(receiver)
+    other.end("mail", "fail")
+    other.pass_time(seconds=1)
+    other.pass_time(seconds=10)
+    assert [one["state"] for one in other.deliveries()] == ["sent"]
+    services(world.app).tenancy.control.write(lambda db: db.execute("UPDATE channels SET filter = '{}'"))
+    notifier.run()
+    assert [one["state"] for one in world.deliveries()] == ["sent", "sent"]
+    assert len(receiver.requests) == 3
+
+
+def test_a_delivery_is_not_given_up_because_the_machine_was_suspended(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    receiver.answers = [500, 500]
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    world.pass_time(days=3)
+    assert [(one["state"], one["attempts"]) for one in world.deliveries()] == [("pending", 2)]
+    world.pass_time(minutes=1)
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_quiet_hours_keep_reminders_and_messages_that_are_due_in_them(world: World, receiver: Receiver) -> None:
+    quiet = {"from": "22:00", "until": "07:00", "timezone": "UTC"}
+    world.add_channel(receiver, quiet_hours=quiet, reminder_hours=1)
+    world.clock.set("2026-06-21T21:30:00Z")
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    assert len(receiver.requests) == 1
+    world.clock.set("2026-06-21T21:59:55Z")
+    world.end("mail", "fail")
+    world.pass_time(seconds=0)
+    for _ in range(8):
+        world.pass_time(hours=1)
+    assert len(receiver.requests) == 1
+    assert "oldest_delivery_seconds" not in (world.app.test_client().get("/readyz").json or {})
+    world.clock.set("2026-06-22T07:00:00Z")
+    world.deliver()
+    world.deliver()
+    assert [title.partition(" at ")[0].partition(" since ")[0] for title in titles(receiver)[1:]] == [
+        "photos is still failing",
+        "mail failed",
+    ]
+
+
+def test_a_message_shows_the_log_of_the_run_that_failed(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for status, log in (("fail&exit_code=3", "no space left"), ("ok&exit_code=0", "all fine")):
+        assert world.client.post(f"/api/v1/heartbeat/photos/end?status={status}", data=log).status_code == 200
+        world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["title"].startswith("photos was failing from ")
+    assert message["title"].endswith(" (exit code 3)")
+    assert message["incidents"][0]["log"] == ["no space left"]
+
+
+def test_a_job_that_was_paused_is_not_reported_as_ok(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    assert world.client.patch("/api/v1/jobs/photos", json={"paused": True}).status_code == 200
+    world.pass_time(seconds=1)
+    world.pass_time(minutes=5)
+    assert [title.partition(" from ")[0] for title in titles(receiver)[1:]] == ["photos was failing"]
+
+
+def test_a_message_about_a_job_with_a_pin_does_not_claim_what_was_learned(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for _ in range(8):
+        world.clock.advance(hours=1)
+        assert world.client.post("/api/v1/heartbeat/photos/ping").status_code == 200
+        world.sweep()
+    pin = {"interval_seconds": 600, "grace_seconds": 60}
+    assert world.client.patch("/api/v1/jobs/photos", json={"pin": pin}).status_code == 200
+    world.pass_time(minutes=12)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["title"].startswith("photos is overdue since ")
+    assert message["text"].startswith("Pinned: interval_seconds 600, grace_seconds 60\n")
+
+
+def test_the_title_of_a_job_with_a_long_name_says_what_happened(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    world.end(LONG_NAME, "fail&exit_code=3")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (title,) = titles(receiver)
+    assert len(title) == 80
+    assert title.startswith("a-job-with-a-name")
+    assert title.endswith(" (exit code 3)")
+    assert " failed at " in title
+
+
+def test_a_title_within_the_text_is_escaped(world: World, receiver: Receiver) -> None:
+    port = receiver.url.split(":")[2].split("/")[0]
+    url = f"rocket://{'a' * 24}/{'b' * 24}@127.0.0.1:{port}/room"
+    answer = world.client.post("/api/v1/channels", json={"name": "chat", "url": url})
+    assert answer.status_code == 201, answer.json
+    world.end("*db*", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["text"].startswith("\\*db\\* failed at ")
+
+
+@pytest.mark.parametrize("channel", [{"webhook": True}, {"url": "ntfy://me:hunter2@ntfy.sh/topic"}])
+def test_an_address_that_is_sent_back_as_it_was_shown_stays(
+    world: World, receiver: Receiver, channel: dict[str, Any]
+) -> None:
+    fields = {"webhook": {"url": receiver.url}} if "webhook" in channel else channel
+    created = world.client.post("/api/v1/channels", json={"name": "hook", **fields}).json
+    (before,) = services(world.app).alerts.channels(ACME)
+    path = f"/api/v1/channels/{created.pop('id')}"
+    created.get("webhook", {}).pop("secret", None)
+    changed = world.client.put(path, json={**created, "host": "nas01"})
+    assert changed.status_code == 200, changed.json
+    (after,) = services(world.app).alerts.channels(ACME)
+    assert (after.address, after.secret) == (before.address, before.secret)
+    assert after.filter["host"] == "nas01"
+
+
+def test_a_secret_that_a_change_generates_is_shown_once(world: World) -> None:
+    created = world.client.post("/api/v1/channels", json={"name": "hook", "url": "ntfy://ntfy.sh/topic"}).json
+    path = f"/api/v1/channels/{created['id']}"
+    changed = world.client.put(path, json={"webhook": {"url": "https://example.com/hook"}}).json
+    assert len(changed["webhook"]["secret"]) >= 32
+    changed = world.client.put(path, json={"webhook": {"url": "https://example.com/other"}}).json
+    assert changed["webhook"] == {"url": "https://example.com/***"}
+
+
+def test_pages_say_who_was_notified_of_an_incident(world: World, receiver: Receiver) -> None:
+    visitor = Visitor(world.app)
+    visitor.sign_in(str(world.client.key))
+    world.add_channel(receiver, "phone of Ann")
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    assert "Nobody was notified yet" in visitor.get("/job?name=photos").text
+    assert '<td data-label="notified">nobody</td>' in visitor.get("/incidents").text
+    world.pass_time(seconds=10)
+    sent_at = world.deliveries()[0]["sent_at"][:19]
+    for page in ("/job?name=photos", "/incidents"):
+        assert f'phone of Ann <time datetime="{sent_at}Z"' in visitor.get(page).text
+    assert "Nobody was notified yet" not in visitor.get("/job?name=photos").text
