@@ -79,6 +79,7 @@ class ErrorSchema(ma.Schema):
     message = ma.fields.Str(required=True, metadata={"example": "end_time: Must not be before start_time."})
     errors = ma.fields.Dict(metadata={"example": {"json": {"end_time": ["Must not be before start_time."]}}})
     hint = ma.fields.Str(metadata={"description": "How to fix it."})
+    request_id = ma.fields.Str(metadata={"description": "Of an unexpected error."})
 
 
 class _Api(SmorestApi):  # type: ignore[misc]

@@ -112,7 +112,7 @@ DeliveryListSchema = list_schema("deliveries", DeliverySchema, paged=True)
 
 class DeliveryPageSchema(PageSchema):
     state = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(list(State)))
-    channel = ma.fields.Int(load_default=None, metadata={"description": "The id of a channel."})
+    channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
 class TestResultSchema(Schema):

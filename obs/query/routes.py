@@ -38,8 +38,11 @@ class QueryResultSchema(Schema):
     )
 
 
+_TEXT = dict.fromkeys(FORMATS[1:], {"schema": {"type": "string"}})
+
+
 @operation(blp, "POST /dsl", "query:read", QueryResultSchema, body=QuerySchema)
-@blp.doc(responses={"200": {"content": {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}}})
+@blp.doc(responses={"200": {"content": {FORMATS[0]: {"schema": QueryResultSchema}, **_TEXT}}})
 def dsl(fields: dict[str, str]) -> Response:
     """Run an OQL statement
 

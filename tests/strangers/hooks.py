@@ -37,7 +37,7 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
         case.headers.pop("If-Match", None)  # no annotation has a generated ETag
     for place in (case.query, case.body):
         if isinstance(place, dict):
-            _apply_rules(place)
+            _apply_rules(place, is_channel="/channels" in case.path)
 
 
 @schemathesis.hook
@@ -49,7 +49,7 @@ def after_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], 
             counted.write(b".")
 
 
-def _apply_rules(fields: dict[str, Any]) -> None:
+def _apply_rules(fields: dict[str, Any], *, is_channel: bool) -> None:
     now = datetime.now(UTC)
     later = (now + timedelta(hours=1)).isoformat()
     if fields.get("cursor") is not None:
@@ -78,4 +78,11 @@ def _apply_rules(fields: dict[str, Any]) -> None:
         if fields.get(name) is not None:
             fields[name] = value
     if fields.get("url") is not None:
-        fields["url"] = "https://ci.example.com/builds/8121"
+        fields["url"] = "json://example.com" if is_channel else "https://ci.example.com/builds/8121"
+    if isinstance(fields.get("webhook"), dict):
+        fields["webhook"] = {**fields["webhook"], "url": "https://example.com/hooks/obs"}
+        fields.pop("url", None)  # a channel has one or the other
+    elif is_channel and "name" in fields:  # a new one has one of them
+        fields["url"] = "json://example.com"
+    if isinstance(fields.get("quiet_hours"), dict):
+        fields["quiet_hours"] = {"from": "22:00", "until": "07:00", "timezone": "Europe/Berlin"}
