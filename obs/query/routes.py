@@ -38,7 +38,7 @@ class QueryResultSchema(Schema):
     )
 
 
-_TEXT = dict.fromkeys(FORMATS[1:], {"schema": {"type": "string"}})
+_TEXT = {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}
 
 
 @operation(blp, "POST /dsl", "query:read", QueryResultSchema, body=QuerySchema)
