@@ -174,11 +174,19 @@ def list_schema(name: str, item: type[ma.Schema], *, paged: bool = False) -> typ
     return Schema.from_dict(fields, name=f"{item.__name__.removesuffix('Schema')}ListSchema")
 
 
-def page_of(name: str, found: Sequence[Any], limit: int, *position: str) -> dict[str, Any]:
-    """A page of up to `limit` of `found`, which has one more if there are more; its cursor has these attributes."""
-    shown = found[:limit]
-    cursor = encode_cursor(*(getattr(shown[-1], part) for part in position)) if len(found) > limit else None
-    return {name: shown, "next_cursor": cursor}
+def page_of(
+    name: str, query: Mapping[str, Any], read: Callable[..., Sequence[Any]], /, **position: type[int] | type[str]
+) -> dict[str, Any]:
+    """The page of a list that a `query`, as PageSchema loads it, asks for; `position` has the attributes in its cursor.
+
+    `read` gets the query, with `after` for the cursor: its values, or its value. Raises ServiceError (422).
+    """
+    cursor, limit = query["cursor"], query["limit"]
+    after = decode_cursor(cursor, *position.values()) if cursor else None
+    filters = {field: value for field, value in query.items() if field != "cursor"}
+    found = read(**{**filters, "limit": limit + 1, "after": after[0] if after and len(after) == 1 else after})
+    last = [getattr(found[limit - 1], part) for part in position] if len(found) > limit else None
+    return {name: found[:limit], "next_cursor": last and encode_cursor(*last)}
 
 
 def is_storable(text: str) -> bool:

@@ -150,7 +150,7 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
         details["expected"] = ". ".join(filter(None, (job.learned.summary, job.learned.evidence, job.learned.expected)))
     if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
         details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
-    latest = partial(jobs.runs_of, db, job.id, before=None, limit=1, end_ms=one.ended_at)
+    latest = partial(jobs.runs_of, db, job.id, limit=1, end_ms=one.ended_at)
     for run in latest(status=_RUN_OF[one.kind.event]) if one.kind.event in _RUN_OF else ():
         lines = [line for event in jobs.timeline(db, run.id) for line in (event.message or "").splitlines()]
         details |= {"exit_code": run.exit_code, "log": tuple(lines[-_LOG_LINES:])}

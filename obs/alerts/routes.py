@@ -1,31 +1,21 @@
 """Channels and deliveries over HTTP."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import marshmallow as ma
 
 from obs.alerts.courier import Answer
-from obs.alerts.store import outbox
+from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import EVENTS, Channel
 from obs.alerts.store.outbox import Delivery, State
-from obs.api import (
-    Blueprint,
-    ChangesSchema,
-    PageSchema,
-    Schema,
-    Text,
-    Time,
-    WholeNumber,
-    decode_cursor,
-    list_schema,
-    page_of,
-)
+from obs.api import Blueprint, ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, list_schema, page_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 from obs.times import find_zone
 
-blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Where messages about incidents are sent.")
+blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Incidents, and messages about them.")
 _ID = "<int(max=9223372036854775807):"  # the largest id of a row in SQLite
 _CHANNEL = f"/channels/{_ID}channel_id>"
 _LONGEST_ADDRESS = 2_000  # characters
@@ -115,6 +105,22 @@ class DeliveryPageSchema(PageSchema):
     channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
+class IncidentSchema(Schema):
+    id = ma.fields.Int()
+    job = ma.fields.Str(metadata={"example": "nightly-backup"})
+    kind = ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)})
+    started_at = Time()
+    ended_at = Time(allow_none=True, metadata={"description": "null while it is open."})
+
+
+IncidentListSchema = list_schema("incidents", IncidentSchema, paged=True)
+
+
+class IncidentPageSchema(PageSchema):
+    state = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(["open", "resolved"]))
+    job = ma.fields.Str(load_default=None, metadata={"description": "The name of a job."})
+
+
 class TestResultSchema(Schema):
     delivered = ma.fields.Bool()
     answer = ma.fields.Str()
@@ -170,17 +176,24 @@ def test_channel(channel_id: int) -> Answer:
     return services().alerts.test(caller().org, channel_id)
 
 
+@operation(blp, "GET /incidents", "query:read", IncidentListSchema, query=IncidentPageSchema)
+def list_incidents(page: dict[str, Any]) -> dict[str, Any]:
+    """List incidents
+
+    The newest start comes first.
+    """
+    with caller().read() as db:
+        return page_of("incidents", page, partial(incidents.page, db), started_at=int, id=int)
+
+
 @operation(blp, "GET /deliveries", "query:read", DeliveryListSchema, query=DeliveryPageSchema)
 def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
     """List deliveries
 
     The newest comes first.
     """
-    cursor, limit = page.pop("cursor"), page.pop("limit")
-    before = decode_cursor(cursor, int)[0] if cursor else None
     with caller().read() as db:
-        found = outbox.page(db, limit + 1, before=before, **page)
-    return page_of("deliveries", found, limit, "id")
+        return page_of("deliveries", page, partial(outbox.page, db), id=int)
 
 
 @operation(blp, f"POST /deliveries/{_ID}delivery_id>/retry", "admin", DeliverySchema, errors=(404,))

@@ -1,5 +1,6 @@
 """Annotations over HTTP."""
 
+from functools import partial
 from typing import Any
 
 from flask import Response, request, url_for
@@ -8,7 +9,7 @@ from werkzeug.http import quote_etag
 
 from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import Blueprint, decode_cursor, page_of, time_of_query
+from obs.api import Blueprint, page_of, time_of_query
 from obs.errors import invalid_field
 from obs.tenancy.auth import caller, operation
 
@@ -33,11 +34,9 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     """
     now_ms = caller().now_ms
     selection = _selection(query, now_ms)
-    cursor = query["cursor"]
-    after = None if cursor is None else decode_cursor(cursor, int, int)
+    page = {name: query[name] for name in ("limit", "cursor")}
     with caller().read() as db:
-        found = store.page(db, selection, now_ms, query["limit"] + 1, after)
-    return page_of("annotations", found, query["limit"], "start_time", "id")
+        return page_of("annotations", page, partial(store.page, db, selection, now_ms), start_time=int, id=int)
 
 
 @operation(

@@ -70,7 +70,7 @@ def is_web_url(text: str) -> bool:
 def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
     """Raise ServiceError (422), naming a field that was sent, unless the times are in order and recent enough."""
     start_time, end_time = annotation.start_time, annotation.end_time
-    field, oldest = "end_time" if "end_time" in sent else "start_time", oldest_kept(now_ms)
+    field, oldest = "end_time" if "end_time" in sent else "start_time", now_ms - RETENTION_MS
     if end_time is not None and end_time < start_time:
         message = "Must not be before start_time." if field == "end_time" else "Must not be after end_time."
         hint = f"It would be from {format_ms(start_time)} to {format_ms(end_time)}."
@@ -83,10 +83,6 @@ def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
 def last_moment(annotation: Draft) -> int:
     """The time from which the retention counts: the end, or the start where there is no end."""
     return annotation.start_time if annotation.end_time is None else annotation.end_time
-
-
-def oldest_kept(now_ms: int) -> int:
-    return now_ms - RETENTION_MS
 
 
 def version(annotation: Annotation) -> str:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from obs.annotations.rules import Annotation, Draft, last_moment, oldest_kept
-from obs.annotations.source import LAST_MOMENT_SQL
+from obs.annotations.rules import Annotation, Draft, last_moment
+from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
 from obs.storage.connection import first_value
 from obs.times import MAX_MS
 
@@ -36,7 +36,7 @@ def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation 
     if annotation_id > _MAX_ID:
         return None
     row = db.execute(
-        f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?", (annotation_id, oldest_kept(now_ms))
+        f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?", (annotation_id, now_ms - RETENTION_MS)
     ).fetchone()
     return None if row is None else _annotation(row)
 
@@ -48,7 +48,7 @@ def page(
     # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     conditions = ""
     parameters: dict[str, int | str] = {"limit": limit}
-    parameters["from"] = max(oldest_kept(now_ms), 0 if selection.start is None else selection.start)
+    parameters["from"] = max(now_ms - RETENTION_MS, 0 if selection.start is None else selection.start)
     end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
     parameters["before_time"], parameters["before_id"] = end if after is None else min(end, after)
     if selection.name_prefix:
@@ -60,7 +60,7 @@ def page(
     if selection.title_text:
         conditions += " AND text_holds(title, :text)"
         parameters["text"] = _folded(selection.title_text)
-        db.create_function("text_holds", 2, _text_holds, deterministic=True)
+        db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
     rows = db.execute(
         f"{_SELECT} WHERE start_time >= :from"
         f" AND (start_time, id) < (:before_time, :before_id){conditions}"
@@ -74,7 +74,7 @@ def page(
 
 def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
     rows = db.execute(
-        f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (oldest_kept(now_ms),)
+        f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (now_ms - RETENTION_MS,)
     )
     counts: Counter[str] = Counter()
     for name, count in rows:
@@ -93,7 +93,7 @@ def add(db: sqlite3.Connection, draft: Draft, now_ms: int, *, by_service: bool =
         row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (draft.idempotency_key,)).fetchone()
         if row is not None:
             first = _annotation(row)
-            if last_moment(first) >= oldest_kept(now_ms):
+            if last_moment(first) >= now_ms - RETENTION_MS:
                 return first, False
             delete(db, first.id)
     values = {**asdict(draft), "created_at": now_ms, "updated_at": now_ms, "by_service": by_service}
@@ -151,7 +151,7 @@ def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> in
     return db.execute(
         f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ?"
         f" ORDER BY {LAST_MOMENT_SQL}, id LIMIT ?)",
-        (oldest_kept(now_ms), limit),
+        (now_ms - RETENTION_MS, limit),
     ).rowcount
 
 
@@ -162,7 +162,3 @@ def _annotation(row: sqlite3.Row) -> Annotation:
 def _folded(text: str) -> str:
     """`text` without differences of case and of how accents are composed."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
-
-
-def _text_holds(text: str, folded_part: str) -> bool:
-    return folded_part in _folded(text)

@@ -91,7 +91,7 @@ def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
         (job.id,),
     ).fetchone()
     status = {"failed": "failed", "lost": "lost", "overrunning": "open"}.get(job.status)
-    run = next(iter(job_store.runs_of(db, job.id, before=None, limit=1, status=status)), None)
+    run = next(iter(job_store.runs_of(db, job.id, limit=1, status=status)), None)
     since = {"overdue": job.overdue_at, "overrunning": run and run.started_at}.get(job.status, failing_since)
     sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
     messages = [] if run is None else db.execute(sent, (run.id, _LAST_LINES)).fetchall()

@@ -1,8 +1,9 @@
 """Jobs, runs and maintenance windows over HTTP."""
 
+from functools import partial
 from typing import Any
 
-from obs.api import Blueprint, decode_cursor, page_of, time_of_query
+from obs.api import Blueprint, page_of, time_of_query
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.service import known_job, no_job
@@ -27,11 +28,8 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
 
     States and overdue flags are those at the time of the request.
     """
-    cursor, limit = page.pop("cursor"), page.pop("limit")
-    after = decode_cursor(cursor, str)[0] if cursor else None
     with caller().read() as db:
-        found = store.jobs(db, caller().now_ms, after=after, limit=limit + 1, **page)
-    return page_of("jobs", found, limit, "name")
+        return page_of("jobs", page, partial(store.jobs, db, caller().now_ms), name=str)
 
 
 @operation(jobs_blp, "DELETE", "admin", schemas.DeletedJobsSchema, query=schemas.JobPrefixSchema)
@@ -77,16 +75,14 @@ def list_runs(page: dict[str, Any], job_name: str) -> Any:
 
     Where there is no job with that name, the path is that of a job whose name ends with `/runs`.
     """
-    before = decode_cursor(page["cursor"], int, int) if page["cursor"] else None
-    times = {f"{name}_ms": time_of_query(name, page[name], caller().now_ms) for name in ("start", "end")}
+    times = {f"{name}_ms": time_of_query(name, page.pop(name), caller().now_ms) for name in ("start", "end")}
     with caller().read() as db:
         job_id = store.job_id(db, job_name)
         if job_id is None and store.job_id(db, f"{job_name}/runs") is None:
             raise no_job(job_name)
         if job_id is None:
             return get_job(f"{job_name}/runs")
-        found = store.runs_of(db, job_id, before=before, limit=page["limit"] + 1, status=page["status"], **times)
-    return page_of("runs", found, page["limit"], "started_at", "id")
+        return page_of("runs", {**page, **times}, partial(store.runs_of, db, job_id), started_at=int, id=int)
 
 
 @operation(runs_blp, f"GET /<{_ID}:number>", "query:read", schemas.RunWithTimelineSchema)

@@ -22,7 +22,6 @@ from obs.tenancy import keys
 from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.quotas import Quotas
-from obs.tenancy.rate import Failures
 
 T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
@@ -31,13 +30,13 @@ _CHALLENGE = {"WWW-Authenticate": "ApiKey"}
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """An open instance: its files, keys, ingest addresses, failures. `clock` returns milliseconds since the epoch."""
+    """An open instance: its files, keys and ingest addresses. `clock` returns milliseconds since the epoch."""
 
     control: DatabaseFile
     databases: Databases
     keyring: KeyRing
     ingest: IngestAddress
-    failures: Failures
+    count_failure: Callable[[Mapping[str, Any], int], object]
     quotas: Quotas
     clock: Callable[[], int]
 
@@ -145,7 +144,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
-        tenancy.failures.count(environ, now_ms)
+        tenancy.count_failure(environ, now_ms)
         raise _invalid_key()
     note_caller(environ, credential.org.slug, credential.key_id)
     slug = environ.get(ENVIRON_ORG)
@@ -175,7 +174,7 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str)
     else:
         org = None
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
-        tenancy.failures.count(environ, now_ms)
+        tenancy.count_failure(environ, now_ms)
         raise ServiceError("not_found")
     note_caller(environ, org.slug, key_id)
     return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))

@@ -17,7 +17,7 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.quotas import Quotas
-from obs.tenancy.rate import Failures
+from obs.tenancy.rate import counter_of_failures
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def open_instance(
         databases=databases,
         keyring=KeyRing(control, databases.forget),
         ingest=IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings)),
-        failures=Failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
+        count_failure=counter_of_failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
         quotas=Quotas(control, databases, space, settings, clock),
         clock=clock,
     )

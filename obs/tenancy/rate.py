@@ -3,7 +3,7 @@
 import math
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Response, after_this_request
@@ -72,10 +72,7 @@ class PerMinute:
         return times
 
 
-class Failures:
-    def __init__(self, limit: int) -> None:
-        self._limit, self._rate = limit, PerMinute()
-
-    def count(self, environ: Mapping[str, Any], now_ms: int) -> None:
-        """Count a secret that was found to be wrong. Raises ServiceError (429) after too many from this client."""
-        self._rate.count(client_network(environ), self._limit, now_ms, "wrong keys and sign-in links from one address")
+def counter_of_failures(limit: int) -> Callable[[Mapping[str, Any], int], object]:
+    """The function to call for a secret that is wrong. It raises ServiceError (429) after too many from one client."""
+    rate, what = PerMinute(), "wrong keys and sign-in links from one address"
+    return lambda environ, now_ms: rate.count(client_network(environ), limit, now_ms, what)

@@ -1,5 +1,7 @@
 """Spells of trouble are kept as incidents, with their times and kind, one open at a time."""
 
+from typing import Any
+
 from obs.times import format_ms
 from tests.alerts.conftest import Job
 from tests.conftest import Clock, KeyClient
@@ -107,3 +109,50 @@ def test_incidents_are_deleted_with_their_job(job: Job, admin: KeyClient) -> Non
     assert admin.delete("/api/v1/jobs/backup").status_code == 204
     job.sweep()
     assert job.incidents() == []
+
+
+def test_incidents_are_listed_newest_first_in_pages_and_by_state_and_job(job: Job, clock: Clock) -> None:
+    def listed(query: str = "") -> dict[str, Any]:
+        answer = job.client.get(f"/api/v1/incidents?{query}")
+        assert answer.status_code == 200
+        return dict(answer.json or {})
+
+    assert listed() == {"incidents": [], "next_cursor": None}
+    job.end("fail")
+    failed_at = format_ms(clock())
+    job.end("ok")
+    ended_at = format_ms(clock())
+    assert job.client.post("/api/v1/heartbeat/other/end?status=fail").status_code == 200
+    job.end("fail")
+    first = {"job": "backup", "kind": "failing", "started_at": failed_at, "ended_at": ended_at}
+    second = {"job": "other", "kind": "failing", "started_at": ended_at, "ended_at": None}
+    third = {"job": "backup", "kind": "failing", "started_at": format_ms(clock()), "ended_at": None}
+    everything = listed()["incidents"]
+    assert [{name: one[name] for name in first} for one in everything] == [third, second, first]
+    assert everything[0].keys() == {"id", *first}
+    assert listed("state=open")["incidents"] == everything[:2]
+    assert listed("state=resolved")["incidents"] == everything[2:]
+    assert listed("job=backup&state=open")["incidents"] == everything[:1]
+    assert listed("job=nobody")["incidents"] == []
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = listed(f"limit=1&cursor={cursor}")
+        pages += page["incidents"]
+        cursor = page["next_cursor"]
+    assert pages == everything
+    for query in ("state=lost", "cursor=nonsense", "limit=0", "kind=lost"):
+        assert job.client.get(f"/api/v1/incidents?{query}").status_code == 422
+
+
+def test_incidents_that_begin_at_the_same_moment_are_on_one_page_each(job: Job, clock: Clock) -> None:
+    clock.advance(hours=1)
+    for name in ("a", "b", "c"):
+        job.client.post(f"/api/v1/heartbeat/{name}/end?status=fail")
+    job.sweep()
+    seen, query = [], "limit=1&state=open"
+    for _ in range(3):
+        page = job.client.get(f"/api/v1/incidents?{query}").json or {}
+        seen += [one["job"] for one in page["incidents"]]
+        query = f"limit=1&state=open&cursor={page['next_cursor']}"
+    assert sorted(seen) == ["a", "b", "c"]
+    assert page["next_cursor"] is None

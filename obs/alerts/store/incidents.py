@@ -91,6 +91,18 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
     return _found(db, which, (job_id, limit), _NOTIFIED)
 
 
+def page(
+    db: sqlite3.Connection, *, limit: int, after: tuple[int, int] | None, job: str | None, state: str | None
+) -> list[Incident]:
+    """Newest start first, after the incident `after` = (started_at, id); of one job, or in a state: open, resolved."""
+    which = (
+        "WHERE (i.started_at, i.id) < (?1, ?2) AND (?3 IS NULL OR jobs.name = ?3)"
+        " AND (?4 IS NULL OR iif(i.ended_at IS NULL, 'open', 'resolved') = ?4)"
+        " ORDER BY i.started_at DESC, i.id DESC LIMIT ?5"
+    )
+    return _found(db, which, (*(after or (2**63 - 1, 0)), job, state, limit))
+
+
 def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notified: str = "'[]'") -> list[Incident]:
     rows = map(dict, db.execute(_INCIDENT.format(notified=notified) + which, values))
     return [

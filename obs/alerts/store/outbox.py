@@ -217,12 +217,12 @@ def retry(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> Delivery | N
 
 
 def page(db: sqlite3.Connection, limit: int, **filters: int | str | None) -> list[Delivery]:
-    """The newest deliveries: with an id below `before`, in a `state`, of a channel. No reminders to come."""
+    """The newest deliveries: with an id below `after`, in a `state`, of a channel. No reminders to come."""
     rows = db.execute(
-        "SELECT * FROM deliveries WHERE (:before IS NULL OR id < :before) AND (:state IS NULL OR state = :state)"
+        "SELECT * FROM deliveries WHERE (:after IS NULL OR id < :after) AND (:state IS NULL OR state = :state)"
         " AND (:channel IS NULL OR channel_id = :channel) AND NOT (reminder AND attempts = 0)"
         " ORDER BY id DESC LIMIT :limit",
-        {"before": None, "state": None, "channel": None, **filters, "limit": limit},
+        {"after": None, "state": None, "channel": None, **filters, "limit": limit},
     )
     return [Delivery(**dict(row)) for row in rows]
 

@@ -1,5 +1,6 @@
 """Annotations: the list with its filters; adding, editing, ending and deleting them."""
 
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -8,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import decode_cursor, load, page_of
+from obs.api import load, page_of
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
@@ -37,12 +38,11 @@ def page(form: Form | None = None) -> tuple[str, int]:
     selection = store.Selection(
         start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
     )
-    cursor = request.args.get("cursor")
-    after = decode_cursor(cursor, int, int) if cursor else None
+    query = {"limit": _PAGE_SIZE, "cursor": request.args.get("cursor")}
     with caller.read() as db:
-        found = store.page(db, selection, caller.now_ms, _PAGE_SIZE + 1, after)
+        read = partial(store.page, db, selection, caller.now_ms)
+        shown = page_of("annotations", query, read, start_time=int, id=int)
         prefixes = store.prefixes(db, caller.now_ms)
-    shown = page_of("annotations", found, _PAGE_SIZE, "start_time", "id")
     html = render_template(
         "annotations/page.html",
         annotations=shown["annotations"],

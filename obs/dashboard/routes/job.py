@@ -1,13 +1,14 @@
 """A job: its schedule, its history, and the forms that change it. A run, with its timeline."""
 
 from datetime import date
+from functools import partial
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts.store import incidents as alert_store
-from obs.api import decode_cursor, encode_cursor, load
+from obs.api import load, page_of
 from obs.dashboard import drawings, forms, schedules, store, wording
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
@@ -31,7 +32,6 @@ def page(**refused: Form) -> str:
     """The name is in the query string: a path would lose dots. `refused` are forms to show as they were submitted."""
     caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor")
     span = span if span in _RANGES else "30d"
-    before = decode_cursor(cursor, int, int) if cursor else None
     show, zone = request.args.get("show"), forms.form_zone()
     end = request.args.get("day", type=lambda day: drawings.midnight(date.fromisoformat(day).toordinal() + 1, zone))
     now_ms, start = caller.now_ms, caller.now_ms - _RANGES[span] * DAY_MS
@@ -42,17 +42,15 @@ def page(**refused: Form) -> str:
         version = page_version(job, incidents, today)
         slow_ms = (job.avg_duration_ms or 0) * 1.5
         status, longest_ms = show if show in PROBLEMS else None, slow_ms if show == "slow" else None
-        runs = job_store.runs_of(
-            db, job.id, before=before, limit=_RUNS_SHOWN + 1, status=status, end_ms=end, longer_than_ms=longest_ms
-        )
-        errors = store.error_lines(db, {run.id: run.id for run in runs if run.status in PROBLEMS})
+        read = partial(job_store.runs_of, db, job.id, status=status, end_ms=end, longer_than_ms=longest_ms)
+        runs = page_of("runs", {"limit": _RUNS_SHOWN, "cursor": cursor}, read, started_at=int, id=int)
+        errors = store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS})
         loose_events = job_store.loose_events(db, job.id, limit=20)
         points = store.points(db, job.id, start, now_ms)
         annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
         trouble = store.trouble(db, job) if job.status in TROUBLE else None
-    shown = runs[:_RUNS_SHOWN]
     until_ms = now_ms if job.overdue else job.last_heartbeat_at
     missed = schedules.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
     return render_template(
@@ -61,10 +59,10 @@ def page(**refused: Form) -> str:
         trouble=trouble,
         annotations=annotations,
         ping_url=services().heartbeats.ping_url(caller, job.id, creates=False) if is_admin(caller) else None,
-        runs=shown,
+        runs=runs["runs"],
         errors=errors,
         slow_ms=slow_ms,
-        earlier=encode_cursor(shown[-1].started_at, shown[-1].id) if len(runs) > len(shown) else None,
+        earlier=runs["next_cursor"],
         loose_events=loose_events,
         incidents_shown=incidents,
         span=span,

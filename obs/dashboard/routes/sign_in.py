@@ -28,7 +28,7 @@ def by_key() -> ResponseReturnValue:
     tenancy = services().tenancy
     credential = tenancy.keyring.find(key, tenancy.clock())
     if credential is None:
-        tenancy.failures.count(request.environ, tenancy.clock())
+        tenancy.count_failure(request.environ, tenancy.clock())
     org = tenancy.keyring.organization(keys.slug_of(key)) if credential is None else credential.org
     name = "unknown key" if credential is None else credential.name
     if credential is None or not keys.allows(credential.scopes, "query:read"):
@@ -49,7 +49,7 @@ def by_link(token: str) -> ResponseReturnValue:
         return render_template("sign_in_link.html", org=org)
     session = service.use_sign_in_link(tenancy, token, request.user_agent.string) if org is not None else None
     if session is None:
-        tenancy.failures.count(request.environ, tenancy.clock())
+        tenancy.count_failure(request.environ, tenancy.clock())
         hint = "Create a new one: obs sign-in ORG"
         raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
     begin_session(session)

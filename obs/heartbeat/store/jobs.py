@@ -160,21 +160,21 @@ def runs_of(
     db: sqlite3.Connection,
     job_id: int,
     *,
-    before: tuple[int, int] | None,
+    after: tuple[int, int] | None = None,
     limit: int,
     status: str | None = None,
     start_ms: int | None = None,
     end_ms: int | None = None,
     longer_than_ms: float | None = None,
 ) -> list[Run]:
-    """Newest start first, after the run `before` = (started_at, id); of those from `start_ms` to before `end_ms`."""
+    """Newest start first, after the run `after` = (started_at, id); of those from `start_ms` to before `end_ms`."""
     rows = db.execute(
         f"{_RUN} WHERE runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
         " AND (?5 IS NULL OR runs.status = ?5) AND (?6 IS NULL OR runs.duration_ms > ?6)"
         " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7",
         (
             job_id,
-            *min(before or (2**63 - 1, 0), (2**63 - 1 if end_ms is None else end_ms, 0)),
+            *min(after or (2**63 - 1, 0), (2**63 - 1 if end_ms is None else end_ms, 0)),
             start_ms or 0,
             None if status is None else STATUSES.index(status),
             longer_than_ms,
