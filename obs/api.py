@@ -182,7 +182,7 @@ def page_of(
     `read` gets the query, with `after` for the cursor: its values, or its value. Raises ServiceError (422).
     """
     cursor, limit = query["cursor"], query["limit"]
-    after = decode_cursor(cursor, *position.values()) if cursor else None
+    after = None if cursor is None else decode_cursor(cursor, *position.values())
     filters = {field: value for field, value in query.items() if field != "cursor"}
     found = read(**{**filters, "limit": limit + 1, "after": after[0] if after and len(after) == 1 else after})
     last = [getattr(found[limit - 1], part) for part in position] if len(found) > limit else None

@@ -134,13 +134,13 @@ def test_incidents_are_listed_newest_first_in_pages_and_by_state_and_job(job: Jo
     assert listed("state=resolved")["incidents"] == everything[2:]
     assert listed("job=backup&state=open")["incidents"] == everything[:1]
     assert listed("job=nobody")["incidents"] == []
-    pages, cursor = [], ""
-    while cursor is not None:
-        page = listed(f"limit=1&cursor={cursor}")
+    page = listed("limit=1")
+    pages = page["incidents"]
+    while page["next_cursor"] is not None:
+        page = listed(f"limit=1&cursor={page['next_cursor']}")
         pages += page["incidents"]
-        cursor = page["next_cursor"]
     assert pages == everything
-    for query in ("state=lost", "cursor=nonsense", "limit=0", "kind=lost"):
+    for query in ("state=lost", "cursor=nonsense", "cursor=", "limit=0", "kind=lost"):
         assert job.client.get(f"/api/v1/incidents?{query}").status_code == 422
 
 

@@ -38,7 +38,7 @@ def page(form: Form | None = None) -> tuple[str, int]:
     selection = store.Selection(
         start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
     )
-    query = {"limit": _PAGE_SIZE, "cursor": request.args.get("cursor")}
+    query = {"limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
     with caller.read() as db:
         read = partial(store.page, db, selection, caller.now_ms)
         shown = page_of("annotations", query, read, start_time=int, id=int)

@@ -30,7 +30,7 @@ _PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume
 @blp.get("")
 def page(**refused: Form) -> str:
     """The name is in the query string: a path would lose dots. `refused` are forms to show as they were submitted."""
-    caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor")
+    caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor") or None
     span = span if span in _RANGES else "30d"
     show, zone = request.args.get("show"), forms.form_zone()
     end = request.args.get("day", type=lambda day: drawings.midnight(date.fromisoformat(day).toordinal() + 1, zone))
