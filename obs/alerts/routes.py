@@ -22,9 +22,9 @@ _LONGEST_ADDRESS = 2_000  # characters
 _TIME_OF_DAY = ma.validate.Regexp(r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", error="Not a time of day such as 22:00.")
 
 
-def _events(description: str) -> ma.fields.List[str]:
-    one = ma.fields.Str(validate=ma.validate.OneOf(EVENTS))
-    return ma.fields.List(one, metadata={"description": description, "example": ["failed", "overdue"]})
+def _events(description: str, least: int) -> ma.fields.List[str]:
+    one, several = ma.fields.Str(validate=ma.validate.OneOf(EVENTS)), ma.validate.Length(least, error="At least one.")
+    return ma.fields.List(one, validate=several, metadata={"description": description, "example": ["failed"]})
 
 
 def _only(what: str) -> Text:
@@ -53,7 +53,7 @@ class ChannelChangesSchema(ChangesSchema):
     name = Text(1, 200, metadata={"description": "A name for people.", "example": "phone"})
     url = Text(1, _LONGEST_ADDRESS, metadata={"description": "An Apprise URL.", "example": "ntfy://ntfy.sh/my-topic"})
     webhook = ma.fields.Nested(WebhookSchema)
-    events = _events("What to report. Default: all but schedule_changed.")
+    events = _events("What to report. Default: all but schedule_changed.", 1)
     job_prefix = _only("whose name begins like this")
     host = _only("of this host")
     service = _only("of this service")
@@ -61,7 +61,7 @@ class ChannelChangesSchema(ChangesSchema):
     recoveries = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Report the end as well."})
     reminder_hours = WholeNumber(allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None})
     quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True)
-    always_loud = _events("What is reported in quiet hours as well.")
+    always_loud = _events("What is reported in quiet hours as well.", 0)
     enabled = ma.fields.Bool(truthy={True}, falsy={False})
 
 

@@ -74,6 +74,7 @@ def visitor(world: World) -> Visitor:
     ("change", "field"),
     [
         ({"events": ["broken"]}, "events"),
+        ({"events": []}, "events"),
         ({"always_loud": ["broken"]}, "always_loud"),
         ({"reminder_hours": 0}, "reminder_hours"),
         ({"reminder_hours": 169}, "reminder_hours"),

@@ -3,9 +3,12 @@
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +18,7 @@ from flask import Flask
 from obs.alerts import courier
 from obs.errors import ServiceError
 from obs.services import services
+from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
 from tests.alerts.test_deliveries import ATTEMPT_SECONDS, World, titles
 from tests.conftest import ACME, Clock, KeyClient
@@ -129,6 +133,51 @@ def test_a_delivery_is_not_given_up_because_the_machine_was_suspended(world: Wor
     assert [(one["state"], one["attempts"]) for one in world.deliveries()] == [("pending", 2)]
     world.pass_time(minutes=1)
     assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_an_attempt_after_a_correction_of_the_clock_has_the_same_key(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock, receiver: Receiver
+) -> None:
+    error_ms = 0
+    app = make_app(CLOCK=lambda: clock() + error_ms, MONOTONIC=lambda: clock() / 1000)
+    world = World(app, new_client("acme", "admin", app=app), clock)
+    services(app).background.sweeper.excuse_downtime()
+    world.add_channel(receiver)
+    receiver.answers = [500]
+    error_ms = 400 * DAY_MS
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    assert [one["attempts"] for one in world.deliveries()] == [1]
+    error_ms = 0
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=11)
+    first, second = (headers["Idempotency-Key"] for headers, _ in receiver.requests)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "open('/etc/passwd')",
+        "open('{folder}/new', 'w')",
+        "os.mkdir('{folder}/new')",
+        "os.symlink('/etc/passwd', '{folder}/new')",
+        "os.rename('{folder}', '{folder}-new')",
+        "os.kill(os.getppid(), 0)",
+        "os.system('true')",
+        "sqlite3.connect('{folder}/new')",
+        "socket.socket().bind(('127.0.0.1', 0))",
+        "socket.socket(socket.AF_UNIX).connect('/run/docker.sock')",
+        "socket.socket().connect_ex(('127.0.0.1', 9))",
+    ],
+)
+def test_a_library_that_sends_a_message_cannot_do_anything_else(action: str, tmp_path: Path) -> None:
+    setup = "import os, socket, sqlite3, sys; sys.path.insert(0, sys.argv[1]); from courier import policy"
+    code = f"{setup}; policy.restrict(allow_private=False); {action.format(folder=tmp_path)}"
+    folder = str(Path(courier.__file__).parent.parent)
+    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=False)
+    assert "PermissionError" in done.stderr
 
 
 def test_quiet_hours_keep_reminders_and_messages_that_are_due_in_them(world: World, receiver: Receiver) -> None:

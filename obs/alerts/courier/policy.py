@@ -17,7 +17,8 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 _SYSTEM = ["/etc/ssl", "/etc/hosts", "/etc/resolv.conf", "/etc/mime.types", "/usr/share/zoneinfo", "/dev/urandom"]
 _READABLE = tuple(map(os.path.realpath, [*_PYTHON, os.path.dirname(__file__), *_SYSTEM]))
-_REFUSED_EVENTS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "ctypes.dlopen")
+_STARTS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "ctypes.dlopen")
+_CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.symlink", "os.link", "os.kill", "sqlite3.connect", "socket.bind")
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -57,7 +58,7 @@ def restrict(*, allow_private: bool) -> None:
             real = os.path.realpath(path)
             if real != os.devnull and (writes or not real.startswith(_READABLE)):
                 raise PermissionError(f"The file {path} may not be opened.")
-        elif event in _REFUSED_EVENTS:
+        elif event in _STARTS + _CHANGES:
             raise PermissionError(f"{event} is not allowed")
 
     sys.addaudithook(hook)

@@ -238,10 +238,10 @@ def silent_channels(db: sqlite3.Connection) -> list[int]:
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
-    """Have deliveries that were added or tried by a wrong clock, in the future, sent now."""
+    """Have deliveries that were added or tried by a wrong clock, in the future, sent now, with the key they had."""
     db.execute(
-        "UPDATE deliveries SET created_at = min(created_at, :latest_ms), first_attempt_at = NULL,"
-        " next_attempt_at = min(next_attempt_at, :latest_ms)"
+        "UPDATE deliveries SET created_at = iif(attempts, created_at, min(created_at, :latest_ms)),"
+        " first_attempt_at = NULL, next_attempt_at = min(next_attempt_at, :latest_ms)"
         " WHERE max(created_at, coalesce(last_attempt_at, 0)) > :latest_ms AND next_attempt_at IS NOT NULL",
         correction,
     )
