@@ -21,9 +21,9 @@ from obs.heartbeat.names import UUID_PATTERN
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import read_attribution, read_name_in_path
-from obs.ingest.protocol import JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
 from obs.server.bodies import read_end
-from obs.tenancy.auth import Tenancy, authenticate_ping
+from obs.tenancy.auth import authenticate_ping
 
 PREFIX = "/ping/"
 MOST_OUTPUT_BYTES = 100_000
@@ -46,13 +46,9 @@ _HEADERS = {
 }
 
 
-class HealthchecksProtocol:
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-        self._route = Route("healthchecks.ping", (), self._read)
-
+class HealthchecksProtocol(HeartbeatProtocol):
     def route(self, method: str, path: str) -> Route | None:
-        return self._route if path.startswith(PREFIX) else None
+        return Route("healthchecks.ping", (), self._read) if path.startswith(PREFIX) else None
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
         if recorded[0].job_created:

@@ -31,7 +31,7 @@ from obs.ingest.fields import (
     read_name_in_path,
     read_values,
 )
-from obs.ingest.protocol import SCOPE, JobHeartbeat, Response, Route, Submission
+from obs.ingest.protocol import SCOPE, HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
 from obs.times import format_ms
@@ -40,10 +40,10 @@ PREFIX = "/api/v1/heartbeat/"
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-class NativeProtocol:
+class NativeProtocol(HeartbeatProtocol):
     def __init__(self, tenancy: Tenancy, retention_ms: int) -> None:
         """A heartbeat whose time is more than `retention_ms` milliseconds ago is rejected."""
-        self._tenancy = tenancy
+        super().__init__(tenancy)
         self._retention_ms = retention_ms
         self._routes: dict[tuple[str, str], Route] = {}
         for kind, event in zip(Kind, KINDS, strict=True):

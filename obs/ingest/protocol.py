@@ -11,7 +11,7 @@ from obs.errors import ServiceError
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Heartbeat
 from obs.heartbeat.store.record import NOWHERE, Attribution, Recorded
-from obs.tenancy.auth import Caller
+from obs.tenancy.auth import Caller, Tenancy
 
 SCOPE = "heartbeat:write"
 """The scope that a key needs to send heartbeats."""
@@ -66,6 +66,11 @@ class Response(NamedTuple):
 
 
 class HeartbeatProtocol(Protocol):
+    _tenancy: Tenancy
+
+    def __init__(self, tenancy: Tenancy) -> None:
+        self._tenancy = tenancy
+
     def route(self, method: str, path: str) -> Route | None:
         """The route of a request, None where `path` is not one of this protocol. `path` is PATH_INFO as in WSGI."""
 

@@ -20,9 +20,9 @@ from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution, read_name_in_path
-from obs.ingest.protocol import JobHeartbeat, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
-from obs.tenancy.auth import Caller, Tenancy, authenticate_ping
+from obs.tenancy.auth import Caller, authenticate_ping
 
 _CRON = re.compile(r"/api/\d+/cron/(?P<monitor>.+)/(?P<key>[^/]+)/?", re.ASCII)
 _ENVELOPE = re.compile(r"/api/\d+/envelope/?", re.ASCII)
@@ -38,18 +38,13 @@ _JSON = "application/json"
 _HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
 
 
-class SentryProtocol:
+class SentryProtocol(HeartbeatProtocol):
     """Reads check-ins. Other items of envelopes are accepted and dropped."""
 
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-        self._cron = Route("sentry.cron", ("GET", "POST"), self._read_cron)
-        self._envelope = Route("sentry.envelope", ("POST",), self._read_envelope)
-
     def route(self, method: str, path: str) -> Route | None:
-        if not path.startswith("/api/"):
-            return None
-        return self._envelope if _ENVELOPE.fullmatch(path) else self._cron if _CRON.fullmatch(path) else None
+        if path.startswith("/api/") and _ENVELOPE.fullmatch(path):
+            return Route("sentry.envelope", ("POST",), self._read_envelope)
+        return Route("sentry.cron", ("GET", "POST"), self._read_cron) if _CRON.fullmatch(path) else None
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
         return Response(200, _HEADERS, b"{}")

@@ -10,22 +10,18 @@ from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution
-from obs.ingest.protocol import JobHeartbeat, PingUuid, Response, Route, Submission
-from obs.tenancy.auth import Tenancy, authenticate_ping
+from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.tenancy.auth import authenticate_ping
 
 _PREFIX = "/api/push/"
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
 
 
-class UptimeKumaProtocol:
+class UptimeKumaProtocol(HeartbeatProtocol):
     """Reads pushes, each a complete run: as Uptime Kuma does, every status but ``up`` is a failure."""
 
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-        self._route = Route("uptime_kuma.push", (), self._read)
-
     def route(self, method: str, path: str) -> Route | None:
-        return self._route if path.startswith(_PREFIX) else None
+        return Route("uptime_kuma.push", (), self._read) if path.startswith(_PREFIX) else None
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
         return Response(200, _HEADERS, b'{"ok": true}')

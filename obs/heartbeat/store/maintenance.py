@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from obs.heartbeat.store.expectations import excuse
+from obs.storage.connection import first_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,10 @@ def is_open(db: sqlite3.Connection, now_ms: int) -> bool:
 
 def add(db: sqlite3.Connection, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
     """Add a maintenance window; runs that are expected in it are not waited for."""
-    done = db.execute(
-        "INSERT INTO maintenance_windows (start_time, end_time, title) VALUES (?, ?, ?)", (start_time, end_time, title)
-    )
-    assert done.lastrowid is not None
+    sql = "INSERT INTO maintenance_windows (start_time, end_time, title) VALUES (?, ?, ?) RETURNING id"
+    window_id = first_value(db, sql, (start_time, end_time, title))
     excuse(db, start_time, end_time)
-    return MaintenanceWindow(done.lastrowid, start_time, end_time, title)
+    return MaintenanceWindow(window_id, start_time, end_time, title)
 
 
 def delete(db: sqlite3.Connection, window_id: int) -> bool:
