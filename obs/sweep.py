@@ -42,7 +42,6 @@ RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
 _INCIDENTS_A_BATCH = 25  # each with a message to every channel
-"""The jobs that an incident of each kind has to be open for."""
 _log = logging.getLogger(__name__)
 
 

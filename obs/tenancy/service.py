@@ -25,11 +25,15 @@ _log = logging.getLogger(__name__)
 
 
 def create_first_organization(tenancy: Tenancy) -> tuple[str, str] | None:
-    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link."""
+    """On an instance without organizations, create one; returns its admin key and the token of a sign-in link.
+
+    One that never had a key was left by a first start that was interrupted.
+    """
     with tenancy.control.read() as db:
-        if store.organizations(db):
+        org = store.organization(db, FIRST_ORG)
+        if store.organizations(db) and (org is None or store.keys_of(db, org)):
             return None
-    org = create_organization(tenancy, FIRST_ORG)
+    org = org or create_organization(tenancy, FIRST_ORG)
     return create_key(tenancy, org, "first key", ("admin",)).key, create_sign_in_link(tenancy, FIRST_ORG)
 
 

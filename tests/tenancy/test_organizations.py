@@ -122,6 +122,14 @@ def test_two_simultaneous_first_starts_create_one_organization(tenancy: Tenancy,
         assert [organization.slug for organization in store.organizations(db)] == ["default"]
 
 
+def test_a_first_start_that_was_interrupted_is_continued(tenancy: Tenancy) -> None:
+    service.create_organization(tenancy, service.FIRST_ORG)
+    created = service.create_first_organization(tenancy)
+    assert created is not None
+    assert tenancy.keyring.find(created[0], tenancy.clock()) is not None
+    assert service.create_first_organization(tenancy) is None
+
+
 @pytest.mark.parametrize("folder", ["tenants", "."])
 def test_the_files_are_readable_by_their_owner_only(client: KeyClient, tmp_path: Path, folder: str) -> None:
     client.post(PING)
