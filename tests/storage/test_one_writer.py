@@ -145,4 +145,4 @@ def test_one_process_of_the_server_writes_and_checkpoints(audited: Audited) -> N
 @pytest.mark.parametrize("module", MODULES)
 def test_files_are_opened_in_one_place(module: str) -> None:
     if module != "obs.storage.connection":
-        assert "sqlite3.connect" not in _path(module).read_text()
+        assert "sqlite3.connect(" not in _path(module).read_text()
