@@ -1,13 +1,19 @@
-"""A job with history, and the sweep that finds what is wrong with it."""
+"""A job with history, the sweep that finds what is wrong with it, and receivers of alerts."""
 
-from collections.abc import Callable
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from flask import Flask
 
 from obs.services import services
-from tests.conftest import Clock, KeyClient
+from obs.storage.databases import Databases, Org
+from obs.times import DAY_MS
+from tests.alerts.receiver import Receiver
+from tests.alerts.world import World
+from tests.conftest import ACME, Clock, KeyClient
 
 
 @pytest.fixture
@@ -62,3 +68,55 @@ def job(client: KeyClient, clock: Clock, sweep: Callable[[], None]) -> Job:
     made = Job(client, clock, sweep)
     made.ping_hourly(8)
     return made
+
+
+@pytest.fixture
+def world(app: Flask, new_client: Callable[..., KeyClient], clock: Clock) -> World:
+    return World(app, new_client("acme", "admin"), clock)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def other_receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of processor time, which do not depend on other processes, of each unit of work that is written."""
+    found: list[float] = []
+    write = Databases.write
+
+    def measured(self: Databases, org: Org, unit: Callable[[sqlite3.Connection], Any]) -> Any:
+        def timed(db: sqlite3.Connection) -> Any:
+            started = time.thread_time()
+            try:
+                return unit(db)
+            finally:
+                found.append(time.thread_time() - started)
+
+        return write(self, org, timed)
+
+    monkeypatch.setattr(Databases, "write", measured)
+    return found
+
+
+def add_overdue_jobs(databases: Databases, count: int, now_ms: int) -> None:
+    """Add jobs to ``acme`` that become overdue at `now_ms`."""
+
+    def add(db: sqlite3.Connection) -> None:
+        db.executemany(
+            "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id, learned_event_id, expected_at,"
+            " overdue_at) VALUES (?1, ?2, ?2, 1, 1, ?3, ?3)",
+            [(f"job-{number}", now_ms - DAY_MS, now_ms) for number in range(count)],
+        )
+
+    databases.write(ACME, add)

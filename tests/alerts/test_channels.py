@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from obs.alerts.store.channels import Channel
 from obs.services import services
 from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
-from tests.alerts.test_deliveries import World, titles
+from tests.alerts.world import World, titles
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -48,18 +48,6 @@ FORM_VALUES: dict[str, dict[str, str]] = {
     "slack": {"webhook": "https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"},
 }
 """The values of the fields of each form where they differ from VALUES."""
-
-
-@pytest.fixture
-def world(app: Flask, new_client: Callable[..., KeyClient], clock: Clock) -> World:
-    return World(app, new_client("acme", "admin"), clock)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,24 +20,12 @@ from obs.errors import ServiceError
 from obs.services import services
 from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
-from tests.alerts.test_deliveries import ATTEMPT_SECONDS, World, titles
+from tests.alerts.world import ATTEMPT_SECONDS, World, titles
 from tests.conftest import ACME, Clock, KeyClient
 from tests.crash.alerts_under_kills import courier_of
 from tests.dashboard.conftest import Visitor
 
 LONG_NAME = "a-job-with-a-name-that-fills-the-whole-title-of-a-message-and-goes-on-for-a-while-after-that"
-
-
-@pytest.fixture
-def world(app: Flask, new_client: Callable[..., KeyClient], clock: Clock) -> World:
-    return World(app, new_client("acme", "admin"), clock)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 def test_a_file_that_cannot_be_read_for_a_moment_loses_no_alert(

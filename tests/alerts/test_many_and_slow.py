@@ -1,10 +1,7 @@
 """Many incidents at once, and receivers that hang, refuse or answer nonsense."""
 
 import socket
-import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -12,27 +9,14 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
-from flask import Flask
 
 from obs.services import services
-from obs.times import DAY_MS
+from tests.alerts.conftest import add_overdue_jobs
 from tests.alerts.receiver import Receiver
-from tests.alerts.test_deliveries import World
-from tests.conftest import ACME, Clock, KeyClient
+from tests.alerts.world import World
+from tests.conftest import ACME
 
 HANGING = 8
-
-
-@pytest.fixture
-def world(app: Flask, new_client: Callable[..., KeyClient], clock: Clock) -> World:
-    return World(app, new_client("acme", "admin"), clock)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 class Mailbox:
@@ -48,34 +32,11 @@ class Mailbox:
 
 @pytest.mark.slow
 def test_ten_thousand_jobs_that_fall_silent_are_one_message(
-    world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    world: World, receiver: Receiver, held: list[float]
 ) -> None:
-    """The times of the transactions are compared with those of a transaction of the same kind with one incident."""
     world.add_channel(receiver)
-    databases, now = services(world.app).tenancy.databases, world.clock()
-
-    def add_jobs(db: sqlite3.Connection) -> None:
-        db.executemany(
-            "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id, learned_event_id, expected_at,"
-            " overdue_at) VALUES (?1, ?2, ?2, 1, 1, ?3, ?3)",
-            [(f"job-{number}", now - DAY_MS, now) for number in range(10_000)],
-        )
-
-    databases.write(ACME, add_jobs)
-    held: list[float] = []
-    write = type(databases).write
-
-    def measured(self: Any, org: Any, unit: Callable[[sqlite3.Connection], Any]) -> Any:
-        def timed(db: sqlite3.Connection) -> Any:
-            started = time.thread_time()
-            try:
-                return unit(db)
-            finally:
-                held.append(time.thread_time() - started)
-
-        return write(self, org, timed)
-
-    monkeypatch.setattr(type(databases), "write", measured)
+    add_overdue_jobs(services(world.app).tenancy.databases, 10_000, world.clock())
+    held.clear()
     world.pass_time(seconds=1)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
