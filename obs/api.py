@@ -21,6 +21,7 @@ from obs.errors import ServiceError, first_field_message, invalid_field
 from obs.server.bodies import decoded
 
 ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
+ROW_ID = "int(max=9223372036854775807)"  # in a rule: the id of a row, up to the largest that SQLite has
 SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]  # a key in either header
 
 

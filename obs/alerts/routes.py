@@ -10,14 +10,13 @@ from obs.alerts.courier import Answer
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import EVENTS, Channel
 from obs.alerts.store.outbox import Delivery, State
-from obs.api import Blueprint, ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, list_schema, page_of
+from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, list_schema, page_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 from obs.times import find_zone
 
 blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Incidents, and messages about them.")
-_ID = "<int(max=9223372036854775807):"  # the largest id of a row in SQLite
-_CHANNEL = f"/channels/{_ID}channel_id>"
+_CHANNEL = f"/channels/<{ROW_ID}:channel_id>"
 _LONGEST_ADDRESS = 2_000  # characters
 _TIME_OF_DAY = ma.validate.Regexp(r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", error="Not a time of day such as 22:00.")
 
@@ -196,7 +195,7 @@ def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
         return page_of("deliveries", page, partial(outbox.page, db), id=int)
 
 
-@operation(blp, f"POST /deliveries/{_ID}delivery_id>/retry", "admin", DeliverySchema, errors=(404,))
+@operation(blp, f"POST /deliveries/<{ROW_ID}:delivery_id>/retry", "admin", DeliverySchema, errors=(404,))
 def retry_delivery(delivery_id: int) -> Delivery:
     """Send a delivery again
 

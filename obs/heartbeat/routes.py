@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from obs.api import Blueprint, page_of, time_of_query
+from obs.api import ROW_ID, Blueprint, page_of, time_of_query
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.service import known_job, no_job
@@ -19,7 +19,6 @@ runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="R
 maintenance_blp = Blueprint(
     "maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance windows of the organization."
 )
-_ID = "int(max=9223372036854775807)"
 
 
 @operation(jobs_blp, "GET", "query:read", schemas.JobListSchema, query=schemas.JobPageSchema)
@@ -85,7 +84,7 @@ def list_runs(page: dict[str, Any], job_name: str) -> Any:
         return page_of("runs", {**page, **times}, partial(store.runs_of, db, job_id), started_at=int, id=int)
 
 
-@operation(runs_blp, f"GET /<{_ID}:number>", "query:read", schemas.RunWithTimelineSchema)
+@operation(runs_blp, f"GET /<{ROW_ID}:number>", "query:read", schemas.RunWithTimelineSchema)
 def get_run(number: int) -> dict[str, Any]:
     """Get a run with its timeline"""
     with caller().read() as db:
@@ -115,7 +114,7 @@ def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
     return services().heartbeats.add_window(caller(), **fields)
 
 
-@operation(maintenance_blp, f"DELETE /<{_ID}:window_id>", "admin", status=204)
+@operation(maintenance_blp, f"DELETE /<{ROW_ID}:window_id>", "admin", status=204)
 def delete_window(window_id: int) -> None:
     """Delete a maintenance window"""
     services().heartbeats.delete_window(caller(), window_id)

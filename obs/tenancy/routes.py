@@ -7,7 +7,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import Blueprint, Schema, Time, list_schema
+from obs.api import ROW_ID, Blueprint, Schema, Time, list_schema
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import caller, operation
@@ -80,7 +80,7 @@ def create_key(fields: dict[str, Any]) -> store.Key:
     return service.create_key(services().tenancy, caller().org, actor=caller().actor, **fields)
 
 
-@operation(blp, "DELETE /<int(max=9223372036854775807):key_id>", "admin", status=204)
+@operation(blp, f"DELETE /<{ROW_ID}:key_id>", "admin", status=204)
 def revoke_key(key_id: int) -> None:
     """Revoke a key
 

@@ -11,14 +11,14 @@ from flask.typing import ResponseReturnValue
 from obs.alerts.routes import ChannelRequestSchema
 from obs.alerts.store import outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS
-from obs.api import load
+from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.services import services
 
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
-_NUMBER = "<int(max=9223372036854775807):number>"
+_NUMBER = f"<{ROW_ID}:number>"
 _SHOWN = 100
 
 

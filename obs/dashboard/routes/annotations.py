@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import load, page_of
+from obs.api import ROW_ID, load, page_of
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
@@ -21,7 +21,7 @@ _TIMES = ("start_time", "end_time")
 _REQUIRED = ("name", "title")
 _OPTIONAL = ("end_time", "description", "url")
 _FIELDS = (*_REQUIRED, "start_time", *_OPTIONAL)
-_NUMBER = "<int(max=9223372036854775807):number>"
+_NUMBER = f"<{ROW_ID}:number>"
 
 
 @blp.get("")

@@ -4,7 +4,7 @@ from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
 from obs.alerts.store import incidents
-from obs.api import load
+from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
@@ -42,7 +42,7 @@ def add_window() -> ResponseReturnValue:
     return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
 
 
-@blp.post("/maintenance/<int(max=9223372036854775807):number>/delete")
+@blp.post(f"/maintenance/<{ROW_ID}:number>/delete")
 def delete_window(number: int) -> ResponseReturnValue:
     services().heartbeats.delete_window(viewer(), number)
     return forms.saved("Maintenance window deleted.", "dashboard.incidents.page")

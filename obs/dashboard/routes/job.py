@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.alerts.store import incidents as alert_store
-from obs.api import load, page_of
+from obs.api import ROW_ID, load, page_of
 from obs.dashboard import drawings, forms, schedules, store, wording
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
@@ -130,7 +130,7 @@ def delete() -> ResponseReturnValue:
     return forms.saved(f"Deleted {_name()}.", "dashboard.jobs.page")
 
 
-@blp.get("/run/<int(max=9223372036854775807):number>")
+@blp.get(f"/run/<{ROW_ID}:number>")
 def run_page(number: int) -> ResponseReturnValue:
     caller = viewer()
     with caller.read() as db:

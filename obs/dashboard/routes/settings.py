@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.annotations.source import RETENTION_MS
-from obs.api import load
+from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
@@ -67,7 +67,7 @@ def create_key() -> ResponseReturnValue:
     return redirect(url_for("dashboard.settings.page") + "#keys")
 
 
-@blp.post("/keys/<int(max=9223372036854775807):key_id>/revoke")
+@blp.post(f"/keys/<{ROW_ID}:key_id>/revoke")
 def revoke_key(key_id: int) -> ResponseReturnValue:
     service.revoke_key(services().tenancy, viewer().org, key_id, actor=viewer().actor)
     return forms.saved("Key revoked.", "dashboard.settings.page", _anchor="keys")
