@@ -22,7 +22,7 @@ class QueryService:
 
     def __init__(self, sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
         """`settings` has QUERY_WORKERS; with 0 workers, queries run in this process."""
-        self._rates = rate.PerMinute()
+        self.sources, self._rates = sources, rate.PerMinute()
         self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:

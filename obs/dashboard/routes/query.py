@@ -6,18 +6,14 @@ from typing import Any
 from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
-from obs.alerts.source import DELIVERIES, INCIDENTS
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
-from obs.annotations.source import ANNOTATIONS
 from obs.dashboard import store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
-from obs.heartbeat.source import SOURCES
 from obs.query.execution.run import QueryResult
 from obs.query.service import converted
 from obs.services import services
-from obs.tenancy.audit import AUDIT
 
 blp = Blueprint("query", __name__, url_prefix="/query")
 _ROWS_SHOWN = 500
@@ -45,7 +41,7 @@ def page() -> ResponseReturnValue:
         text=text,
         overlay=overlay,
         prefixes=prefixes,
-        sources=(*SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, *([AUDIT] if is_admin(caller) else [])),
+        sources=[one for one in services().queries.sources if is_admin(caller) or not one.admin_only],
         rows_shown=_ROWS_SHOWN,
         bars_shown=_BARS_SHOWN,
         **shown,
