@@ -49,7 +49,7 @@ class AlertService:
         known = [one for one in self.channels(caller.org) if one.enabled]
         try:
             with caller.read() as db:
-                silent, count = outbox.silent_channels(db), 0 if known else len(incidents.open_incidents(db))
+                silent, count = (outbox.silent_channels(db), 0) if known else ([], incidents.count_open(db))
         except ServiceError:  # the page itself reports it
             return ""
         if count:

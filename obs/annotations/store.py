@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 
 from obs.annotations.rules import Annotation, Draft, last_moment
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
-from obs.storage.connection import first_value
+from obs.storage.connection import delete_oldest, first_value
 from obs.times import MAX_MS
 
 _STORED = tuple(field.name for field in fields(Annotation))
@@ -148,11 +148,8 @@ def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
 
 
 def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
-    return db.execute(
-        f"DELETE FROM annotations WHERE id IN (SELECT id FROM annotations WHERE {LAST_MOMENT_SQL} < ?"
-        f" ORDER BY {LAST_MOMENT_SQL}, id LIMIT ?)",
-        (now_ms - RETENTION_MS, limit),
-    ).rowcount
+    is_old = f"{LAST_MOMENT_SQL} < :cutoff"
+    return delete_oldest(db, limit, "annotations", LAST_MOMENT_SQL, is_old, now_ms - RETENTION_MS)
 
 
 def _annotation(row: sqlite3.Row) -> Annotation:

@@ -96,6 +96,16 @@ def first_value(db: sqlite3.Connection, sql: str, parameters: Any = ()) -> Any:
     return None if row is None else row[0]
 
 
+def delete_oldest(db: sqlite3.Connection, limit: int, table: str, time: str, condition: str, cutoff: int) -> int:
+    """Delete the first `limit` rows in the order of `time` to which a `condition` with ``:cutoff`` applies.
+
+    Returns how many. Rows of the same time are in the order of their ids, so that it is always the same rows.
+    """
+    chosen = f"SELECT rowid FROM {table} WHERE {condition} ORDER BY {time}, rowid LIMIT :limit"
+    values = {"cutoff": cutoff, "limit": limit}
+    return db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", values).rowcount
+
+
 def damages(db: sqlite3.Connection) -> list[str]:
     """What SQLite finds wrong with the structure and the foreign keys of a file; empty if nothing."""
     try:

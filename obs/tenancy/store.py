@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from obs.storage.connection import delete_oldest
 from obs.storage.databases import Org
 from obs.tenancy import keys
 
@@ -249,9 +250,7 @@ def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
 
 
 def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    return db.execute(
-        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ? ORDER BY time, id LIMIT ?)", (cutoff, limit)
-    ).rowcount
+    return delete_oldest(db, limit, "audit", "time", "time < :cutoff", cutoff)
 
 
 def clock(db: sqlite3.Connection) -> dict[str, Any] | None:

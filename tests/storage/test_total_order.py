@@ -12,6 +12,7 @@ import pytest
 
 import migrations.tenant
 from obs.alerts.store import incidents as alerts
+from obs.alerts.store import outbox
 from obs.annotations import store as annotations
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store import expectations, jobs, rollups, upkeep
@@ -23,6 +24,7 @@ from tests.conftest import START
 
 DAY_MS = 86_400_000
 LATER = START + 40 * DAY_MS
+MUCH_LATER = START + 10_000 * DAY_MS
 IDS = list(range(1, 9))
 
 # All rows have the same times, so that nothing but their ids puts them into an order.
@@ -34,6 +36,9 @@ FILLED = f"""
         SELECT id, 0, {START}, {START}, id FROM jobs;
     INSERT INTO attributions (host, last_used_at) SELECT name, {START} FROM jobs;
     INSERT INTO rolled_up_hours (hour) SELECT id FROM jobs;
+    INSERT INTO unknown_times (start_time, end_time) SELECT {START} - id, {START} FROM jobs;
+    INSERT INTO deliveries (channel_id, channel, state, reminder, created_at)
+        SELECT id, name, 'sent', 0, {START} FROM jobs;
     INSERT INTO audit (time, actor, action, object, address) SELECT {START}, '', '', name, '' FROM jobs;
 """
 
@@ -42,13 +47,15 @@ STEPS: dict[str, tuple[Step, list[str]]] = {
     "overdue, overrunning and lost": (lambda db, limit: expectations.flag(db, limit, LATER) // 3, []),  # of each
     "old events": (lambda db, limit: upkeep.delete_before(db, limit, LATER), []),
     "old runs": (lambda db, limit: upkeep.delete_before(db, limit, LATER), ["events"]),
+    "old unknown times": (lambda db, limit: upkeep.delete_before(db, limit, MUCH_LATER), ["events", "runs"]),
     "old attributions": (lambda db, limit: upkeep.delete_before(db, limit, LATER), ["events", "runs"]),
     "events of jobs": (lambda db, limit: jobs.delete_jobs(db, limit, IDS), []),
     "runs of jobs": (lambda db, limit: jobs.delete_jobs(db, limit, IDS), ["events"]),
     "jobs": (lambda db, limit: jobs.delete_jobs(db, limit, IDS), ["events", "runs"]),
     "rolled up hours": (lambda db, limit: rollups.forget_before(db, 10, limit), ["runs"]),
     "incidents": (lambda db, limit: alerts.delete_incidents_before(db, limit, LATER), []),
-    "annotations": (lambda db, limit: annotations.delete_past_retention(db, limit, START + 10_000 * DAY_MS), []),
+    "deliveries": (lambda db, limit: outbox.delete_before(db, limit, LATER), []),
+    "annotations": (lambda db, limit: annotations.delete_past_retention(db, limit, MUCH_LATER), []),
     "audit log": (lambda db, limit: tenancy.delete_audit_before(db, limit, LATER), []),
 }
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from obs.storage.connection import delete_oldest
+
 
 class IncidentKind(IntEnum):
     """The kind of an incident, the most severe first. The value is the number in the database.
@@ -78,6 +80,10 @@ def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None)
     return _found(db, f"WHERE i.ended_at IS NULL {which}", () if job_ids is None else (json.dumps(list(job_ids)),))
 
 
+def count_open(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM incidents WHERE ended_at IS NULL").fetchone()[0])
+
+
 def incidents_by_id(db: sqlite3.Connection, ids: Iterable[int]) -> list[Incident]:
     """The incidents with these ids, as far as they exist, the worst first."""
     order = f"i.ended_at IS NOT NULL, CASE kind {_SEVERITY} END, i.started_at"
@@ -137,8 +143,5 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
 
 def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     """Delete at most `limit` incidents that ended before `cutoff`; returns how many."""
-    return db.execute(
-        "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE started_at < ?1 AND ended_at < ?1"
-        " ORDER BY started_at, id LIMIT ?2)",
-        (cutoff, limit),
-    ).rowcount
+    is_old = "started_at < :cutoff AND ended_at < :cutoff"
+    return delete_oldest(db, limit, "incidents", "started_at", is_old, cutoff)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from obs.alerts.store import incidents
 from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
+from obs.storage.connection import delete_oldest
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
 
 _GROUP_WAIT_MS = 10 * SECOND_MS  # incidents that begin so soon after the first one are in the same message
@@ -249,11 +250,8 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
 
 def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     """Delete at most `limit` deliveries from before `cutoff` that are not pending; returns how many."""
-    return db.execute(
-        "DELETE FROM deliveries WHERE id IN"
-        " (SELECT id FROM deliveries WHERE created_at < ? AND next_attempt_at IS NULL LIMIT ?)",
-        (cutoff, limit),
-    ).rowcount
+    is_old = "created_at < :cutoff AND next_attempt_at IS NULL"
+    return delete_oldest(db, limit, "deliveries", "created_at", is_old, cutoff)
 
 
 def _add(db: sqlite3.Connection, channel: Channel, one: Incident, news: News, now_ms: int) -> None:

@@ -38,7 +38,7 @@ _OLD = (
     f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
     " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at, id LIMIT ?2)",
     f"DELETE FROM unknown_times WHERE rowid IN"
-    f" (SELECT rowid FROM unknown_times WHERE end_time < ?1 - {365 * DAY_MS} LIMIT ?2)",
+    f" (SELECT rowid FROM unknown_times WHERE end_time < ?1 - {365 * DAY_MS} ORDER BY end_time, rowid LIMIT ?2)",
     # The rows of attributions stay: to delete one, SQLite would search all events for its id.
     "UPDATE attributions SET host = NULL, service = NULL, project = NULL, last_used_at = NULL"
     " WHERE id IN (SELECT id FROM attributions WHERE last_used_at < ?1"
