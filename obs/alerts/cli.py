@@ -9,7 +9,7 @@ import click
 
 from obs import config
 from obs.alerts.routes import ChannelRequestSchema
-from obs.alerts.service import AlertService
+from obs.alerts.service import AlertService, result_of_test
 from obs.api import load
 from obs.tenancy.auth import Caller
 from obs.tenancy.cli import instance_option, opened
@@ -68,7 +68,7 @@ def test(org: str, channel_id: int, folder: Path) -> None:
     """Send a test message to a channel of ORG and print the answer."""
     with _opened(folder, org) as (alerts, caller):
         answer = alerts.test(caller.org, channel_id)
-    click.echo(f"The test message was {'' if answer['delivered'] else 'not '}delivered: {answer['answer']}", err=True)
+    click.echo(result_of_test(answer), err=True)
     raise SystemExit(not answer["delivered"])
 
 

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import Incident
+from obs.alerts.store.incidents import PLACE, Incident
 from obs.alerts.store.outbox import News
 from obs.times import duration_words, format_ms, format_optional_ms
 
 STYLES = ("plain", "markdown", "html")
 MOST_NAMED = 20  # incidents that a message lists
 _LONGEST_TITLE = 80
-_PLACE = ("host", "service", "project")
 _PHRASES = {
     "failed": ("failed at", "is still failing since", "was failing"),
     "overdue": ("is overdue since", "is still overdue since", "was overdue"),
@@ -132,7 +131,7 @@ def _sentence(fact: Fact, at: At) -> str:
 def _details(fact: Fact, at: At) -> list[tuple[str, str]]:
     """What a person needs to know about one incident."""
     one = fact.one
-    place = ", ".join(f"{name} {value}" for name in _PLACE if (value := getattr(one, name)))
+    place = ", ".join(f"{name} {value}" for name in PLACE if (value := getattr(one, name)))
     blocks = [("text", fact.expected), ("log", "\n".join(fact.log))]
     if fact.news is News.ENDED and one.ended_at is not None:
         missed = f", and {fact.missed} run{'s were' if fact.missed > 1 else ' was'} missed" if fact.missed else ""
@@ -151,7 +150,7 @@ def _before(facts: Sequence[Fact]) -> str:
 
 def _cause(facts: Sequence[Fact]) -> str:
     """What several incidents have in common."""
-    for name in _PLACE:
+    for name in PLACE:
         if len(places := {getattr(fact.one, name) for fact in facts}) == 1 and None not in places:
             return f"All on {name} {places.pop()}."
     return ""

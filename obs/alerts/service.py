@@ -123,3 +123,8 @@ class AlertService:
         """Whether messages may go to private networks: as set, else while there is only one organization."""
         setting = self._settings["ALLOW_PRIVATE_TARGETS"]
         return setting == "1" or (setting == "auto" and len(self._tenancy.keyring.organizations()) == 1)
+
+
+def result_of_test(answer: Answer) -> str:
+    """What came of a test message, in words."""
+    return f"The test message was {'' if answer['delivered'] else 'not '}delivered: {answer['answer']}"

@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import Incident
+from obs.alerts.store.incidents import PLACE, Incident
 from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
@@ -19,9 +19,7 @@ EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "sch
 FILTER_DEFAULTS: Mapping[str, Any] = {
     "events": list(EVENTS[:-1]),
     "job_prefix": None,
-    "host": None,
-    "service": None,
-    "project": None,
+    **dict.fromkeys(PLACE),
     "recoveries": True,
     "reminder_hours": None,
     "quiet_hours": None,
@@ -54,7 +52,7 @@ class Channel:
             self.enabled
             and one.kind.event in self.filter["events"]
             and one.job.startswith(self.filter["job_prefix"] or "")
-            and all(self.filter[name] in (None, getattr(one, name)) for name in ("host", "service", "project"))
+            and all(self.filter[name] in (None, getattr(one, name)) for name in PLACE)
         )
 
     def quiet_until(self, events: Iterable[str], now_ms: int) -> int:

@@ -42,6 +42,8 @@ class IncidentKind(IntEnum):
 _TITLES = {IncidentKind.LOST: "lost a run", IncidentKind.TOO_OFTEN: "runs more often than expected"}
 KINDS = tuple(kind.word for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
+PLACE = ("host", "service", "project")
+"""The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
 # CROSS JOIN: SQLite begins with the incidents, of which it has an index of the open ones.
 _INCIDENT = """

@@ -9,8 +9,10 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from obs.alerts.routes import ChannelRequestSchema
+from obs.alerts.service import result_of_test
 from obs.alerts.store import outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS
+from obs.alerts.store.incidents import PLACE
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
@@ -66,13 +68,12 @@ def retry(number: int) -> ResponseReturnValue:
 
 def _tested(number: int, before: str) -> ResponseReturnValue:
     answer = services().alerts.test(viewer().org, number)
-    words = f"{before}The test message was {'' if answer['delivered'] else 'not '}delivered: {answer['answer']}"
-    return forms.saved(words, "dashboard.alerts.page")
+    return forms.saved(before + result_of_test(answer), "dashboard.alerts.page")
 
 
 def _fields() -> dict[str, Any]:
     """The fields of a new channel, as the API takes them."""
-    fields: dict[str, Any] = forms.entered(("name", "job_prefix", "host", "service", "project", "reminder_hours"))
+    fields: dict[str, Any] = forms.entered(("name", "job_prefix", *PLACE, "reminder_hours"))
     if fields.get("reminder_hours", "").isdecimal():
         fields["reminder_hours"] = int(fields["reminder_hours"])
     if quiet := forms.entered(("from", "until", "timezone")):
