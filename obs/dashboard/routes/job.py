@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from obs import times
 from obs.alerts.store import incidents as alert_store
 from obs.api import ROW_ID, load, page_of
-from obs.dashboard import drawings, forms, schedules, store, wording
+from obs.dashboard import drawings, forms, schedules, store
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import is_admin, viewer
@@ -68,7 +68,7 @@ def page(**refused: Form) -> str:
         span=span,
         ranges=_RANGES,
         start=start,
-        points=[{**point, "words": wording.duration(point["duration_ms"] or 0)} for point in points],
+        points=points,
         statuses=STATUSES,
         calendar=drawings.draw_calendar(results, missed, drawings.day_of(job.first_heartbeat_at, zone), today),
         problems=PROBLEMS,

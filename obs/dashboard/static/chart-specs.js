@@ -7,7 +7,7 @@ const PREVIOUS = "_previous";
 const TICKS = { year: "%Y", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S" };
 const TIME = {
   field: "t", type: "temporal", title: null, scale: { nice: false },
-  axis: { format: TICKS, labelOverlap: true, grid: false },
+  axis: { format: TICKS, labelOverlap: true, labelSeparation: 8, grid: false },
 };
 const WHEN = { field: "t", type: "temporal", format: "%a %d %b %Y %H:%M", title: "Time" };
 const ABOUT_ANNOTATION = [WHEN, { field: "name", title: "Annotation" }, { field: "title", title: "Title" }];
@@ -52,16 +52,58 @@ function overlay(annotations, span = { start: -Infinity, end: Infinity }) {
   ));
 }
 
-/* The runs of a job: `words` is the duration of a point as text, and `signs` has the shapes of statuses. */
+/* The titles of annotations without an end, along their lines; one that is too close to the next is left out. */
+function titles(annotations, { start, end }) {
+  const closest = (end - start) / 50;
+  const points = annotations.filter((one) => one.end_time === null && !one.name.startsWith("incident/"))
+    .sort((one, other) => other.start_time - one.start_time);
+  const values = [];
+  for (const { start_time: t, name, title } of points) if (!values.length || values.at(-1).t - t > closest) values.push({ t, name, title });
+  const mark = { type: "text", angle: 270, align: "right", baseline: "top", dx: 4, dy: 3, limit: 190, color: "--quiet" };
+  return values.length ? [{ data: { values }, mark, encoding: { x: TIME, y: { value: 0 }, text: { field: "title" }, tooltip: ABOUT_ANNOTATION } }] : [];
+}
+
+/* The median of the successful runs around each, and the band that has 80 % of them. */
+function trend(values) {
+  const runs = values.filter((one) => one.result === "success");
+  if (runs.length < 10) return [];
+  const around = Math.max(3, Math.round(runs.length / 25));
+  const lines = runs.map(({ t }, place) => {
+    const near = runs.slice(Math.max(0, place - around), place + around + 1).map((one) => one.y).sort((one, other) => one - other);
+    const at = (share) => near[Math.round(share * (near.length - 1))];
+    return { t, low: at(0.1), mid: at(0.5), high: at(0.9) };
+  });
+  const y = (field) => ({ field, type: "quantitative" });
+  const layer = [
+    { mark: { type: "area", opacity: 0.14 }, encoding: { x: TIME, y: y("low"), y2: { field: "high" } } },
+    { mark: { type: "line", strokeWidth: 1.5, opacity: 0.8 }, encoding: { x: TIME, y: y("mid") } },
+  ].map(({ mark, encoding }) => ({ mark: { ...mark, color: "--success", tooltip: null }, encoding }));
+  return [{ data: { values: lines }, layer }];
+}
+
+/* How long after the run before it each run came, where a job reports no durations. Of several runs in a point, all
+   but the last are taken to be as far apart as usual, so that a gap stays visible. */
+function waits(points) {
+  const each = points.slice(1).map((point, place) => (point.time - points[place].time) / points[place].runs).sort((one, other) => one - other);
+  const usual = each[Math.floor(each.length / 2)];
+  return points.map(({ time }, place) => {
+    const before = points[place - 1];
+    return before ? Math.max(0, time - before.time - (before.runs - 1) * usual) : null;
+  });
+}
+
+/* The runs of a job, or if none has a duration, the time between them. `signs` has the shapes of statuses. */
 function runDurations({ start, end, points, statuses, signs }, annotations) {
-  const [length, unit] = unitFor(points.map((point) => point.duration_ms));
-  const values = points.map(({ time, status, duration_ms: duration, words, runs }) => (
-    { t: time, y: (duration ?? 0) / length, result: status, duration: duration === null ? "not reported" : words, runs }
-  ));
+  const isTimed = points.some((point) => point.duration_ms !== null);
+  const lengths = isTimed ? points.map((point) => point.duration_ms) : waits(points);
+  const [length, unit] = unitFor(lengths);
+  const values = points.map(({ time, status, runs }, place) => (
+    { t: time, y: (lengths[place] ?? 0) / length, result: status, words: lengths[place] === null ? "not reported" : inWords(lengths[place]), runs }
+  )).filter((_, place) => isTimed || lengths[place] !== null);
   const byStatus = (range) => ({ field: "result", scale: { domain: statuses, range }, legend: null });
   const runs = {
     data: { values },
-    mark: { type: "point", filled: true, size: 60, opacity: 0.9 },
+    mark: { type: "point", filled: true, size: 60, opacity: 0.9, cursor: "pointer" },
     encoding: {
       x: TIME,
       y: { field: "y", type: "quantitative", title: unit, scale: { zero: true } },
@@ -70,14 +112,17 @@ function runDurations({ start, end, points, statuses, signs }, annotations) {
       tooltip: [
         { ...WHEN, title: "Started" },
         { field: "result", title: "Result" },
-        { field: "duration", title: "Duration" },
+        { field: "words", title: isTimed ? "Duration" : "Since the run before" },
         { field: "runs", title: "Runs" },
       ],
     },
   };
   /* The expression interpreter cannot handle a scale with an explicit domain: two invisible rules span it instead. */
   const span = { data: { values: [{ t: start }, { t: end }] }, mark: { type: "rule", opacity: 0 }, encoding: { x: TIME } };
-  return [layered("Run duration over time", [span, ...overlay(annotations, { start, end }), runs])];
+  const known = isTimed ? trend(values.filter((_, place) => lengths[place] !== null)) : [];
+  /* What has a tooltip is above what has none. */
+  const layers = [span, ...known, ...overlay(annotations, { start, end }), ...titles(annotations, { start, end }), runs];
+  return [layered(isTimed ? "Run duration over time" : "Time between runs", layers)];
 }
 
 /* A chart for each number of a timeseries, with its values in the previous window, and a line for each group.

@@ -62,6 +62,7 @@ async function draw(place) {
     },
   })));
   place.views = drawn.map((one) => one.view);
+  place.dispatchEvent(new CustomEvent("drawn", { bubbles: true, detail: { data, annotations, views: place.views } }));
 }
 
 function drawCharts(root) {

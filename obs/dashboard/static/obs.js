@@ -16,6 +16,18 @@ function relative(moment, now) {
   return moment < now ? `${text} ago` : `in ${text}`;
 }
 
+/* A duration: "340 ms", "4.2 s", "4 min 12 s", "2 d 4 h". */
+function inWords(length) {
+  if (length < 1000) return `${Math.round(length)} ms`;
+  if (length < 10000) return `${(length / 1000).toFixed(1).replace(".0", "")} s`;
+  const of = (seconds) => UNITS.findIndex(([size]) => seconds >= size);
+  const [smallest] = UNITS[of(length / 1000) + 1] ?? [1];
+  const seconds = Math.round(length / 1000 / smallest) * smallest;
+  const [[size, name], [part, partName] = [1, ""]] = UNITS.slice(of(seconds));
+  const rest = Math.floor((seconds % size) / part);
+  return `${Math.floor(seconds / size)} ${name}${rest ? ` ${rest} ${partName}` : ""}`;
+}
+
 function showTimes(root, now = new Date()) {
   for (const place of root.querySelectorAll(".ago")) {
     const text = relative(new Date(place.title.replace(" ", "T").replace(" UTC", "Z")), now);
@@ -124,9 +136,9 @@ document.addEventListener("keydown", (event) => {
 });
 if (location.hash === "#search") document.getElementById("search")?.select();
 
-/* A click anywhere on the row of a job opens the job. */
+/* A click anywhere on the row of a job or a run opens it. */
 document.addEventListener("click", (event) => {
-  const link = event.target.closest(".jobs tbody tr")?.querySelector("a");
+  const link = event.target.closest(":is(.jobs, .runs) tbody tr")?.querySelector("a");
   if (!link || event.target.closest("a") || !getSelection().isCollapsed) return;
   if (event.ctrlKey || event.metaKey) open(link.href);
   else link.click();

@@ -102,7 +102,8 @@ def test_runs_are_points_with_the_shape_and_colour_of_their_status(
         ("cross", colour(page, "failed")),
         ("triangle-right", colour(page, "open")),
     ]
-    signs = ["▶ open", "● success", "✚ failed", "◆ lost", "annotation", "annotation with an end"]
+    signs = ["▶ open", "● success", "✚ failed", "◆ lost", "median, and the range of most runs"]
+    signs += ["annotation", "annotation with an end"]
     expect(page.locator("#part-chart .legend li")).to_have_text(signs)
     expect(page.get_by_role("figure", name="Run duration over time")).to_be_visible()
 
