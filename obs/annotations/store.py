@@ -45,29 +45,21 @@ def page(
     db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: Position | None = None
 ) -> list[Annotation]:
     """Up to `limit` annotations after `after`, newest start first."""
-    # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
-    conditions = ""
-    parameters: dict[str, int | str] = {"limit": limit}
-    parameters["from"] = max(now_ms - RETENTION_MS, 0 if selection.start is None else selection.start)
     end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
-    parameters["before_time"], parameters["before_id"] = end if after is None else min(end, after)
-    if selection.name_prefix:
-        conditions += " AND instr(name, :prefix) = 1"
-        parameters["prefix"] = selection.name_prefix
-    if selection.by_service is not None:
-        conditions += " AND by_service = :by_service"
-        parameters["by_service"] = selection.by_service
-    if selection.title_text:
-        conditions += " AND text_holds(title, :text)"
-        parameters["text"] = _folded(selection.title_text)
-        db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
+    before_time, before_id = end if after is None else min(end, after)
+    values = {"before_time": before_time, "before_id": before_id, "limit": limit}
+    values["oldest"] = max(now_ms - RETENTION_MS, selection.start or 0)
+    chosen = (
+        "(start_time, id) < (:before_time, :before_id) AND instr(name, :name_prefix) = 1"
+        " AND (:by_service IS NULL OR by_service = :by_service) AND (:text = '' OR text_holds(title, :text))"
+    )
+    db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
+    # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     rows = db.execute(
-        f"{_SELECT} WHERE start_time >= :from"
-        f" AND (start_time, id) < (:before_time, :before_id){conditions}"
-        f" UNION ALL {_SELECT} WHERE start_time < :from AND end_time IS NOT NULL AND end_time >= :from"
-        f" AND (start_time, id) < (:before_time, :before_id){conditions}"
+        f"{_SELECT} WHERE start_time >= :oldest AND {chosen}"
+        f" UNION ALL {_SELECT} WHERE start_time < :oldest AND end_time IS NOT NULL AND end_time >= :oldest AND {chosen}"
         " ORDER BY start_time DESC, id DESC LIMIT :limit",
-        parameters,
+        {**asdict(selection), **values, "text": _folded(selection.title_text)},
     )
     return [_annotation(row) for row in rows]
 

@@ -7,15 +7,16 @@ complete when a connection ends. `Bodies` stands between granian and the applica
 import logging
 import os
 import socket
-import stat
 import struct
 import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from encodings import normalize_encoding
 from encodings.aliases import aliases
+from pathlib import Path
 from typing import Any
 
 from werkzeug.http import parse_options_header
@@ -31,7 +32,7 @@ _BURST_SECONDS = 2
 _QUEUE_SECONDS = 0.25
 _PAGE_READERS = 8
 _WATCH_SECONDS = 1
-_DESCRIPTORS = "/dev/fd"
+_DESCRIPTORS = Path("/dev/fd")
 _LAST_DATA_SENT = 44  # offset in Linux' struct tcp_info: milliseconds since we last sent data on the connection
 _log = logging.getLogger(__name__)
 
@@ -46,26 +47,19 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
     Raises ServiceError: `too_large` for a Content-Length above MOST_BODY_BYTES (the body is not read), 413 for such a
     body in chunks, 400 for an invalid Content-Length, and what `Bodies.read` raises.
     """
+    text = environ.get("CONTENT_LENGTH") or "0"
     if "HTTP_TRANSFER_ENCODING" in environ:
-        return _read_chunks(environ)
-    text = environ.get("CONTENT_LENGTH")
-    if not text or text == "0":
-        return b""
-    if not (text.isascii() and text.isdigit()):
+        most = MOST_BODY_BYTES + 1
+    elif not (text.isascii() and text.isdigit()):
         raise ServiceError("bad_request", f"Content-Length is not a whole number: {text!r}.")
-    length = int(text)
-    if length > MOST_BODY_BYTES:
-        raise too_large(length)
-    return decoded(environ["wsgi.input"].read(length), environ)
-
-
-def _read_chunks(environ: Mapping[str, Any]) -> bytes:
-    body = bytearray()
-    while piece := environ["wsgi.input"].read(MOST_BODY_BYTES + 1 - len(body)):
+    elif (most := int(text)) > MOST_BODY_BYTES:
+        raise too_large(most)
+    body = b""
+    while len(body) < most and (piece := environ["wsgi.input"].read(most - len(body))):
         body += piece
-        if len(body) > MOST_BODY_BYTES:
-            raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    return decoded(bytes(body), environ)
+    if len(body) > MOST_BODY_BYTES:
+        raise body_too_large(f"more than {MOST_BODY_BYTES}")
+    return decoded(body, environ)
 
 
 def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
@@ -190,56 +184,38 @@ class _Body:
         self._bodies = bodies
         self._read = environ["wsgi.input"].read
         self._environ = environ
-        self._missing = None if "HTTP_TRANSFER_ENCODING" in environ else int(environ["CONTENT_LENGTH"])
+        self._is_chunked = "HTTP_TRANSFER_ENCODING" in environ
+        self._missing = sys.maxsize if self._is_chunked else int(environ["CONTENT_LENGTH"])
         self._begun: float | None = None
 
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes, all for -1. Raises what `Bodies.read` raises, and 400 for an incomplete body."""
-        if self._missing is not None:
-            size = self._missing if size < 0 else min(size, self._missing)
-        elif size < 0:
-            size = sys.maxsize
+        size = self._missing if size < 0 else min(size, self._missing)
         if size == 0:
             return b""
         if self._begun is None:
             self._begun = time.monotonic()
         data = self._bodies.read(self._read, size, self._environ, self._begun)
-        if self._missing is not None:
-            self._missing -= len(data)
-            if len(data) < size:
-                raise ServiceError(
-                    "incomplete_body",
-                    f"The body is incomplete: {self._missing} bytes are missing. Nothing was recorded.",
-                )
+        self._missing -= len(data)
+        if len(data) < size and not self._is_chunked:
+            message = f"The body is incomplete: {self._missing} bytes are missing. Nothing was recorded."
+            raise ServiceError("incomplete_body", message)
         return data
 
 
-def close_silent_connections(peers: Iterable[str], silent_seconds: float) -> int:
+def close_silent_connections(peers: Collection[str], silent_seconds: float) -> int:
     """Close the TCP connections from `peers` on which this process sent nothing for `silent_seconds`; returns how many.
 
     These are the ones whose bodies do not arrive, and idle ones, which a server may close at any time. granian does not
     say which connection a request belongs to. Outside Linux, no connection is closed.
     """
-    closed, wanted = 0, set(peers)
-    for name in os.listdir(_DESCRIPTORS) if sys.platform == "linux" else ():
-        try:
-            descriptor = os.dup(int(name))
-        except OSError:
-            continue  # closed since the folder was listed
-        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            continue
-        with socket.socket(fileno=descriptor) as connection:
-            try:
-                if (
-                    connection.family not in (socket.AF_INET, socket.AF_INET6)
-                    or connection.getpeername()[0] not in wanted
-                ):
-                    continue
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
-                if struct.unpack_from("I", info, _LAST_DATA_SENT)[0] >= silent_seconds * 1000:
-                    connection.shutdown(socket.SHUT_RD)
-                    closed += 1
-            except OSError:
-                continue  # not a connection, or already closed
+    closed = 0
+    for path in filter(Path.is_socket, _DESCRIPTORS.iterdir()):
+        # One that is not a TCP connection, or is closed already, raises OSError.
+        with suppress(OSError, AttributeError), socket.socket(fileno=os.dup(int(path.name))) as one:
+            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
+            (silent_ms,) = struct.unpack_from("I", info, _LAST_DATA_SENT)
+            if one.getpeername()[0] in peers and silent_ms >= silent_seconds * 1000:
+                one.shutdown(socket.SHUT_RD)
+                closed += 1
     return closed
