@@ -56,7 +56,7 @@ ERROR_CODES = {
     "unsupported_media_type": (415, "The type, charset or encoding of the body is not supported."),
     "invalid_field": (422, "A field is missing, unknown, of the wrong type or out of range."),
     "query_limit_exceeded": (422, "The query exceeds a limit on rows, bytes or time."),
-    "rate_limited": (429, "Too many requests, or too many wrong keys, in the last minute."),
+    "rate_limited": (429, "Too many requests, or too many wrong keys, in this minute."),
     "internal_error": (500, "An unexpected error; the service's log has the details under the request id."),
     "too_many_bodies": (503, "Too many requests are waiting for their bodies to arrive."),
     "query_busy": (503, "All query processes are busy; try again."),

@@ -5,7 +5,6 @@ import marshmallow as ma
 from obs.annotations.store import count_annotations
 from obs.api import Blueprint, Schema
 from obs.heartbeat.store.jobs import count_jobs
-from obs.services import services
 from obs.tenancy.auth import Caller, caller, operation
 
 blp = Blueprint("limits", __name__, url_prefix="/api/v1", description="Limits of the organization.")
@@ -24,13 +23,13 @@ class LimitsSchema(Schema):
 
 def limits(caller: Caller) -> dict[str, dict[str, int | None]]:
     """The `value` of each limit of the caller's organization, and how much is `used`. Raises ServiceError (503)."""
+    rates = ("max_heartbeats_per_minute", "query_rate_per_minute")
+    used = {name: caller.quotas.rates.used((caller.org, name), caller.now_ms) for name in rates}
     with caller.read() as db:
-        used = {
+        used |= {
             "max_jobs": count_jobs(db),
             "max_annotations": count_annotations(db),
             "max_stored_bytes": caller.databases.used_bytes(caller.org),
-            "max_heartbeats_per_minute": caller.quotas.heartbeats(caller.org),
-            "query_rate_per_minute": services().queries.used_in_the_last_minute(caller),
         }
     return {name: {"value": value, "used": used.get(name)} for name, value in caller.quotas.limits(caller.org).items()}
 

@@ -10,7 +10,7 @@ from obs.query.execution.limits import Limits
 from obs.query.execution.run import QueryRequest, QueryResponse
 from obs.query.execution.workers import Workers
 from obs.sources import Source
-from obs.tenancy import keys, rate
+from obs.tenancy import keys
 from obs.tenancy.auth import Caller
 
 FORMATS = ("application/json", "text/csv", "application/x-ndjson")
@@ -22,7 +22,7 @@ class QueryService:
 
     def __init__(self, sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
         """`settings` has QUERY_WORKERS; with 0 workers, queries run in this process."""
-        self.sources, self._rates = sources, rate.PerMinute()
+        self.sources = sources
         self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
 
     def run(self, caller: Caller, statement: str) -> QueryResponse:
@@ -30,15 +30,11 @@ class QueryService:
         own = caller.quotas.limits(caller.org).items()
         of_queries = {name.removeprefix("query_"): value for name, value in own if name.startswith("query_")}
         limits = Limits(**of_queries, may_spill=not caller.quotas.space.is_low)
-        self._rates.take(caller.org.file_name, limits.rate_per_minute, caller.now_ms)
+        caller.quotas.rates.take((caller.org, "query_rate_per_minute"), limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
         request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
             return self.workers.run(caller.org, request)
-
-    def used_in_the_last_minute(self, caller: Caller) -> int:
-        """How many queries of the organization count against its rate limit now."""
-        return self._rates.used(caller.org.file_name, caller.now_ms)
 
 
 def converted(result: bytes, mimetype: str) -> bytes | str:

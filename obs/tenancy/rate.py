@@ -1,9 +1,9 @@
-"""Rate limits, counted in this process over the last minute."""
+"""Rate limits, counted in this process for each minute of the clock."""
 
 import math
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from flask import Response, after_this_request
@@ -16,20 +16,27 @@ _MOST_SUBJECTS = 10_000
 
 
 class PerMinute:
-    """Counts what each subject did in the last minute, and forgets the subjects that were idle for longest.
-
-    A clock that is set back limits nobody: what happened in the future does not count. Thread-safe.
-    """
+    """Counts what each subject does in a minute, and forgets the subjects that were idle for longest. Thread-safe."""
 
     def __init__(self) -> None:
-        self._times: OrderedDict[str, deque[int]] = OrderedDict()
+        self._counts: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # the minute, and the count in it
         self._lock = threading.Lock()
 
-    def used(self, subject: str, now_ms: int) -> int:
-        with self._lock:
-            return len(self._recent(subject, now_ms))
+    def used(self, subject: Hashable, now_ms: int) -> int:
+        minute, count = self._counts.get(subject, (0, 0))
+        return count if minute == now_ms // MINUTE_MS else 0
 
-    def take(self, subject: str, limit: int, now_ms: int) -> None:
+    def add(self, subject: Hashable, count: int, now_ms: int) -> int:
+        """Add to the count of `subject` in this minute, and return it."""
+        with self._lock:
+            used = self.used(subject, now_ms) + count
+            self._counts[subject] = now_ms // MINUTE_MS, used
+            self._counts.move_to_end(subject)
+            if len(self._counts) > _MOST_SUBJECTS:
+                self._counts.popitem(last=False)
+        return used
+
+    def take(self, subject: Hashable, limit: int, now_ms: int) -> None:
         """`count` the current request of Flask, and add the headers to its response."""
         headers = self.count(subject, limit, now_ms, "requests")
 
@@ -38,22 +45,18 @@ class PerMinute:
             response.headers.update(headers)
             return response
 
-    def count(self, subject: str, limit: int, now_ms: int, what: str) -> Mapping[str, str]:
+    def count(self, subject: Hashable, limit: int, now_ms: int, what: str) -> Mapping[str, str]:
         """Count `subject`, which is allowed `limit` times per minute; returns the ``RateLimit-*`` headers.
 
         Raises ServiceError (429) with Retry-After when the limit is reached. `what` is what it limits.
         """
-        with self._lock:
-            times = self._recent(subject, now_ms)
-            if allowed := len(times) < limit:
-                times.append(now_ms)
-            used, seconds = len(times), max(1, math.ceil((times[0] + MINUTE_MS - now_ms) / 1000))
+        used, seconds = self.add(subject, 1, now_ms), seconds_left(now_ms)
         headers = {
             "RateLimit-Limit": str(limit),
             "RateLimit-Remaining": str(max(0, limit - used)),
             "RateLimit-Reset": str(seconds),
         }
-        if not allowed:
+        if used > limit:
             raise ServiceError(
                 "rate_limited",
                 f"The limit is {limit} {what} per minute.",
@@ -62,14 +65,10 @@ class PerMinute:
             )
         return headers
 
-    def _recent(self, subject: str, now_ms: int) -> deque[int]:
-        times = self._times.setdefault(subject, deque())  # oldest first
-        self._times.move_to_end(subject)
-        if len(self._times) > _MOST_SUBJECTS:
-            self._times.popitem(last=False)
-        while times and (times[0] <= now_ms - MINUTE_MS or times[-1] > now_ms):
-            times.popleft()
-        return times
+
+def seconds_left(now_ms: int) -> int:
+    """In how many seconds the next minute begins."""
+    return math.ceil((MINUTE_MS - now_ms % MINUTE_MS) / 1000)
 
 
 def counter_of_failures(limit: int) -> Callable[[Mapping[str, Any], int], object]:

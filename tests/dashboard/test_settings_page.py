@@ -29,7 +29,7 @@ def test_limits_are_shown_with_their_usage(reader: Visitor, client: KeyClient, c
     for _ in range(3):
         reader.get(f"/query?q={quote('SELECT count(*) FROM runs LAST 1d')}")
     found = used(reader)
-    assert found["Queries per minute"] == ["120", "3 in the last minute", "2 %"]
+    assert found["Queries per minute"] == ["120", "3 in this minute", "2 %"]
     assert found["Rows per result"] == ["10,000", "per query"]
     assert found["Run retention"] == ["90 days", "4 runs, oldest 9 d ago", "10 %"]
     assert found["Annotation retention"] == ["90 days", "per annotation"]
@@ -46,7 +46,7 @@ def test_the_usage_of_another_organization_is_not_counted(
     client.post("/api/v1/heartbeat/alpha/ping")
     reader.get(f"/query?q={quote('SELECT count(*) FROM runs LAST 1d')}")
     found = used(stranger)
-    assert found["Queries per minute"][1] == "0 in the last minute"
+    assert found["Queries per minute"][1] == "0 in this minute"
     assert found["Run retention"][1] == "0 runs"
 
 
