@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import flask
 import marshmallow as ma
 from apispec import APISpec
-from flask import Flask, request
+from flask import Flask
 from flask_smorest import Api as SmorestApi
 from flask_smorest import Blueprint as SmorestBlueprint
 from flask_smorest.spec.plugins import FlaskPlugin
@@ -18,7 +18,7 @@ from webargs.flaskparser import FlaskParser
 
 from obs import times
 from obs.errors import ServiceError, first_field_message, invalid_field
-from obs.server.bodies import decoded
+from obs.server.bodies import read_body
 
 ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
 ROW_ID = "int(max=9223372036854775807)"  # in a rule: the id of a row, up to the largest that SQLite has
@@ -56,7 +56,7 @@ class _Parser(FlaskParser):
     """webargs ignores a body that is not declared as JSON, and repeated query parameters; this parser rejects both."""
 
     def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
-        return json_object(decoded(request.get_data(cache=True), request.environ), request.content_type or "")
+        return json_object(read_body(req.environ), req.content_type or "")
 
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
         for name, values in req.args.lists():

@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from obs import config
 from obs.alerts.cli import channel
 from obs.backup.check import check
 from obs.backup.copies import backup, restore
 from obs.backup.transfer import export, import_group
 from obs.client import main as client
 from obs.demo.cli import demo
-from obs.errors import ServiceError
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
@@ -54,13 +52,11 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
     """
     options = {"HOST": host, "PORT": port, "THREADS": threads}
     overrides = {name: value for name, value in options.items() if value is not None}
-    try:
+    with tenancy_cli.reported_errors():
         if check:
             server.check(folder, overrides)
         else:
             sys.exit(server.serve(folder, overrides))
-    except (ServiceError, config.ConfigError, OSError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 for command in (*tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):

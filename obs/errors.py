@@ -177,10 +177,6 @@ def from_http_exception(error: HTTPException) -> ServiceError:
     match error_code:
         case "invalid_field":
             message = message or first_field_message(details)
-        case "body_too_large":
-            limit = request.max_content_length
-            size = request.content_length or f"more than {limit}"
-            message = f"The body has {size} bytes; the limit is {limit} bytes."
         case "method_not_allowed":
             allowed = sorted(getattr(error, "valid_methods", None) or ())
             message = f"{request.path} does not support {request.method}."

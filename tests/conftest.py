@@ -154,7 +154,7 @@ def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
         tenancy.keyring.reload()
         client = app.test_client()
         assert isinstance(client, KeyClient)
-        client.key = added[1]
+        client.key = added.key
         return client
 
     return make

@@ -84,6 +84,3 @@ class AnnotationPrefixSchema(Schema):
         metadata={"description": "The name up to its first slash, or the whole name.", "example": "deploy/"}
     )
     count = ma.fields.Int(metadata={"example": 12})
-
-
-AnnotationPrefixListSchema = list_schema("prefixes", AnnotationPrefixSchema)

@@ -25,13 +25,20 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
 
     Prints nothing but errors, unless on a terminal.
     """
-    with reported_errors():
-        if org is None:
-            _back_up(folder, target, keep)
-        else:
-            with unnamed(folder, target.parent) as temporary:
-                files.copy_verified(files.organization(folder, org), temporary / target.name)
-                (temporary / target.name).replace(target)
+    parent = target if org is None else target.parent
+    with reported_errors(), unnamed(folder, parent) as temporary:
+        if org is not None:
+            files.copy_verified(files.organization(folder, org), temporary / target.name)
+            (temporary / target.name).replace(target)
+            return
+        _copy_files(folder, temporary)
+        digests = files.digests(temporary)
+        write_once(temporary / files.SUMS, "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)))
+        temporary.rename(target / datetime.now(UTC).strftime("obs-%Y-%m-%dT%H%M%SZ"))
+        sync_folder(target)
+        for old in sorted(target.glob("obs-????-??-??T??????Z"))[:-keep] if keep else ():
+            old.rename(temporary)  # what is being deleted has no name either
+            shutil.rmtree(temporary)
 
 
 @contextmanager
@@ -49,18 +56,6 @@ def unnamed(instance: Path, folder: Path) -> Iterator[Path]:
             sync_folder(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _back_up(instance: Path, folder: Path, keep: int | None) -> None:
-    with unnamed(instance, folder) as temporary:
-        _copy_files(instance, temporary)
-        digests = files.digests(temporary)
-        write_once(temporary / files.SUMS, "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)))
-        temporary.rename(folder / datetime.now(UTC).strftime("obs-%Y-%m-%dT%H%M%SZ"))
-        sync_folder(folder)
-        for old in sorted(folder.glob("obs-????-??-??T??????Z"))[:-keep] if keep else ():
-            old.rename(temporary)  # what is being deleted has no name either
-            shutil.rmtree(temporary)
 
 
 def _copy_files(instance: Path, target: Path) -> None:

@@ -1,6 +1,6 @@
 """The heartbeat operations in the OpenAPI document, generated from the table of fields."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apispec import APISpec
@@ -45,14 +45,16 @@ def describe(spec: APISpec) -> None:
     spec.components.schema("Recorded", _RECORDED)
     name = _parameter("path", "job_name", {"type": "string", **JOB_NAME}, _NAME_HELP, required=True)
     for kind in Kind:
-        event = KINDS[kind]
-        by_path = {method.lower(): _path_operation(kind, method) for method in methods(kind, in_path=True)}
+        event, fields = KINDS[kind], FIELDS_OF[kind]
         spec.components.schema(event.capitalize(), _body_schema(kind))
+        message, others = fields["message"], [field for field in fields.values() if field.name != "message"]
+        text = {"text/plain": {"schema": message.schema, "example": message.example}}
+        by_path = {"post": _operation(f"{event}Heartbeat", _SUMMARIES[kind], others, text)}
+        if "GET" in methods(kind, in_path=True):
+            by_path["get"] = _operation(f"{event}HeartbeatByGet", _SUMMARY_OF_GET, fields.values())
         spec.path(path=f"{PREFIX}{{job_name}}/{event}", operations=by_path, parameters=[name])
-        schema = {"$ref": f"#/components/schemas/{event.capitalize()}"}
-        by_body = _operation(_SUMMARIES[kind])
-        by_body["operationId"] = f"{event}HeartbeatByBody"
-        by_body["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{event.capitalize()}"}}}
+        by_body = _operation(f"{event}HeartbeatByBody", _SUMMARIES[kind], (), body, is_required=True)
         spec.path(path=f"{PREFIX}{event}", operations={"post": by_body})
 
 
@@ -60,38 +62,28 @@ def _parameter(place: str, name: str, schema: Mapping[str, Any], description: st
     return {"in": place, "name": name, "schema": dict(schema), "description": description, **more}
 
 
-def _path_operation(kind: Kind, method: str) -> dict[str, Any]:
-    """The operation of the path form: fields are query parameters, and the message is the body unless it is a GET."""
-    body_is_message = method != "GET"
-    operation = _operation(_SUMMARIES[kind] if body_is_message else _SUMMARY_OF_GET)
-    operation["operationId"] = f"{KINDS[kind]}Heartbeat" + ("" if body_is_message else "ByGet")
-    operation["parameters"] += [
-        _parameter("query", name, field.schema, field.help, example=field.example)
-        for name, field in FIELDS_OF[kind].items()
-        if name != "message" or not body_is_message
-    ]
-    if body_is_message:
-        message = FIELDS_OF[kind]["message"]
-        text = {"schema": message.schema, "example": message.example}
-        operation["requestBody"] = {"required": False, "content": {"text/plain": text}}
-    return operation
-
-
-def _operation(summary: str) -> dict[str, Any]:
-    """What both forms have in common."""
+def _operation(
+    name: str, summary: str, query: Iterable[Field], body: Mapping[str, Any] | None = None, *, is_required: bool = False
+) -> dict[str, Any]:
+    """An operation with the fields in `query` as parameters, and with the contents of its body, if it has one."""
     answer = {"schema": {"$ref": "#/components/schemas/Recorded"}}
     text = {"type": "string", "maxLength": LONGEST_HEADER}
-    return {
+    operation = {
+        "operationId": name,
         "summary": summary,
         "tags": [_TAG],
         "security": SECURITY,
         "x-scope": SCOPE,
-        "parameters": [_parameter("header", header.name, text, header.help) for header in HEADERS],
+        "parameters": [
+            *(_parameter("header", header.name, text, header.help) for header in HEADERS),
+            *(_parameter("query", field.name, field.schema, field.help, example=field.example) for field in query),
+        ],
         "responses": {
             "200": {"description": "The heartbeat is on disk.", "content": {"application/json": answer}},
             **dict.fromkeys(("413", "422", "429", "503", "507", "default"), "DEFAULT_ERROR"),
         },
     }
+    return operation if body is None else {**operation, "requestBody": {"required": is_required, "content": body}}
 
 
 def _body_schema(kind: Kind) -> dict[str, Any]:

@@ -23,8 +23,9 @@ _MOST_FILES = 2_048
 """A file with a writer and a reader takes about 0.4 MB of memory."""
 
 REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
-SETTLE_SECONDS = 30.0  # a problem stays known after it was logged: one that comes and goes is logged once
-_ERROR_CODES = frozenset({"storage_busy", "storage_full", "storage_unavailable"})
+SETTLE_SECONDS = 30.0  # another problem stays known after it was logged: one that comes and goes is logged once
+_UNUSABLE = "storage_unavailable"
+_ERROR_CODES = frozenset({"storage_busy", "storage_full", _UNUSABLE})
 
 BACKGROUND_SHARE = 0.25
 """The share of the writer's time that background work may use; the rest is for heartbeats."""
@@ -54,8 +55,7 @@ class FileProblems:
     def __init__(self, path: Callable[[Org], Path]) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._logged: dict[tuple[Org, str], tuple[str, float]] = {}
-        self._unusable: set[tuple[Org, str]] = set()
+        self._known: dict[tuple[Org, str], tuple[str, float]] = {}  # the kind of problem, and when it was logged
 
     def failed(self, org: Org, operation: str, error: ServiceError) -> None:
         """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
@@ -63,36 +63,32 @@ class FileProblems:
             return
         now = time.monotonic()
         with self._lock:
-            if error.error == "storage_unavailable":
-                self._unusable.add((org, operation))
-            logged, logged_at = self._logged.get((org, operation), ("", 0.0))
-            if logged == error.error and now - logged_at < REPEAT_SECONDS:
+            known, logged_at = self._known.get((org, operation), ("", 0.0))
+            if known == error.error and now - logged_at < REPEAT_SECONDS:
                 return
-            self._logged[org, operation] = error.error, now
+            self._known[org, operation] = error.error, now
         _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
 
     def worked(self, org: Org, operation: str) -> None:
         """Record that an operation on the file of `org` succeeded. A file that can be written can also be read."""
-        if not self._logged:
+        if not self._known:
             return
         for working in ("write", "read") if operation == "write" else ("read",):
             with self._lock:
-                self._unusable.discard((org, working))
-                _, logged_at = self._logged.get((org, working), ("", math.inf))
-                if time.monotonic() - logged_at < SETTLE_SECONDS:
+                known, logged_at = self._known.get((org, working), ("", math.inf))
+                if known != _UNUSABLE and time.monotonic() - logged_at < SETTLE_SECONDS:
                     continue
-                del self._logged[org, working]
+                del self._known[org, working]
             _log.warning("organization %s can %s %s again", org, working, self._path(org))
 
     def forget(self, org: Org) -> None:
         with self._lock:
             for operation in ("read", "write"):
-                self._logged.pop((org, operation), None)
-                self._unusable.discard((org, operation))
+                self._known.pop((org, operation), None)
 
     def unusable(self) -> set[Org]:
         with self._lock:
-            return {org for org, _ in self._unusable}
+            return {org for (org, _), (known, _) in self._known.items() if known == _UNUSABLE}
 
 
 def allow_many_descriptors() -> int:

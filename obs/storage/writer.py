@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from obs.storage.connection import MissingFileError, busy, explain_failure
+from obs.storage.connection import MissingFileError, busy, explained
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
@@ -99,22 +99,23 @@ class GroupCommit:
     def _commit(self, batch: list[_Waiting]) -> None:
         connection = self._connection
         try:
-            try:
-                self._begin()
-                self._require_file()
-            finally:
-                with self._mutex:
-                    batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
-            if not self._run_together(batch):
-                connection.execute("ROLLBACK")
-                self._begin()
-                for waiting in batch:
-                    self._run_separately(waiting)
-            connection.execute("COMMIT")
+            with explained():
+                try:
+                    self._begin()
+                    self._require_file()
+                finally:
+                    with self._mutex:
+                        batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
+                if not self._run_together(batch):
+                    connection.execute("ROLLBACK")
+                    self._begin()
+                    for waiting in batch:
+                        self._run_separately(waiting)
+                connection.execute("COMMIT")
         except BaseException as error:
             # Nothing of the batch is on disk: for example, the disk is full, or the file is locked.
             for waiting in batch:
-                waiting.error = _response_error(error)
+                waiting.error = error
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if not isinstance(error, Exception):
@@ -170,18 +171,11 @@ class GroupCommit:
         connection = self._connection
         connection.execute("SAVEPOINT unit")
         try:
-            waiting.result = waiting.unit(connection)
+            with explained():
+                waiting.result = waiting.unit(connection)
         except Exception as error:
             if not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO unit")
-            waiting.error = _response_error(error)
+            waiting.error = error
         connection.execute("RELEASE unit")
-
-
-def _response_error(error: BaseException) -> BaseException:
-    explanation = explain_failure(error) if isinstance(error, sqlite3.Error) else None
-    if explanation is None:
-        return error
-    explanation.__cause__ = error
-    return explanation

@@ -2,7 +2,7 @@
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -47,7 +47,7 @@ class Caller:
 
     org: Org
     key_id: int
-    scopes: frozenset[str]
+    scopes: Collection[str]
     now_ms: int
     tenancy: Tenancy
     actor: Actor = COMMAND_LINE
@@ -146,7 +146,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     if credential is None:
         tenancy.count_failure(environ, now_ms)
         raise _invalid_key()
-    note_caller(environ, credential.org.slug, credential.key_id)
+    note_caller(environ, credential.org.slug, credential.id)
     slug = environ.get(ENVIRON_ORG)
     if slug is not None and slug != credential.org.slug:
         raise ServiceError(
@@ -161,7 +161,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
             hint=f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}",
         )
     actor = Actor(credential.name, client_address(environ))
-    return Caller(credential.org, credential.key_id, credential.scopes, now_ms, tenancy, actor)
+    return Caller(credential.org, credential.id, credential.scopes, now_ms, tenancy, actor)
 
 
 def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str) -> Caller:
@@ -170,7 +170,7 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str)
     if "-" in secret:
         org = tenancy.keyring.organization_of_ping_url(secret)
     elif (credential := tenancy.keyring.find(secret, now_ms)) is not None and keys.PING in credential.scopes:
-        org, key_id, name = credential.org, credential.key_id, credential.name
+        org, key_id, name = credential.org, credential.id, credential.name
     else:
         org = None
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):

@@ -10,7 +10,7 @@ from obs.errors import ServiceError
 from obs.storage.databases import Org
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys, store
-from obs.tenancy.store import Credential
+from obs.tenancy.store import Key
 
 _CHECK_EVERY_SECONDS = 0.25
 _log = logging.getLogger(__name__)
@@ -32,24 +32,24 @@ class KeyRing:
         self._lock = threading.Lock()
         self._next_check = 0.0
         self._version = -1
-        self._credentials: dict[bytes, Credential] = {}
-        self._by_id: dict[int, Credential] = {}
+        self._keys: dict[bytes, Key] = {}
+        self._by_id: dict[int, Key] = {}
         self._organizations: dict[str, Org] = {}
         self._ping_urls: dict[str, Org] = {}
         self._last_ping_url = 0
         self._last_used: dict[int, int] = {}
         self._problem: str | None = None
 
-    def find(self, key: str, now_ms: int) -> Credential | None:
-        """The credential of `key`; None if it is unknown, revoked or expired. A key that was just created is known."""
-        digest = keys.digest(key)
+    def find(self, secret: str, now_ms: int) -> Key | None:
+        """The key `secret`; None if it is unknown, revoked or expired. A key that was just created is known."""
+        digest = keys.digest(secret)
         for at_once in (False, True):
             self._reload_if_changed(at_once=at_once)
-            if found := self._valid(self._credentials.get(digest), now_ms):
+            if found := self._valid(self._keys.get(digest), now_ms):
                 return found
         return None
 
-    def find_by_id(self, key_id: int, now_ms: int) -> Credential | None:
+    def find_by_id(self, key_id: int, now_ms: int) -> Key | None:
         self._reload_if_changed()
         return self._valid(self._by_id.get(key_id), now_ms)
 
@@ -74,7 +74,7 @@ class KeyRing:
         with self._lock:
             self._read()
 
-    def keys_of(self, org: Org) -> list[store.Key]:
+    def keys_of(self, org: Org) -> list[Key]:
         """All keys of `org`, the oldest first. Raises ServiceError (503)."""
         with self._control.read() as db:
             found, last = store.keys_of(db, org), self._last_used
@@ -90,11 +90,11 @@ class KeyRing:
                 self._last_used = {**last_used, **self._last_used}
                 raise
 
-    def _valid(self, credential: Credential | None, now_ms: int) -> Credential | None:
-        if credential is None or (credential.expires_at is not None and credential.expires_at <= now_ms):
+    def _valid(self, key: Key | None, now_ms: int) -> Key | None:
+        if key is None or (key.expires_at is not None and key.expires_at <= now_ms):
             return None
-        self._last_used[credential.key_id] = now_ms
-        return credential
+        self._last_used[key.id] = now_ms
+        return key
 
     def _reload_if_changed(self, *, at_once: bool = False) -> None:
         """Reload if the control file has changed, and a check is due, or is to be made `at_once`."""
@@ -118,20 +118,20 @@ class KeyRing:
             self._lock.release()
 
     def _read(self) -> None:
-        credentials, organizations = self._credentials, self._organizations
+        valid, organizations = self._keys, self._organizations
         known, last = self._ping_urls, self._last_ping_url
         with self._control.read() as db:
             db.execute("BEGIN")
             version = store.credentials_version(db)
             if version != self._version:
-                credentials, organizations = store.credentials(db), {org.slug: org for org in store.organizations(db)}
+                valid, organizations = store.valid_keys(db), {org.slug: org for org in store.organizations(db)}
                 known, last = {}, 0
             added, last = store.ping_urls(db, last)
             db.execute("COMMIT")
         if version != self._version:
             for org in set(self._organizations.values()) - set(organizations.values()):
                 self._on_delete(org)
-            self._by_id = {credential.key_id: credential for credential in credentials.values()}
-            self._credentials, self._organizations, self._version = credentials, organizations, version
+            self._by_id = {key.id: key for key in valid.values()}
+            self._keys, self._organizations, self._version = valid, organizations, version
         known.update(added)
         self._ping_urls, self._last_ping_url = known, last

@@ -34,5 +34,5 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
-def allows(scopes: frozenset[str], scope: str) -> bool:
+def allows(scopes: Collection[str], scope: str) -> bool:
     return scope in scopes or "admin" in scopes or (scope == ANY and PING not in scopes)

@@ -36,9 +36,6 @@ class MeSchema(Schema):
     key = ma.fields.Nested(KeySchema)
 
 
-KeyListSchema = list_schema("keys", KeySchema)
-
-
 class KeyRequestSchema(Schema):
     label = ma.fields.Str(
         required=True, metadata={"minLength": 1, "maxLength": service.LONGEST_LABEL, "example": "backup server"}
@@ -62,7 +59,7 @@ def get_me() -> dict[str, Any]:
     return {"organization": caller().org.slug, "key": next(key for key in keys if key.id == caller().key_id)}
 
 
-@operation(blp, "GET", "admin", KeyListSchema)
+@operation(blp, "GET", "admin", list_schema("keys", KeySchema))
 def list_keys() -> dict[str, Any]:
     """List the organization's keys
 

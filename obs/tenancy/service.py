@@ -139,13 +139,12 @@ def create_key(
         )
     if expires_at is not None and expires_at <= now_ms:
         raise invalid_field("json", "expires_at", "Must be in the future.")
-    added = _known(
-        tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms)), org.slug
-    )
+    added = tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms))
+    created = _known(added, org.slug)
     tenancy.keyring.reload()
-    subject = f"key {added[0]} ({label}): {' '.join(chosen)}"
+    subject = f"{created.name}: {' '.join(chosen)}"
     audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
-    return store.Key(added[0], label, chosen, now_ms, expires_at, key=added[1])
+    return created
 
 
 def revoke_key(tenancy: Tenancy, org: Org | None, key_id: int, *, actor: Actor = COMMAND_LINE) -> None:

@@ -11,20 +11,29 @@ from obs.storage.databases import Org
 from obs.tenancy import keys
 
 _LONGEST_AGENT = 200
+_KEYS = """
+    SELECT k.sha256, o.slug, o.id, k.scopes, k.id, k.label, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+    FROM api_keys AS k JOIN organizations AS o ON o.id = k.organization_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key. `key` is the key itself, which is not stored: only a new one has it."""
 
+    org: Org
+    scopes: tuple[str, ...]
     id: int
     label: str
-    scopes: tuple[str, ...]
     created_at: int
     expires_at: int | None
     revoked_at: int | None = None
     last_used_at: int | None = None
     key: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"key {self.id} ({self.label})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +43,6 @@ class AuditEntry:
     action: str
     object: str
     address: str
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What a key that is not revoked gives access to. `name` has its id and its label."""
-
-    key_id: int
-    name: str
-    org: Org
-    scopes: frozenset[str]
-    expires_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,49 +92,37 @@ def delete_organization(db: sqlite3.Connection, org: Org) -> bool:
 
 def add_key(
     db: sqlite3.Connection, org: Org, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
-) -> tuple[int, str] | None:
-    """Add a key; returns its id and its secret, which is not stored. None if there is no such organization."""
+) -> Key | None:
+    """Add a key; the result has the key itself. None if there is no such organization."""
     secret = keys.new_key(org.slug, scopes)
     row = db.execute(
         "INSERT INTO api_keys (organization_id, label, sha256, scopes, created_at, expires_at) "
         "SELECT id, ?, ?, ?, ?, ? FROM organizations WHERE id = ? RETURNING id",
         (label, keys.digest(secret), " ".join(scopes), now_ms, expires_at, org.id),
     ).fetchone()
-    return row and (row["id"], secret)
+    return row and Key(org, scopes, row["id"], label, now_ms, expires_at, key=secret)
 
 
 def keys_of(db: sqlite3.Connection, org: Org) -> list[Key]:
-    rows = db.execute(
-        "SELECT id, label, scopes, created_at, expires_at, revoked_at, last_used_at "
-        "FROM api_keys WHERE organization_id = ? ORDER BY id",
-        (org.id,),
-    )
-    return [Key(**{**dict(row), "scopes": tuple(row["scopes"].split())}) for row in rows]
+    return [_key(row) for row in db.execute(f"{_KEYS} WHERE o.id = ? ORDER BY k.id", (org.id,))]
 
 
-def revoke_key(db: sqlite3.Connection, org: Org | None, key_id: int, now_ms: int) -> Credential | None:
+def valid_keys(db: sqlite3.Connection) -> dict[bytes, Key]:
+    """The keys that are not revoked, by their SHA-256."""
+    return {row["sha256"]: _key(row) for row in db.execute(f"{_KEYS} WHERE k.revoked_at IS NULL")}
+
+
+def _key(row: sqlite3.Row) -> Key:
+    _, slug, org_id, scopes, *rest = row
+    return Key(Org(slug, org_id), tuple(scopes.split()), *rest)
+
+
+def revoke_key(db: sqlite3.Connection, org: Org | None, key_id: int, now_ms: int) -> Key | None:
     """Revoke a key (of `org`, or of any organization when None); returns it, or None if no valid key has that id."""
-    found = {one.key_id: one for one in credentials(db).values() if org in (one.org, None)}.get(key_id)
+    found = {one.id: one for one in valid_keys(db).values() if org in (one.org, None)}.get(key_id)
     if found is not None:
         db.execute("UPDATE api_keys SET revoked_at = ? WHERE id = ?", (now_ms, key_id))
     return found
-
-
-def credentials(db: sqlite3.Connection) -> dict[bytes, Credential]:
-    rows = db.execute(
-        "SELECT k.sha256, k.id AS key_id, k.label, o.slug, o.id AS organization_id, k.scopes, k.expires_at "
-        "FROM api_keys k JOIN organizations o ON o.id = k.organization_id WHERE k.revoked_at IS NULL"
-    )
-    return {
-        row["sha256"]: Credential(
-            row["key_id"],
-            f"key {row['key_id']} ({row['label']})",
-            Org(row["slug"], row["organization_id"]),
-            frozenset(row["scopes"].split()),
-            row["expires_at"],
-        )
-        for row in rows
-    }
 
 
 def credentials_version(db: sqlite3.Connection) -> int:

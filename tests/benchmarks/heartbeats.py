@@ -78,7 +78,7 @@ def make_tenants(folder: Path) -> list[str]:
             )
         )
         assert added is not None
-        keys.append(added[1])
+        keys.append(added.key)
     instance.close(tenancy)
     return keys
 

@@ -140,7 +140,7 @@ class Service:
             created = service.create_organization(tenancy, org)
             added = tenancy.control.write(partial(_add_admin_key, org=created))
             assert added is not None
-            keys[org] = added[1]
+            keys[org] = added.key
         instance.close(tenancy)
         for key in keys.values():
             self._wait_for(key)
@@ -166,7 +166,7 @@ class Service:
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
 
 
-def _add_admin_key(db: sqlite3.Connection, org: Org) -> tuple[int, str] | None:
+def _add_admin_key(db: sqlite3.Connection, org: Org) -> store.Key | None:
     return store.add_key(db, org, "crash test", ("admin",), None, 0)
 
 

@@ -86,7 +86,7 @@ def test_the_session_ends_when_its_key_expires(app: Flask, clock: Clock, client:
     assert added is not None
     tenancy.keyring.reload()
     visitor = Visitor(app)
-    visitor.sign_in(added[1])
+    visitor.sign_in(added.key)
     assert visitor.get("/").status_code == 200
     clock.advance(minutes=1)
     assert visitor.get("/").status_code == 302

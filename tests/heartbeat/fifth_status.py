@@ -59,7 +59,7 @@ def totals(folder: Path) -> dict[str, Any]:
     added = tenancy.control.write(lambda db: tenancy_store.add_key(db, ACME, "test", keys.SCOPES[:-1], None, now_ms))
     assert added is not None
     tenancy.keyring.reload()
-    client, headers = app.test_client(), {"X-API-Key": added[1]}
+    client, headers = app.test_client(), {"X-API-Key": added.key}
 
     def fill(db: sqlite3.Connection) -> None:
         ended = [status for status in Status if status not in (Status.OPEN, Status.LOST)]

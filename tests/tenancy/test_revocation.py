@@ -104,6 +104,6 @@ def test_a_flood_of_wrong_keys_does_not_read_the_keys_again(
     clock: Clock, keyring: KeyRing, client: KeyClient, tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert keyring.find("wrong", clock.now_ms) is None
-    monkeypatch.setattr(store, "credentials", lambda _: pytest.fail("the keys were read again"))
+    monkeypatch.setattr(store, "valid_keys", lambda _: pytest.fail("the keys were read again"))
     for number in range(1_000):
         assert keyring.find(f"wrong-{number}", clock.now_ms) is None

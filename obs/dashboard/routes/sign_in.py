@@ -35,7 +35,7 @@ def by_key() -> ResponseReturnValue:
         _note(org, name, Action.FAILED_SIGN_IN)
         return render_template("sign_in.html", failed=True, lacks_scope=credential is not None, next=wanted), 401
     agent = request.user_agent.string
-    begin_session(service.begin_session(tenancy, credential.org, credential.key_id, agent))
+    begin_session(service.begin_session(tenancy, credential.org, credential.id, agent))
     _note(credential.org, name, Action.SIGN_IN)
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 

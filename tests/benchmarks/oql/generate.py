@@ -160,7 +160,7 @@ def make(folder: Path, runs: int, jobs: int) -> str:
     org = service.create_organization(tenancy, ORG)
     added = tenancy.control.write(lambda db: store.add_key(db, org, "bench", keys.SCOPES[:-1], None, NOW_MS))
     assert added is not None
-    (folder / "key").write_text(added[1])
+    (folder / "key").write_text(added.key)
     tenancy.databases.write(org, lambda db: fill(db, runs, jobs))
     copy_to_duckdb(tenancy.databases.path(org), folder / "runs.duckdb")
     in_batches(tenancy.databases, org, upkeep.index_messages)
@@ -168,7 +168,7 @@ def make(folder: Path, runs: int, jobs: int) -> str:
     while roll_up(tenancy.databases, org, NOW_MS, DAYS + 1):
         pass
     print(f"rolled up in {time.process_time() - began:.1f} s of CPU")
-    return added[1]
+    return added.key
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_the_live_page_notices_that_its_session_expired(
     )
     assert added is not None
     tenancy.keyring.reload()
-    page = sign_in(window.new_page(), address, added[1])
+    page = sign_in(window.new_page(), address, added.key)
     expect(page.get_by_role("link", name="alpha")).to_be_visible()
     clock.advance(minutes=2)
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
