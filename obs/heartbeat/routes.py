@@ -3,9 +3,12 @@
 from functools import partial
 from typing import Any
 
+from flask import url_for
+
 from obs.api import ROW_ID, Blueprint, page_of, time_of_query
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
+from obs.heartbeat.names import valid_name
 from obs.heartbeat.service import known_job, no_job
 from obs.heartbeat.store import jobs as store
 from obs.heartbeat.store import maintenance
@@ -20,6 +23,8 @@ maintenance_blp = Blueprint(
     "maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance windows of the organization."
 )
 
+_NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
+
 
 @operation(jobs_blp, "GET", "query:read", schemas.JobListSchema, query=schemas.JobPageSchema)
 def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
@@ -29,6 +34,18 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     """
     with caller().read() as db:
         return page_of("jobs", page, partial(store.jobs, db, caller().now_ms), name=str)
+
+
+@operation(
+    jobs_blp, "POST", "admin", schemas.JobSchema, status=201, headers=_NEW, body=schemas.NewJobSchema, errors=(409,)
+)
+def create_job(fields: dict[str, Any]) -> tuple[Job, dict[str, str]]:
+    """Register a job before its first heartbeat
+
+    It is `new` until then. With a pin it becomes overdue like any other job; the pin counts from now.
+    """
+    job, _ = services().heartbeats.change_job(caller(), fields["name"], fields, adds=True)
+    return job, {"Location": url_for("jobs.get_job", job_name=job.name)}
 
 
 @operation(jobs_blp, "DELETE", "admin", schemas.DeletedJobsSchema, query=schemas.JobPrefixSchema)
@@ -56,7 +73,22 @@ def change_job(fields: dict[str, Any], job_name: str) -> Job:
     Pin its schedule or return it to the learned one, pause or resume it, rename it, or set how many failures in a row
     open an incident. Only the fields that are sent change.
     """
-    return services().heartbeats.change_job(caller(), job_name, fields)
+    return services().heartbeats.change_job(caller(), job_name, fields)[0]
+
+
+@operation(jobs_blp, "PUT /<job_name:job_name>", "admin", schemas.JobSchema, body=schemas.JobFieldsSchema)
+@jobs_blp.alt_response(201, schema=schemas.JobSchema, headers=_NEW, description="The job is new.")
+@jobs_blp.doc(requestBody={"required": False})
+def put_job(fields: dict[str, Any], job_name: str) -> tuple[Job, int, dict[str, str]]:
+    """Register a job, or replace its settings
+
+    A pin, a pause or a failure tolerance that is not sent returns to its default. The ping URL, the host, the service
+    and the project stay. A request that is repeated changes nothing.
+    """
+    name = valid_name(job_name, "path", "job_name")
+    defaults = {"pin": None, "paused": "paused_until" in fields, "failure_tolerance": 1}
+    job, is_new = services().heartbeats.change_job(caller(), name, {**defaults, **fields}, adds=True)
+    return job, 201 if is_new else 200, {"Location": url_for("jobs.get_job", job_name=name)} if is_new else {}
 
 
 @operation(jobs_blp, "DELETE /<job_name:job_name>", "admin", status=204)

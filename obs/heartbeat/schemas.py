@@ -5,14 +5,14 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import PageSchema, Schema, Text, Time, WholeNumber, list_schema
-from obs.errors import invalid_field
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, list_schema
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES
 from obs.times import DAY_MS
 
+_NAME = {**JOB_NAME, "example": "nightly-backup"}
 _YEAR_DAYS = 366
 _LONGEST_DAYS = 31
 _TOLERANCE = "Failures in a row that open an incident."
@@ -55,10 +55,7 @@ class PinSchema(Schema):
         return pins.to_dict(pin)
 
 
-class JobChangesSchema(Schema):
-    name = ma.fields.Str(
-        metadata={**JOB_NAME, "description": "A new name; the history stays.", "example": "nightly-backup"}
-    )
+class JobFieldsSchema(Schema):
     pin = ma.fields.Nested(
         PinSchema, allow_none=True, metadata={"description": "null returns the job to the learned schedule."}
     )
@@ -73,11 +70,13 @@ class JobChangesSchema(Schema):
         validate=ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8."),
         metadata={"description": "The UUID of the ping URL; null: a new one."},
     )
+    host, service, project = (
+        Text(1, 200, allow_none=True, metadata={"description": f"Until a heartbeat sends another X-Platform-{name}."})
+        for name in ("Host", "Service", "Project")
+    )
 
     @ma.post_load
     def _checked(self, fields: dict[str, Any], **_: Any) -> dict[str, Any]:
-        if not fields:
-            raise invalid_field("json", "_schema", "Send at least one field to change.")
         if "name" in fields:
             fields["name"] = valid_name(fields["name"], "json", "name")
         if fields.get("pin") is not None:
@@ -85,6 +84,14 @@ class JobChangesSchema(Schema):
         if fields.get("paused") is False and "paused_until" in fields:
             raise ma.ValidationError("Cannot be combined with paused: false.", "paused_until")
         return fields
+
+
+class JobChangesSchema(JobFieldsSchema, ChangesSchema):
+    name = ma.fields.Str(metadata={**_NAME, "description": "A new name; the history stays."})
+
+
+class NewJobSchema(JobFieldsSchema):
+    name = ma.fields.Str(required=True, metadata=_NAME)
 
 
 class MaintenanceWindowSchema(Schema):
@@ -114,7 +121,7 @@ class JobSchema(Schema):
     last_outcome = ma.fields.Str(allow_none=True, validate=ma.validate.OneOf(OUTCOMES))
     overdue = ma.fields.Bool()
     overrunning = ma.fields.Bool()
-    last_heartbeat_at = Time()
+    last_heartbeat_at = Time(allow_none=True)
     interval_ms = ma.fields.Int(
         allow_none=True, metadata={"description": "The usual time between runs.", "example": 86400000}
     )
@@ -132,7 +139,7 @@ class JobSchema(Schema):
         allow_none=True, metadata={"description": "The latest X-Platform-Project, if any was sent."}
     )
     created_at = Time()
-    first_heartbeat_at = Time(metadata={"description": "The earliest time of a heartbeat."})
+    first_heartbeat_at = Time(allow_none=True, metadata={"description": "The earliest time of a heartbeat."})
     learned = ma.fields.Nested(LearnedSchema, allow_none=True)
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "The schedule that was set by hand."})
     paused = ma.fields.Bool()

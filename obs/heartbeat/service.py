@@ -14,6 +14,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, rollups
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
+from obs.heartbeat.store.record import NOWHERE, Attribution, find_attribution
 from obs.heartbeat.store.rollups import Unit
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit, keys
@@ -76,42 +77,55 @@ class HeartbeatService:
         """With the two, the annotations of incidents follow their job: see `obs.annotations.store`."""
         self.queue, self._rename_bands, self._end_bands = queue, rename_bands, end_bands
 
-    def change_job(self, caller: Caller, name: str, changes: Mapping[str, Any]) -> Job:
-        """`changes` come from JobChangesSchema. Raises ServiceError: 404, 409 for a name or UUID that is taken, 422."""
+    def change_job(
+        self, caller: Caller, name: str, changes: Mapping[str, Any], *, adds: bool = False
+    ) -> tuple[Job, bool]:
+        """The job and whether it is new: only if it `adds` a job, which must be new where `changes` have its name.
+
+        `changes` come from JobFieldsSchema. Raises ServiceError: 404, 409 for a name or UUID that is taken, 422, 507.
+        """
         if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
             raise invalid_field("json", "paused_until", "Must be in the future.")
         uuid = (changes["ping_uuid"] or str(uuid4())).lower() if "ping_uuid" in changes else None
 
-        def checked(db: sqlite3.Connection) -> Job:
-            job = known_job(db, name, caller.now_ms)
-            if jobs.job_id(db, changes.get("name", job.name)) not in (None, job.id):
+        def check(db: sqlite3.Connection) -> bool:
+            job_id = jobs.job_id(db, name)
+            if job_id is None and not adds:
+                raise no_job(name)
+            if "name" in changes and jobs.job_id(db, changes["name"]) not in (None, None if adds else job_id):
                 raise ServiceError("conflict", f"There is already a job named {changes['name']!r}.")
-            if uuid is not None and jobs.name_of_uuid(db, uuid) not in (None, job.name):
+            if uuid is not None and (other := jobs.name_of_uuid(db, uuid)) and jobs.job_id(db, other) != job_id:
                 raise ServiceError("conflict", "Another job has this UUID.")
-            return job
+            if job_id is None:
+                caller.quotas.check_new(caller.org, "max_jobs", jobs.count_jobs(db) + 1)
+            return job_id is None
 
-        def unit(db: sqlite3.Connection) -> Job:
-            job = checked(db)
+        def unit(db: sqlite3.Connection) -> tuple[Job, bool]:
+            if is_new := check(db):
+                jobs.add_job(db, name, caller.now_ms)
+                audit.add(db, caller.actor, caller.now_ms, Action.CREATE_JOB, name)
+            job = known_job(db, name, caller.now_ms)
             if uuid is not None:
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=jobs.ping_uuid(db, job.id))
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
-            is_rescheduled = not changes.keys().isdisjoint(("pin", "paused", "paused_until"))
-            jobs.change(db, job.id, _columns(job, changes, caller.now_ms), is_rescheduled)
+            columns = _columns(db, job, changes, caller.now_ms)
+            is_rescheduled = not columns.keys().isdisjoint(("pin", "paused_at", "paused_until"))
+            jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
                 (changed,) = expectations.changed_jobs(db, 1, job.id)
                 expected = expectations.expectation(db, changed, None, caller.now_ms)
                 expectations.keep(db, changed, expected, is_final=False)
-            if "name" in changes:
+            if changes.get("name", job.name) != job.name:
                 self._rename_bands(db, job.name, caller.now_ms, changes["name"])
-            return known_job(db, changes.get("name", job.name), caller.now_ms)
+            return known_job(db, changes.get("name", job.name), caller.now_ms), is_new
 
         if uuid is not None:
             with caller.read() as db:
-                checked(db)  # a change that is refused must not claim the UUID
+                check(db)  # a change that is refused must not claim the UUID
             tenancy_service.claim_ping_url(caller.tenancy, caller.org, uuid)
-        job = caller.write(unit)
+        changed = caller.write(unit)
         self.queue.note(caller.org)
-        return job
+        return changed
 
     def ping_url(self, caller: Caller, job_id: int, *, creates: bool = True) -> str | None:
         """None if the caller may not send heartbeats, or there is no URL and none is created. Raises ServiceError."""
@@ -226,13 +240,19 @@ def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
     return job
 
 
-def _columns(job: Job, changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    """The columns of `job` that `changes` set."""
+def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The columns of `job` that `changes` set. A pin or a pause that it has already stays as it is."""
     columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
-    if "pin" in changes:
-        columns |= {"pin": pins.to_json(changes["pin"]), "pinned_by_person": 1, "overdue_since": None}
+    columns |= {"pinned_by_person": 1} if "pin" in changes else {}
+    if changes.get("pin", job.pin) != job.pin:
+        columns |= {"pin": pins.to_json(changes["pin"]), "overdue_since": None}
     if changes.get("paused") is False:
         columns |= {"paused_until": now_ms} if job.paused else {}
     elif "paused" in changes or "paused_until" in changes:
-        columns |= {"paused_at": now_ms, "paused_until": changes.get("paused_until"), "overdue_since": None}
+        until_ms = changes.get("paused_until")
+        if not job.paused or until_ms != job.paused_until:
+            columns |= {"paused_at": now_ms, "paused_until": until_ms, "overdue_since": None}
+    if not changes.keys().isdisjoint(Attribution._fields):
+        place = Attribution(*(changes.get(name, getattr(job, name)) for name in Attribution._fields))
+        columns["attribution_id"] = find_attribution(db, None, NOWHERE, place)
     return columns

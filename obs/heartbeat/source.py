@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
 from obs.sources import Column, Grain, Rollup, Source, Type, one_of
-from obs.times import DAY_MS, HOUR_MS
+from obs.times import DAY_MS, HOUR_MS, MAX_MS
 
 # SQLite would choose the index runs_job, and read every run of the job.
 _OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
@@ -12,6 +12,7 @@ OVERRUNNING_SQL = f"EXISTS ({_OPEN_RUN} AND r.started_at + jobs.overrun_after_ms
 # What was expected before the last heartbeat does not apply after it.
 _IS_LEARNED = "jobs.learned_event_id = jobs.last_event_id"
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
+SILENT_SQL = f"jobs.first_heartbeat_at = {MAX_MS}"  # no heartbeat yet
 OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {_IS_LEARNED} AND NOT {PAUSED_SQL}, 0)"
 _CONDITIONS = {
     JobState.PAUSED: PAUSED_SQL,
@@ -21,7 +22,7 @@ _CONDITIONS = {
     JobState.OVERRUNNING: OVERRUNNING_SQL,
     JobState.LATE: f"jobs.expected_at <= :now AND {_IS_LEARNED}",
     JobState.RUNNING: f"EXISTS ({_OPEN_RUN})",
-    JobState.NEW: "jobs.overdue_at IS NULL AND jobs.pin IS NULL",
+    JobState.NEW: f"(jobs.overdue_at IS NULL AND jobs.pin IS NULL) OR {SILENT_SQL}",
 }
 """The condition for each state but ok. The first that applies decides."""
 _WHENS = " ".join(f"WHEN {condition} THEN '{state}'" for state, condition in _CONDITIONS.items())
@@ -156,7 +157,7 @@ LOGS = replace(
 JOBS = Source(
     name="jobs",
     row="a job",
-    time="its last heartbeat",
+    time="its last heartbeat, or its registration",
     table="jobs",
     time_sql="jobs.last_heartbeat_at",
     columns=(

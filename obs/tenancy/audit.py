@@ -22,6 +22,7 @@ class Action(StrEnum):
     CREATE_ORGANIZATION = "create organization"
     SET_LIMIT = "set limit"
     REACH_LIMIT = "reach limit"
+    CREATE_JOB = "create job"
     DELETE_JOB = "delete job"
     DELETE_JOBS = "delete jobs"
     SET_PING_URL = "set ping url"

@@ -69,10 +69,12 @@ _ID = "<int(max=9223372036854775807):"
 ROUTES: dict[tuple[str, str], Route] = {
     **_heartbeats(),
     ("GET", "/api/v1/jobs"): Route("query:read", 200, 200, "/api/v1/jobs"),
+    ("POST", "/api/v1/jobs"): Route("admin", 409, 201, "/api/v1/jobs", {"name": "backup"}),
     ("DELETE", "/api/v1/jobs"): Route("admin", 200, 200, "/api/v1/jobs?prefix=backup"),
     ("GET", "/api/v1/jobs/<job_name:job_name>"): Route("query:read", 200, 404, "/api/v1/jobs/backup"),
     ("GET", "/api/v1/jobs/<job_name:job_name>/runs"): Route("query:read", 200, 404, "/api/v1/jobs/backup/runs"),
     ("PATCH", "/api/v1/jobs/<job_name:job_name>"): Route("admin", 200, 404, "/api/v1/jobs/backup", {"paused": True}),
+    ("PUT", "/api/v1/jobs/<job_name:job_name>"): Route("admin", 200, 201, "/api/v1/jobs/backup", {}),
     ("DELETE", "/api/v1/jobs/<job_name:job_name>"): Route("admin", 204, 404, "/api/v1/jobs/backup"),
     ("GET", f"/api/v1/runs/{_ID}number>"): Route("query:read", 200, 404, "/api/v1/runs/{run}"),
     ("GET", "/api/v1/maintenance"): Route("query:read", 200, 200, "/api/v1/maintenance"),

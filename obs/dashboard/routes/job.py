@@ -51,8 +51,9 @@ def page(**refused: Form) -> str:
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
         trouble = store.trouble(db, job) if job.status in TROUBLE else None
-    until_ms = now_ms if job.overdue else job.last_heartbeat_at
-    missed = schedules.missed_by_day(schedules.due(job), results, days, job.first_heartbeat_at, until_ms)
+    until_ms = now_ms if job.overdue else job.last_heartbeat_at or job.created_at
+    first_ms = job.first_heartbeat_at or job.created_at
+    missed = schedules.missed_by_day(schedules.due(job), results, days, first_ms, until_ms)
     return render_template(
         "job/page.html",
         job=job,
@@ -70,7 +71,7 @@ def page(**refused: Form) -> str:
         start=start,
         points=points,
         statuses=STATUSES,
-        calendar=drawings.draw_calendar(results, missed, drawings.day_of(job.first_heartbeat_at, zone), today),
+        calendar=drawings.draw_calendar(results, missed, drawings.day_of(first_ms, zone), today),
         problems=PROBLEMS,
         pauses=_PAUSES,
         pin=refused.get("pin") or Form(schedules.form_values(job)),

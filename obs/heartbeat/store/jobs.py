@@ -12,7 +12,7 @@ from obs.heartbeat.names import normalized
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, STATUSES, Status
 from obs.heartbeat.schedule import Description
-from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, STATE_SQL
+from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
 from obs.storage.connection import first_value
 from obs.times import MAX_MS
 
@@ -27,7 +27,7 @@ class Job:
     last_outcome: str | None
     overdue: bool
     overrunning: bool
-    last_heartbeat_at: int
+    last_heartbeat_at: int | None
     last_event_id: int
     interval_ms: int | None
     expected_at: int | None
@@ -39,7 +39,7 @@ class Job:
     service: str | None
     project: str | None
     created_at: int
-    first_heartbeat_at: int
+    first_heartbeat_at: int | None
     learned: Description | None
     pin: Pin | None
     paused: bool
@@ -79,9 +79,11 @@ _OVERRUNS_AT = f"(SELECT min(started_at) + jobs.overrun_after_ms {_OPEN_RUN})"
 _MOMENTS = ("jobs.expected_at", "jobs.overdue_at", "jobs.paused_until", _OVERRUNS_AT)
 _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
-           {OVERRUNNING_SQL} AS overrunning, jobs.last_heartbeat_at, jobs.interval_ms, jobs.expected_at,
+           {OVERRUNNING_SQL} AS overrunning, jobs.interval_ms, jobs.expected_at,
+           iif({SILENT_SQL}, NULL, jobs.last_heartbeat_at) AS last_heartbeat_at,
+           nullif(jobs.first_heartbeat_at, {MAX_MS}) AS first_heartbeat_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
-           a.host, a.service, a.project, jobs.created_at, jobs.first_heartbeat_at, fits.learned,
+           a.host, a.service, a.project, jobs.created_at, fits.learned,
            jobs.pin, {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row,
            jobs.last_event_id,
            coalesce((SELECT max(started_at) FROM runs WHERE job_id = jobs.id), jobs.last_heartbeat_at) AS last_run_at,
@@ -132,6 +134,15 @@ def job_id(db: sqlite3.Connection, name: str) -> int | None:
     """The id of the job with exactly that name, else of the one whose name is the same text; None if there is none."""
     found = "SELECT id FROM jobs WHERE name IN (?1, ?2) ORDER BY name = ?1 DESC"
     return cast("int | None", first_value(db, found, (name, normalized(name))))
+
+
+def add_job(db: sqlite3.Connection, name: str, now_ms: int, heartbeat_at: int | None = None) -> int:
+    """Add a job and return its id. Without a heartbeat, a pin counts from now."""
+    added = (
+        "INSERT INTO jobs (name, created_at, first_heartbeat_at, last_heartbeat_at, last_event_id)"
+        f" VALUES (?1, ?2, ifnull(?3, {MAX_MS}), ifnull(?3, ?2), 0) RETURNING id"
+    )
+    return int(db.execute(added, (name, now_ms, heartbeat_at)).fetchone()[0])
 
 
 def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:
@@ -200,8 +211,8 @@ def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]
 
 def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_rescheduled: bool) -> None:
     learn = ["learned_event_id = NULL", "revision = revision + 1"] if is_rescheduled else []
-    if values := ", ".join([*(f"{name} = :{name}" for name in columns), *learn]):
-        db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
+    values = ", ".join([*(f"{name} = :{name}" for name in columns), *learn, "changed = 0"])
+    db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
 
 
 def suggest_pin(db: sqlite3.Connection, name: str, pin: Pin) -> None:

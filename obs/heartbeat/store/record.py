@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from obs.heartbeat import runs
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status
-from obs.heartbeat.store.jobs import count_jobs
+from obs.heartbeat.source import SILENT_SQL
+from obs.heartbeat.store.jobs import add_job, count_jobs
 from obs.storage.connection import first_value
 from obs.times import DAY_MS
 
@@ -100,7 +101,8 @@ _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status =
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
 # ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job
 _UPDATE_JOB = f"""
-    UPDATE jobs SET last_event_id = ?1, last_heartbeat_at = max(last_heartbeat_at, ?2), run_count = run_count + ?3,
+    UPDATE jobs SET last_event_id = ?1, run_count = run_count + ?3,
+        last_heartbeat_at = max(iif({SILENT_SQL}, 0, last_heartbeat_at), ?2),
         first_heartbeat_at = min(first_heartbeat_at, ?2), last_outcome = coalesce(?4, last_outcome),
         timed_run_count = min({RECENT_RUNS}, timed_run_count + (?5 IS NOT NULL)),
         total_duration_ms = total_duration_ms + coalesce(?5 - (timed_run_count = {RECENT_RUNS}) * total_duration_ms
@@ -137,7 +139,8 @@ def record(
         assert first is not None
         return first
     if is_new := job is None:
-        job = _add_job(db, name, heartbeat.time, now_ms)
+        job_id = add_job(db, name, now_ms, heartbeat.time)
+        job = _Job(job_id, heartbeat.time, None, None, NOWHERE, None, NOWHERE)
         if check_jobs is not None:
             check_jobs(count_jobs(db))
     if action in (Action.ATTACH, Action.CLOSE):
@@ -221,16 +224,6 @@ def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job
         return job, None
     started, ended = (bool(row[15]), bool(row[16])) if heartbeat.run_id is not None else (True, False)
     return job, Run(row[11], Status(row[12]), row[13], row[14] is not None, started, ended)
-
-
-def _add_job(db: sqlite3.Connection, name: str, time: int, now_ms: int) -> _Job:
-    done = db.execute(
-        "INSERT INTO jobs (name, created_at, first_heartbeat_at, last_heartbeat_at, last_event_id)"
-        " VALUES (?1, ?2, ?3, ?3, 0)",
-        (name, now_ms, time),
-    )
-    assert done.lastrowid is not None
-    return _Job(done.lastrowid, time, None, None, NOWHERE, None, NOWHERE)
 
 
 def _add_run(
