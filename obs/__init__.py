@@ -62,6 +62,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     built = Services(
         tenancy=tenancy,
         trust_proxies=middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
+        allow_origins=middleware.allow_origins(str(app.config["CORS_ORIGINS"])),
         access_log=access_log,
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),

@@ -39,6 +39,9 @@ SETTINGS = (
     Setting("BODY_SECONDS", 10, "Seconds within which the body of a request must arrive.", least=1),
     Setting("BASE_URL", "", "URL at which clients reach the service; empty: http://HOST:PORT."),
     Setting("TRUSTED_PROXIES", "", "Addresses and networks of proxies whose X-Forwarded- headers are used."),
+    Setting(
+        "CORS_ORIGINS", "", "Origins whose web pages may use the API with a key, such as https://example.com; *: all."
+    ),
     Setting("WRONG_KEYS_PER_MINUTE", 20, "Maximum number of wrong keys per client address and minute.", least=1),
     Setting("ACCESS_LOG", "", "File to which each request is logged as a line of JSON; - is standard error."),
     Setting("LOG_LEVEL", "info", "Least severe messages to log.", choices=("debug", "info", "warning", "error")),

@@ -28,6 +28,7 @@ class Services:
 
     tenancy: Tenancy
     trust_proxies: Middleware
+    allow_origins: Middleware
     access_log: AccessLog
     heartbeats: HeartbeatService
     ingest: HeartbeatEndpoint

@@ -17,6 +17,11 @@ Middleware = Callable[[Wsgi], Wsgi]
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
 _CLIENT = "obs.client_address"
+_EXPOSED = (
+    "ETag, Location, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Query-Bytes-Scanned, "
+    "X-Query-Rows-Scanned, X-Query-Window, X-Request-Id"
+)
+_PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
 
 
 def stack(services: "Services") -> tuple[Middleware, ...]:
@@ -25,8 +30,38 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
         services.metrics.measure,
         services.background.start_on_first_request,
         services.tenancy.ingest.recognize,
+        services.allow_origins,
         services.ingest.answer_heartbeats,
     )
+
+
+def allow_origins(setting: str) -> Middleware:
+    """The middleware for CORS_ORIGINS: pages of these origins, separated by spaces, may use the API; ``*``: all pages.
+
+    Credentials are not allowed: the API accepts no cookies, only keys. Raises ConfigError.
+    """
+    origins = setting.lower().split()
+    if not all(re.fullmatch(r"\*|https?://[^/*]+", origin) for origin in origins):
+        raise ConfigError(f"CORS_ORIGINS must be origins such as https://example.com, or *, not {setting!r}")
+
+    def layer(app: Wsgi) -> Wsgi:
+        def shared(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            if not environ["PATH_INFO"].startswith("/api/"):
+                return app(environ, start_response)
+            origin, headers = environ.get("HTTP_ORIGIN"), [("Vary", "Origin")]
+            if origin and (origin in origins or "*" in origins):
+                headers.append(("Access-Control-Allow-Origin", "*" if "*" in origins else origin))
+                if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
+                    names = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
+                    headers += [*_PREFLIGHT, ("Access-Control-Allow-Headers", names)]
+                    start_response("204 No Content", headers)
+                    return []
+                headers.append(("Access-Control-Expose-Headers", _EXPOSED))
+            return app(environ, lambda status, sent, *rest: start_response(status, [*sent, *headers], *rest))
+
+        return shared if origins else app
+
+    return layer
 
 
 def client_address(environ: Mapping[str, Any]) -> str:
