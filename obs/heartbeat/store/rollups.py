@@ -8,13 +8,15 @@ A run that changes in between removes the note (triggers of the schema), and not
 its hours in the same way.
 """
 
+import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from obs.heartbeat.source import STATUS_NUMBERS_SQL
+from obs.storage.connection import first_value
 from obs.storage.packed import LARGEST_BLOB, pack, unpack
 from obs.times import HOUR_MS
 
@@ -57,21 +59,16 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
     Hours before the first run are left out, except for hours with stored totals whose runs are gone.
     """
     first = _first(db, oldest)
-    if first is None or first >= end:
-        return []
     rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND attempt IS NULL"
     known = {row[0] for row in db.execute(rolled, (first, end))}
-    return [hour for hour in range(end - 1, first - 1, -1) if hour not in known]
+    return [] if first is None else [hour for hour in range(end - 1, first - 1, -1) if hour not in known]
 
 
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
     """The first hour of the first day from `oldest` on that has runs or stored totals: a day is rolled up whole."""
-    runs = db.execute(
-        "SELECT started_at FROM runs WHERE started_at >= ? ORDER BY started_at LIMIT 1", (oldest * HOUR_MS,)
-    ).fetchone()
-    kept = db.execute(f"SELECT min(hour) FROM totals_by_hour WHERE status IN ({STATUS_NUMBERS_SQL})").fetchone()
-    hours = [*([runs[0] // HOUR_MS] if runs else []), *([kept[0]] if kept[0] is not None else [])]
-    return min(hours) // 24 * 24 if hours else None
+    hours = f"SELECT min(started_at) / {HOUR_MS} AS hour FROM runs WHERE started_at >= ? UNION ALL"
+    hours += f" SELECT min(hour) FROM totals_by_hour WHERE status IN ({STATUS_NUMBERS_SQL})"
+    return cast("int | None", first_value(db, f"SELECT min(hour) / 24 * 24 FROM ({hours})", (oldest * HOUR_MS,)))
 
 
 def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
@@ -111,59 +108,55 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) 
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
-    """The cells of an hour, from its runs, or of a day, from its hours; None where it cannot be rolled up."""
-    if unit == "day":
+    """The cells of an hour, from its runs, or of a day, from its hours.
+
+    None where the durations are too long, negative, or too many for one value: it cannot be rolled up.
+    """
+    if unit == "hour":
+        totals = {key[0]: cell for key, cell in _cells_of_runs(db, number, "status").items()}
+        counted = Counted(unit, number, _cells_of_runs(db, number, _SERIES), totals)
+    else:
         parts: dict[Series, list[Cell]] = defaultdict(list)
         for series, cell in _stored(db, "hour", number * 24, number * 24 + 24):
             parts[series].append(cell)
-        return _counted(unit, number, {series: _together(cells) for series, cells in parts.items()}, {})
+        counted = Counted(unit, number, {series: _together(cells) for series, cells in parts.items()})
+    total_ms = sum(cell.total_ms or 0 for cell in counted.cells.values())
+    for cell in (*counted.cells.values(), *counted.totals.values()):
+        if (cell.least_ms or 0) < 0 or len(cell.durations or b"") > LARGEST_BLOB:
+            return None
+    return None if unit == "hour" and total_ms > LARGEST_TOTAL_MS else counted
+
+
+def _cells_of_runs(db: sqlite3.Connection, hour: int, key: str) -> dict[Any, Cell]:
+    """The cells of the runs of an hour, by the columns of `key`."""
     rows = db.execute(
-        "SELECT job_id, status, attribution_id, exit_code, started_at, duration_ms FROM runs"
-        " WHERE started_at >= ? AND started_at < ? ORDER BY started_at",
-        (number * HOUR_MS, (number + 1) * HOUR_MS),
+        "SELECT count(*), min(started_at), max(started_at),"
+        f" json_group_array(duration_ms) FILTER (WHERE duration_ms IS NOT NULL), {key}"
+        f" FROM runs WHERE started_at >= ? AND started_at < ? GROUP BY {key}",
+        (hour * HOUR_MS, (hour + 1) * HOUR_MS),
     )
-    by_series: dict[Series, list[tuple[int, int | None]]] = defaultdict(list)
-    for job_id, status, attribution_id, exit_code, *run in rows:
-        by_series[job_id, status, attribution_id, exit_code].append((run[0], run[1]))
-    cells = {
-        series: _measured(len(runs), sorted(run[1] for run in runs if run[1] is not None), runs[0][0], runs[-1][0])
-        for series, runs in by_series.items()
-    }
-    by_status: dict[int, list[Cell]] = defaultdict(list)
-    for series, cell in cells.items():
-        by_status[series[1]].append(cell)
-    return _counted(unit, number, cells, {status: _together(its) for status, its in by_status.items()})
-
-
-def _counted(unit: Unit, number: int, cells: Mapping[Series, Cell], totals: Mapping[int, Cell]) -> Counted | None:
-    """None for durations that are too long, negative, or too many for one value."""
-    total = sum(cell.total_ms or 0 for cell in cells.values())
-    least = min((cell.least_ms or 0 for cell in cells.values()), default=0)
-    largest = max((len(cell.durations or b"") for cell in (*cells.values(), *totals.values())), default=0)
-    if least < 0 or largest > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
-        return None
-    return Counted(unit, number, cells, totals)
+    return {tuple(key): _cell(runs, json.loads(durations), first, last) for runs, first, last, durations, *key in rows}
 
 
 def _together(cells: Sequence[Cell]) -> Cell:
-    durations = sorted(duration for cell in cells if cell.durations for duration in unpack(cell.durations))
+    durations = (duration for cell in cells if cell.durations for duration in unpack(cell.durations))
     first, last = min(cell.first_at for cell in cells), max(cell.last_at for cell in cells)
-    return _measured(sum(cell.runs for cell in cells), durations, first, last)
+    return _cell(sum(cell.runs for cell in cells), durations, first, last)
 
 
-def _measured(runs: int, durations: Sequence[int], first: int, last: int) -> Cell:
-    if not durations:
+def _cell(runs: int, unsorted: Iterable[int], first: int, last: int) -> Cell:
+    if not (durations := sorted(unsorted)):
         return Cell(runs, 0, None, None, None, first, last, None)
-    total = sum(durations)
-    return Cell(runs, len(durations), total, durations[0], durations[-1], first, last, pack(durations))
+    return Cell(runs, len(durations), sum(durations), durations[0], durations[-1], first, last, pack(durations))
 
 
+_SERIES = "job_id, status, attribution_id, exit_code"
 _CELL = ", ".join(Cell._fields)
 
 
 def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tuple[Series, Cell]]:
     rows = db.execute(
-        f"SELECT job_id, status, attribution_id, exit_code, {_CELL} FROM series CROSS JOIN series_by_{unit}"
+        f"SELECT {_SERIES}, {_CELL} FROM series CROSS JOIN series_by_{unit}"
         f" ON series_id = series.id AND {unit} >= ? AND {unit} < ?",
         (first, end),
     )
@@ -196,9 +189,7 @@ def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
     db.execute(f"DELETE FROM series_by_{unit} WHERE {unit} = ? AND series_id IN (SELECT id FROM series)", (number,))
     key = "job_id = ? AND status = ? AND ifnull(attribution_id, 0) = ifnull(?, 0)"
     key += " AND ifnull(exit_code, -9223372036854775807) = ifnull(?, -9223372036854775807)"
-    db.executemany(
-        "INSERT OR IGNORE INTO series (job_id, status, attribution_id, exit_code) VALUES (?, ?, ?, ?)", counted.cells
-    )
+    db.executemany(f"INSERT OR IGNORE INTO series ({_SERIES}) VALUES (?, ?, ?, ?)", counted.cells)
     values = ", ".join("?" * len(Cell._fields))
     db.executemany(
         f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}",
