@@ -55,8 +55,12 @@ class Overview:
     matching: int
     counts: Mapping[str, int]
     states: Mapping[str, int]
-    in_trouble: int
     everything: Sequence[Job]
+
+    @property
+    def in_trouble(self) -> int:
+        """How many jobs need attention."""
+        return sum(self.states.get(state, 0) for state in TROUBLE)
 
     @property
     def pages(self) -> int:
@@ -144,13 +148,11 @@ class JobsOfOrg:
         self._now_ms = self._next_ms = 0
         self._version = 0
 
-    def show(self, caller: Caller, choice: Choice, known_version: str = "") -> Overview | None:
-        """The page that `choice` asks for; None if its version is `known_version`. Raises ServiceError (503)."""
+    def show(self, caller: Caller, choice: Choice = _DEFAULT) -> Overview:
+        """The page that `choice` asks for. Raises ServiceError (503)."""
         with self._lock:
             self._refresh(caller)
-            if known_version == str(self._version):
-                return None
-            everything, selection = self._select(Choice()), self._select(replace(choice, page=1))
+            everything, selection = self._select(_DEFAULT), self._select(replace(choice, page=1))
             return Overview(
                 choice=choice,
                 version=self._version,
@@ -158,15 +160,8 @@ class JobsOfOrg:
                 matching=len(selection),
                 counts=dict(selection.counts),
                 states=dict(everything.counts),
-                in_trouble=sum(everything.counts[state] for state in TROUBLE),
                 everything=list(self._jobs.values()),
             )
-
-    def in_trouble(self, caller: Caller) -> int:
-        """How many jobs need attention. Raises ServiceError (503)."""
-        with self._lock:
-            self._refresh(caller)
-            return sum(self._select(Choice()).counts[state] for state in TROUBLE)
 
     def _select(self, choice: Choice) -> Selection:
         if choice not in self._selections:

@@ -1,9 +1,8 @@
 """The overview of all jobs, which is the start page, and their projects with services and hosts."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, get_template_attribute, redirect, render_template, request, url_for
@@ -29,7 +28,6 @@ _MOST_BYTES = 22_000  # of rows; with their order and the counts, a response sta
 def page() -> ResponseReturnValue:
     caller = viewer()
     overview = services().overviews(caller.org).show(caller, _choice())
-    assert overview is not None
     if not overview.everything:
         ingest_url = services().tenancy.ingest.url(caller.org.slug)
         return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
@@ -43,8 +41,8 @@ def changes() -> ResponseReturnValue:
     `since` is the "version" of the last complete response: 204 while no job has changed.
     """
     caller, bytes_left = viewer(), _MOST_BYTES
-    overview = services().overviews(caller.org).show(caller, _choice(), request.args.get("since", ""))
-    if overview is None:
+    overview = services().overviews(caller.org).show(caller, _choice())
+    if request.args.get("since") == str(overview.version):
         return "", 204
     shown = dict(entry.split(":", 1) for entry in request.headers.get("X-Have", "").split(",") if ":" in entry)
     now = {str(job.id): version(job) for job in overview.jobs}
@@ -71,7 +69,7 @@ def changes() -> ResponseReturnValue:
 
 @blp.get("/jobs/trouble")
 def trouble() -> str:
-    return str(services().overviews(viewer().org).in_trouble(viewer()))
+    return str(services().overviews(viewer().org).show(viewer()).in_trouble)
 
 
 @blp.route("/jobs/delete", methods=["GET", "POST"])
@@ -117,27 +115,22 @@ def projects_page() -> ResponseReturnValue:
     caller = viewer()
     with caller.read() as db:
         jobs = job_store.jobs(db, caller.now_ms, after=None, limit=-1)
-    return render_template("projects.html", projects=_roll_up(jobs), states=STATES)
+    found = sorted(
+        _Part(None, jobs).by("project"), key=lambda one: (one.name is None, -one.trouble, (one.name or "").casefold())
+    )
+    return render_template("projects.html", projects=found, states=STATES)
 
 
-@dataclass(slots=True)
 class _Part:
-    name: str | None
-    states: Counter[str] = field(default_factory=Counter)
-    services: dict[str | None, "_Part"] = field(default_factory=dict)
-    hosts: dict[str | None, "_Part"] = field(default_factory=dict)
+    """Jobs that share a project, a service or a host, whose `name` this is."""
 
-    @property
-    def trouble(self) -> int:
-        return sum(self.states[state] for state in TROUBLE)
+    def __init__(self, name: str | None, jobs: Sequence[Job]) -> None:
+        self.name, self._jobs = name, jobs
+        self.states = Counter(job.status for job in jobs)
+        self.trouble = sum(self.states[state] for state in TROUBLE)
 
-
-def _roll_up(jobs: Iterable[Job]) -> list[_Part]:
-    found: dict[str | None, _Part] = {}
-    for job in jobs:
-        project = found.setdefault(job.project, _Part(job.project))
-        service = project.services.setdefault(job.service, _Part(job.service))
-        host = project.hosts.setdefault(job.host, _Part(job.host))
-        for part in (project, service, host):
-            part.states[job.status] += 1
-    return sorted(found.values(), key=lambda one: (one.name is None, -one.trouble, (one.name or "").casefold()))
+    def by(self, attribute: str) -> list["_Part"]:
+        found = defaultdict[str | None, list[Job]](list)
+        for job in self._jobs:
+            found[getattr(job, attribute)].append(job)
+        return [_Part(name, jobs) for name, jobs in found.items()]
