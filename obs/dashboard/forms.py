@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.wrappers import Response
 
 from obs.dashboard.sessions import viewer
-from obs.errors import ServiceError
+from obs.errors import ServiceError, invalid_field
 from obs.times import find_zone, format_ms, parse_iso, parse_time
 
 View = Callable[..., ResponseReturnValue]
@@ -114,6 +114,14 @@ def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
     if problems:
         raise ServiceError("invalid_field", errors={"json": problems})
     return fields
+
+
+def chosen_time(name: str, options: Iterable[str]) -> str | None:
+    """The time that was chosen of `options`, which are relative to now, or "" for none. Raises ServiceError (422)."""
+    chosen = request.form.get(name, "")
+    if chosen not in options:
+        raise invalid_field("json", name, "Choose one of the options.")
+    return format_ms(parse_time(chosen, viewer().now_ms)) if chosen else None
 
 
 def saved(message: str, endpoint: str, **values: Any) -> Response:

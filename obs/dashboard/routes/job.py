@@ -2,11 +2,11 @@
 
 from datetime import date
 from functools import partial
+from typing import Any
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
-from obs import times
 from obs.alerts.store import incidents as alert_store
 from obs.api import ROW_ID, load, page_of
 from obs.dashboard import drawings, forms, schedules, store
@@ -84,45 +84,33 @@ def page(**refused: Form) -> str:
 @blp.post("/pin")
 @forms.shown_again(lambda form: page(pin=form), "kind", interval_seconds="interval", grace_seconds="grace")
 def save_pin() -> ResponseReturnValue:
-    pinned = _entered_pin(request.form.get("kind", ""))
-    _change({"pin": pinned})
-    return _saved("Schedule reset to learned." if pinned is None else "Schedule saved.")
+    pin = _entered_pin(request.form.get("kind", ""))
+    return _changed({"pin": pin}, "Schedule reset to learned." if pin is None else "Schedule saved.")
 
 
 @blp.post("/pause")
 @forms.shown_again(lambda form: page(pause=form), "until")
 def pause() -> ResponseReturnValue:
-    until, fields = request.form.get("until", ""), dict[str, object](paused=True)
-    if until not in _PAUSES:
-        raise invalid_field("json", "until", "Choose one of the options.")
-    if until:
-        fields["paused_until"] = times.format_ms(times.parse_time(until, viewer().now_ms))
-    _change(fields)
-    return _saved("Job paused.")
+    until = forms.chosen_time("until", _PAUSES)
+    return _changed({"paused": True} | ({"paused_until": until} if until else {}), "Job paused.")
 
 
 @blp.post("/resume")
 def resume() -> ResponseReturnValue:
-    _change({"paused": False})
-    return _saved("Job resumed.")
+    return _changed({"paused": False}, "Job resumed.")
 
 
 @blp.post("/ping-url")
 def replace_ping_url() -> ResponseReturnValue:
-    _change({"ping_uuid": None})
-    return _saved("The job has a new ping URL.")
+    return _changed({"ping_uuid": None}, "The job has a new ping URL.")
 
 
 @blp.post("/rename")
 @forms.shown_again(lambda form: page(rename=form), "new_name")
 def rename() -> ResponseReturnValue:
-    new_name = request.form.get("new_name", "").strip()
-    _change({"name": new_name})
-    return forms.saved(
-        f"Renamed to {new_name}. Heartbeats sent to the old name will create a new job; update your crontab.",
-        "dashboard.job.page",
-        name=new_name,
-    )
+    name = request.form.get("new_name", "").strip()
+    effect = "Heartbeats sent to the old name will create a new job; update your crontab."
+    return _changed({"name": name}, f"Renamed to {name}. {effect}")
 
 
 @blp.post("/delete")
@@ -177,9 +165,6 @@ def _name() -> str:
     return request.args.get("name", "")
 
 
-def _change(fields: dict[str, object]) -> None:
+def _changed(fields: dict[str, Any], message: str) -> ResponseReturnValue:
     services().heartbeats.change_job(viewer(), _name(), load(JobChangesSchema, fields))
-
-
-def _saved(message: str) -> ResponseReturnValue:
-    return forms.saved(message, "dashboard.job.page", name=_name())
+    return forms.saved(message, "dashboard.job.page", name=fields.get("name", _name()))

@@ -13,7 +13,6 @@ from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
-from obs.errors import invalid_field
 from obs.limits import limits
 from obs.services import services
 from obs.storage.connection import copy
@@ -56,12 +55,8 @@ def page(form: Form | None = None) -> str:
 @forms.shown_again(page, scopes="scopes", expires_at="expires")
 def create_key() -> ResponseReturnValue:
     caller, form = viewer(), request.form
-    fields: dict[str, object] = {"label": form.get("label", "").strip(), "scopes": form.getlist("scopes")}
-    if (expires := form.get("expires", "")) not in _EXPIRIES:
-        raise invalid_field("json", "expires", "Choose one of the options.")
-    if expires:
-        fields["expires_at"] = times.format_ms(times.parse_time(expires, caller.now_ms))
-    loaded = load(KeyRequestSchema, fields)
+    fields = {"label": form.get("label", "").strip(), "scopes": form.getlist("scopes")}
+    loaded = load(KeyRequestSchema, {**fields, "expires_at": forms.chosen_time("expires", _EXPIRIES)})
     created = service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded)
     keep_new_key(created.key)
     return redirect(url_for("dashboard.settings.page") + "#keys")
