@@ -175,12 +175,11 @@ def _apply(
         case Action.OPEN | Action.REPLACE:
             if run is not None:
                 db.execute(_LOSE_RUN, (run.id,))
-            run_id = _add_run(db, job, heartbeat, Status.OPEN, heartbeat.time, None, attribution_id)
+            run_id = _add_run(db, job, heartbeat, Status.OPEN, attribution_id)
             return _Change(run_id, Status.OPEN, 1, outcome=Status.LOST if run is not None else None)
         case Action.RECORD:
             status = runs.outcome(heartbeat)
-            started_at = heartbeat.time - (heartbeat.duration_ms or 0)
-            run_id = _add_run(db, job, heartbeat, status, started_at, heartbeat.time, attribution_id)
+            run_id = _add_run(db, job, heartbeat, status, attribution_id)
             return _Change(run_id, status, 1, outcome=status, duration_ms=heartbeat.duration_ms)
         case Action.CLOSE:
             assert run is not None
@@ -213,10 +212,8 @@ def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -
 def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job | None, Run | None]:
     if heartbeat.run_id is not None:
         row = db.execute(_FIND_NAMED, (name, heartbeat.run_id)).fetchone()
-    elif heartbeat.kind is Kind.START:
-        row = db.execute(_FIND_FOR_START, (name,)).fetchone()
     else:
-        row = db.execute(_FIND_FOR_OTHERS, (name,)).fetchone()
+        row = db.execute(_FIND_FOR_START if heartbeat.kind is Kind.START else _FIND_FOR_OTHERS, (name,)).fetchone()
     if row is None:
         return None, None
     job = _Job(row[0], row[1], row[2], row[3], Attribution(row[4], row[5], row[6]), row[7], Attribution(*row[8:11]))
@@ -227,20 +224,13 @@ def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job
 
 
 def _add_run(
-    db: sqlite3.Connection,
-    job: _Job,
-    heartbeat: Heartbeat,
-    status: Status,
-    started_at: int,
-    ended_at: int | None,
-    attribution_id: int | None,
+    db: sqlite3.Connection, job: _Job, heartbeat: Heartbeat, status: Status, attribution_id: int | None
 ) -> int:
     expected = job.expected_at if job.expected_at and job.expected_at > job.last_heartbeat_at else None
     late_ms = max(0, heartbeat.time - expected) if expected is not None else None
+    times = (heartbeat.time - (heartbeat.duration_ms or 0), None if status is Status.OPEN else heartbeat.time)
     reported = (heartbeat.duration_ms, heartbeat.exit_code, heartbeat.time)
-    done = db.execute(
-        _ADD_RUN, (job.id, heartbeat.run_id, status, started_at, ended_at, *reported, late_ms, attribution_id)
-    )
+    done = db.execute(_ADD_RUN, (job.id, heartbeat.run_id, status, *times, *reported, late_ms, attribution_id))
     assert done.lastrowid is not None
     return done.lastrowid
 
