@@ -3,9 +3,10 @@
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import fields
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args, get_type_hints
 
 import flask
 import marshmallow as ma
@@ -164,6 +165,29 @@ def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
         details = {"json": error.messages_dict}
         raise ServiceError("invalid_field", first_field_message(details), errors=details) from error
     return loaded
+
+
+def about(description: str, *example: Any) -> dict[str, Any]:
+    """The metadata of a field for the OpenAPI document: its description, and perhaps an example."""
+    return {"description": description, **({"example": example[0]} if example else {})}
+
+
+def schema_of(
+    row: type, name: str = "", leave_out: Container[str] = (), **others: ma.fields.Field[Any]
+) -> type[ma.Schema]:
+    """The schema of a dataclass in responses: its fields with their metadata; `others` replace some, or are added.
+
+    An integer is a time if its name ends as those of times do. `name` is that of the schema, if not the dataclass's.
+    """
+    found, types = dict[str, ma.fields.Field[Any]](), get_type_hints(row)
+    for one in fields(row):
+        kind, *optional = get_args(types[one.name]) or (types[one.name],)
+        if one.name in others:
+            found[one.name] = others[one.name]
+        elif one.name not in leave_out:
+            shape = Time if kind is int and one.name.endswith(("_at", "_until", "time")) else Schema.TYPE_MAPPING[kind]
+            found[one.name] = shape(allow_none=bool(optional), metadata=dict(one.metadata))
+    return Schema.from_dict({**found, **others}, name=f"{name or row.__name__}Schema")
 
 
 def list_schema(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma.Schema]:

@@ -1,15 +1,17 @@
 """Jobs, runs and maintenance windows as JSON, with the limits that the OpenAPI document shows."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import marshmallow as ma
 
-from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, list_schema
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, about, list_schema, schema_of
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
-from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES
+from obs.heartbeat.runs import STATES, STATUSES
+from obs.heartbeat.store.jobs import Event, Job, Run
 from obs.times import DAY_MS
 
 _NAME = {**JOB_NAME, "example": "nightly-backup"}
@@ -113,81 +115,28 @@ class MaintenanceWindowSchema(Schema):
 MaintenanceWindowListSchema = list_schema("maintenance_windows", MaintenanceWindowSchema)
 
 
-class JobSchema(Schema):
-    """A job. ``status`` is its state: paused, or the most urgent state that applies."""
-
-    name = ma.fields.Str(metadata={"example": "nightly-backup"})
-    status = ma.fields.Str(validate=ma.validate.OneOf(STATES), metadata={"example": "ok"})
-    last_outcome = ma.fields.Str(allow_none=True, validate=ma.validate.OneOf(OUTCOMES))
-    overdue = ma.fields.Bool()
-    overrunning = ma.fields.Bool()
-    last_heartbeat_at = Time(allow_none=True)
-    interval_ms = ma.fields.Int(
-        allow_none=True, metadata={"description": "The usual time between runs.", "example": 86400000}
-    )
-    expected_at = Time(allow_none=True, metadata={"description": "When the next heartbeat is expected."})
-    overdue_at = Time(allow_none=True, metadata={"description": "When the job becomes overdue without a heartbeat."})
-    avg_duration_ms = ma.fields.Float(
-        allow_none=True, metadata={"description": "Of the recent successful runs, about 20.", "example": 61500.0}
-    )
-    run_count = ma.fields.Int(metadata={"example": 44})
-    host = ma.fields.Str(allow_none=True, metadata={"description": "The latest X-Platform-Host, if any was sent."})
-    service = ma.fields.Str(
-        allow_none=True, metadata={"description": "The latest X-Platform-Service, if any was sent."}
-    )
-    project = ma.fields.Str(
-        allow_none=True, metadata={"description": "The latest X-Platform-Project, if any was sent."}
-    )
-    created_at = Time()
-    first_heartbeat_at = Time(allow_none=True, metadata={"description": "The earliest time of a heartbeat."})
-    learned = ma.fields.Nested(LearnedSchema, allow_none=True)
-    pin = ma.fields.Nested(PinSchema, allow_none=True, metadata={"description": "The schedule that was set by hand."})
-    paused = ma.fields.Bool()
-    paused_until = Time(allow_none=True, metadata={"description": "null: until the job is resumed."})
-    failure_tolerance = ma.fields.Int(metadata={"description": _TOLERANCE, "example": 1})
-    failures_in_row = ma.fields.Int(metadata={"example": 0})
-
-
-class JobWithPingUrlSchema(JobSchema):
-    ping_url = ma.fields.Str(
-        allow_none=True,
-        metadata={
-            "description": "Created when it is first requested. null unless the key has heartbeat:write.",
-            "example": "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
-        },
-    )
-
-
+_job_schema = partial(
+    schema_of,
+    Job,
+    leave_out={"id", "last_event_id", "overdue_since", "last_run_at", "changes_at"},
+    learned=ma.fields.Nested(LearnedSchema, allow_none=True),
+    pin=ma.fields.Nested(PinSchema, allow_none=True, metadata=about("The schedule that was set by hand.")),
+)
+JobSchema = _job_schema()
 JobListSchema = list_schema("jobs", JobSchema, paged=True)
-
-
-class RunSchema(Schema):
-    id = ma.fields.Int(metadata={"example": 42})
-    run_id = ma.fields.Str(allow_none=True, metadata={"description": "The client's own id."})
-    job = ma.fields.Str(metadata={"example": "nightly-backup"})
-    status = ma.fields.Str(validate=ma.validate.OneOf(STATUSES), metadata={"example": "success"})
-    started_at = Time()
-    ended_at = Time(allow_none=True)
-    duration_ms = ma.fields.Int(allow_none=True, metadata={"example": 61500})
-    exit_code = ma.fields.Int(allow_none=True, metadata={"example": 0})
-    late_ms = ma.fields.Int(allow_none=True, metadata={"description": "How long after the expected time it started."})
-    host = ma.fields.Str(allow_none=True)
-    service = ma.fields.Str(allow_none=True)
-    project = ma.fields.Str(allow_none=True)
-
-
+JobWithPingUrlSchema = _job_schema(
+    "JobWithPingUrl",
+    ping_url=ma.fields.Str(
+        allow_none=True,
+        metadata=about(
+            "Created when it is first requested. null unless the key has heartbeat:write.",
+            "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
+        ),
+    ),
+)
+RunSchema = schema_of(Run)
 RunListSchema = list_schema("runs", RunSchema, paged=True)
-
-
-class EventSchema(Schema):
-    kind = ma.fields.Str(validate=ma.validate.OneOf(KINDS))
-    time = Time()
-    received_at = Time()
-    message = ma.fields.Str(allow_none=True)
-
-
-class RunWithTimelineSchema(RunSchema):
-    timeline = ma.fields.List(ma.fields.Nested(EventSchema))
+RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.List(ma.fields.Nested(schema_of(Event))))
 
 
 class RunPageSchema(PageSchema):

@@ -3,14 +3,15 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, cast
 
+from obs.api import about
 from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
 from obs.heartbeat.pins import Pin
-from obs.heartbeat.runs import KINDS, STATUSES, Status
+from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, Status
 from obs.heartbeat.schedule import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
 from obs.storage.connection import first_value
@@ -19,48 +20,51 @@ from obs.times import MAX_MS
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`last_run_at` is a heartbeat if there is no run. From `changes_at` on, time alone may have changed `status`."""
+    """`last_run_at` is a heartbeat if there is no run. From `changes_at` on, time alone may have changed `status`.
+
+    The metadata of the fields is for the OpenAPI document, as in the other classes here.
+    """
 
     id: int
-    name: str
-    status: str
-    last_outcome: str | None
+    name: str = field(metadata={"example": "nightly-backup"})
+    status: str = field(metadata={"enum": STATES, "example": "ok"})
+    last_outcome: str | None = field(metadata={"enum": (*OUTCOMES, None)})
     overdue: bool
     overrunning: bool
     last_heartbeat_at: int | None
     last_event_id: int
-    interval_ms: int | None
-    expected_at: int | None
-    overdue_at: int | None
+    interval_ms: int | None = field(metadata=about("The usual time between runs.", 86400000))
+    expected_at: int | None = field(metadata=about("When the next heartbeat is expected."))
+    overdue_at: int | None = field(metadata=about("When the job becomes overdue without a heartbeat."))
     overdue_since: int | None
-    avg_duration_ms: float | None
-    run_count: int
-    host: str | None
-    service: str | None
-    project: str | None
+    avg_duration_ms: float | None = field(metadata=about("Of the recent successful runs, about 20.", 61500.0))
+    run_count: int = field(metadata={"example": 44})
+    host: str | None = field(metadata=about("The latest X-Platform-Host, if any was sent."))
+    service: str | None = field(metadata=about("The latest X-Platform-Service, if any was sent."))
+    project: str | None = field(metadata=about("The latest X-Platform-Project, if any was sent."))
     created_at: int
-    first_heartbeat_at: int | None
+    first_heartbeat_at: int | None = field(metadata=about("The earliest time of a heartbeat."))
     learned: Description | None
     pin: Pin | None
     paused: bool
-    paused_until: int | None
-    failure_tolerance: int
-    failures_in_row: int
+    paused_until: int | None = field(metadata=about("null: until the job is resumed."))
+    failure_tolerance: int = field(metadata=about("Failures in a row that open an incident.", 1))
+    failures_in_row: int = field(metadata={"example": 0})
     last_run_at: int
     changes_at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    id: int
-    run_id: str | None
-    job: str
-    status: str
+    id: int = field(metadata={"example": 42})
+    run_id: str | None = field(metadata=about("The client's own id."))
+    job: str = field(metadata={"example": "nightly-backup"})
+    status: str = field(metadata={"enum": STATUSES, "example": "success"})
     started_at: int
     ended_at: int | None
-    duration_ms: int | None
-    exit_code: int | None
-    late_ms: int | None
+    duration_ms: int | None = field(metadata={"example": 61500})
+    exit_code: int | None = field(metadata={"example": 0})
+    late_ms: int | None = field(metadata=about("How long after the expected time it started."))
     host: str | None
     service: str | None
     project: str | None
@@ -68,7 +72,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    kind: str
+    kind: str = field(metadata={"enum": KINDS})
     time: int
     received_at: int
     message: str | None
@@ -258,7 +262,7 @@ def _job(row: sqlite3.Row) -> Job:
 
 # Most rows are as they were at the last request, and decoding these two would take longer than the rest of a row.
 _pin = lru_cache(maxsize=4096)(pins.from_json)
-_DESCRIBED = frozenset(field.name for field in fields(Description))
+_DESCRIBED = frozenset(one.name for one in fields(Description))
 
 
 @lru_cache(maxsize=4096)
