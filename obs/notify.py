@@ -26,7 +26,7 @@ from obs.annotations import store as annotations
 from obs.annotations.store import Selection
 from obs.errors import ServiceError
 from obs.heartbeat import pins
-from obs.heartbeat.store import jobs, problems
+from obs.heartbeat.store import jobs
 from obs.storage.databases import Org
 from obs.sweep import for_each_organization
 from obs.tenancy import instance
@@ -101,7 +101,7 @@ class Notifier:
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
         with self._tenancy.databases.read(org) as db:
             facts = self._facts(db, news, now_ms)
-            silent_since = problems.silent_since(db, facts[0].one.host, now_ms) if facts else None
+            silent_since = jobs.silent_since(db, facts[0].one.host, now_ms) if facts else None
         if delivery.notice is not None:
             text = message.notice(delivery.notice, f"{self._base_url}/")
         elif facts:

@@ -25,9 +25,8 @@ from obs.errors import ServiceError
 from obs.heartbeat.overdue import Expectation
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue
-from obs.heartbeat.store import expectations, maintenance, problems, upkeep
-from obs.heartbeat.store.expectations import Changed
-from obs.heartbeat.store.problems import Problem
+from obs.heartbeat.store import expectations, maintenance, upkeep
+from obs.heartbeat.store.expectations import Changed, Problem
 from obs.storage.databases import Databases, Org, in_batches
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
@@ -182,7 +181,7 @@ def _incident_changes(
     wanted = {
         (problem.job_id, kind): problem
         for kind in IncidentKind
-        for problem in problems.find(db, kind.word, now_ms, job_ids)
+        for problem in expectations.problems(db, kind.word, now_ms, job_ids)
     }
     known = {(incident.job_id, incident.kind): incident for incident in incidents.open_incidents(db, job_ids)}
     to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]

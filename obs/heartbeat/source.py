@@ -114,19 +114,6 @@ RUNS = Source(
     rollup=Rollup((_TOTALS, _by_series("day", DAY_MS), _by_series("hour", HOUR_MS)), "duration_ms"),
 )
 
-_EVENT = (Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."), _job("events"))
-_MESSAGE = Column(
-    "message",
-    Type.TEXT,
-    "events.message",
-    "The text sent with it.",
-    search="event_messages",
-    unsearched=(
-        "SELECT id FROM events WHERE instr(events.message, char(0)) > 0 "
-        "UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
-    ),
-)
-
 EVENTS = Source(
     name="events",
     row="a heartbeat",
@@ -134,10 +121,21 @@ EVENTS = Source(
     table="events",
     time_sql="events.received_at",
     columns=(
-        *_EVENT,
+        Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."),
+        _job("events"),
         Column("kind", Type.TEXT, "events.kind", f"{one_of(KINDS)}.", values=KINDS),
         *_ATTRIBUTION,
-        _MESSAGE,
+        Column(
+            "message",
+            Type.TEXT,
+            "events.message",
+            "The text sent with it.",
+            search="event_messages",
+            unsearched=(
+                "SELECT id FROM events WHERE instr(events.message, char(0)) > 0 "
+                "UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
+            ),
+        ),
     ),
     tables=(
         *("events", "jobs", "attributions", "indexed_messages"),
@@ -150,7 +148,7 @@ LOGS = replace(
     EVENTS,
     name="logs",
     row="a log message",
-    columns=(*_EVENT, *_ATTRIBUTION, _MESSAGE),
+    columns=tuple(column for column in EVENTS.columns if column.name != "kind"),
     where=f"events.kind = {Kind.LOG:d}",
 )
 

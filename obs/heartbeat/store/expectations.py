@@ -7,7 +7,7 @@ import json
 import sqlite3
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from obs.heartbeat import pins
@@ -15,6 +15,7 @@ from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, expe
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe
+from obs.heartbeat.source import PAUSED_SQL
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 HISTORY = 256
@@ -121,24 +122,21 @@ def expectation(
     last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
         pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
-        expected = replace(expect(*past, None, pin, None, last_at, unknown), fit=job.fit)
-    else:
-        recent, durations_ms = past
-        before = job.memory or Memory()
-        new = _new_heartbeats(db, job, recent, now_ms).difference(before.times)
-        memory = before.add(new) if new else before
-        # A heartbeat that came late changes what was learned from those after it.
-        late = [time for time in new if before.times and time < before.times[-1]]
-        known = None if late and before.add(late) != before else job.fit
-        times = memory.times[: bisect_right(memory.times, now_ms + FUTURE_MS)]
-        expected = replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown), memory=memory)
-    return expected
+        return replace(expect(*past, None, pin, None, last_at, unknown), fit=job.fit)
+    recent, durations_ms = past
+    before = job.memory or Memory()
+    new = _new_heartbeats(db, job, recent, now_ms).difference(before.times)
+    memory = before.add(new) if new else before
+    # A heartbeat that came late changes what was learned from those after it.
+    late = [time for time in new if before.times and time < before.times[-1]]
+    known = None if late and before.add(late) != before else job.fit
+    times = memory.times[: bisect_right(memory.times, now_ms + FUTURE_MS)]
+    return replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown), memory=memory)
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
     """Store an expectation, which applies for now if it is not final. A job that has changed since is learned again."""
-    times = ("expected_at", "overdue_at", "grace_ms", "overrun_after_ms", "lost_after_ms", "too_often")
-    found = ("job_id", "event_id", "learned_event_id", "revision")
+    values = {name: getattr(one, name) for one in (expected, changed) for name in one.__slots__}
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
         " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
@@ -147,12 +145,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         " WHEN :too_often THEN coalesce(too_often_since, last_heartbeat_at) END"
         " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
         " AND revision = :revision",
-        {
-            **{name: getattr(expected, name) for name in times},
-            **{name: getattr(changed, name) for name in found},
-            "interval_ms": expected.fit.interval_ms,
-            "is_provisional": not is_final,
-        },
+        {**values, "interval_ms": expected.fit.interval_ms, "is_provisional": not is_final},
     )
     if kept.rowcount == 1 and expected.memory is not None and expected.memory != changed.memory:
         db.execute(
@@ -195,6 +188,37 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
         {(now_ms, row["job_id"]) for row in rows},
     )
     return flagged + len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    job_id: int
+    job: str
+    since: int
+
+
+_SINCE = f"SELECT id AS job_id, name AS job, {{0}} AS since FROM jobs WHERE {{0}} IS NOT NULL AND NOT {PAUSED_SQL}"
+_PROBLEMS = {
+    **{kind: _SINCE.format(f"{kind}_since") for kind in ("overdue", "lost", "too_often")},
+    "failing": f"{_SINCE.format('failing_since')} AND failures_in_row >= failure_tolerance",
+    "overrunning": (
+        "SELECT jobs.id AS job_id, jobs.name AS job, min(runs.overrunning_since) AS since"
+        f" FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d}"
+        f" AND runs.overrunning_since IS NOT NULL AND NOT {PAUSED_SQL} GROUP BY jobs.id"
+    ),
+}
+
+
+def problems(db: sqlite3.Connection, kind: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
+    """The jobs with a problem of a `kind`, as incidents name it, as far as it is flagged: all, or those with these ids.
+
+    Jobs that are paused have none.
+    """
+    problem = _PROBLEMS[kind]
+    if job_ids is not None:
+        problem = f"SELECT * FROM ({problem}) WHERE job_id IN (SELECT value FROM json_each(:ids))"
+    rows = db.execute(problem, {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
+    return [Problem(**dict(row)) for row in rows]
 
 
 def excuse(db: sqlite3.Connection, start: int, end: int) -> None:

@@ -204,6 +204,15 @@ def run(db: sqlite3.Connection, run_id: int) -> Run | None:
     return None if row is None else _run(row)
 
 
+def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int | None:
+    """The time of the last heartbeat from a host with three jobs or more that are all overdue or late, else None."""
+    silent = (
+        "SELECT max(last_heartbeat_at) FROM attributions AS a JOIN jobs ON jobs.attribution_id = a.id WHERE a.host = ?"
+        " HAVING count(*) >= 3 AND min(overdue_since IS NOT NULL OR coalesce(expected_at < ?, 0))"
+    )
+    return cast("int | None", first_value(db, silent, (host, now_ms)))
+
+
 def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
     return [_event(row) for row in db.execute(f"{_EVENT} WHERE run_id = ? ORDER BY time, id", (run_id,))]
 
