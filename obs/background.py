@@ -44,14 +44,13 @@ class Task:
     Work that takes long begins soon, so that it is also done by a service that is restarted often.
     """
 
-    name: str
     seconds: int
     first_after: int
     run: Callable[[], None]
 
 
-def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_days: int) -> tuple[Task, ...]:
-    """The table of all tasks. Runs and heartbeats are kept for `retention_days`."""
+def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_days: int) -> dict[str, Task]:
+    """The table of all tasks, by name. Runs and heartbeats are kept for `retention_days`."""
     databases = tenancy.databases
     visits: dict[tuple[str, Org], tuple[int, int]] = {}
 
@@ -94,15 +93,15 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
         now_ms = sweeper.clock.retention_ms()
         for_each_organization(tenancy, lambda org: purge(org, now_ms), tenancy.keyring.organizations())
 
-    return (
-        Task("sweep", 1, 1, sweeper.run),
-        Task("deliveries", 1, 1, notifier.run),
-        Task("last use of keys", 10, 10, tenancy.keyring.flush_last_used),
-        Task("quotas and disk space", 5, 5, tenancy.quotas.watch),
-        Task("index of messages", 30, 3, partial(for_changed, "index", index)),
-        Task("rollups", 60, 5, partial(for_changed, "rollups", roll_up)),
-        Task("purge", 3600, 7, purge_all),
-    )
+    return {
+        "sweep": Task(1, 1, sweeper.run),
+        "deliveries": Task(1, 1, notifier.run),
+        "last use of keys": Task(10, 10, tenancy.keyring.flush_last_used),
+        "quotas and disk space": Task(5, 5, tenancy.quotas.watch),
+        "index of messages": Task(30, 3, partial(for_changed, "index", index)),
+        "rollups": Task(60, 5, partial(for_changed, "rollups", roll_up)),
+        "purge": Task(3600, 7, purge_all),
+    }
 
 
 class Background:
@@ -117,20 +116,17 @@ class Background:
         """
         self.sweeper = Sweeper(tenancy, queue, alerts, settings)
         self.notifier = Notifier(tenancy, alerts, settings)
-        tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
-        self.tasks = {task.name: task for task in tasks}
+        self.tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
         (instance / ".background.lock").touch(mode=0o600)  # on a full disk, a file that exists can still be locked
         self._lock = FileLock(instance / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
         self._starts_by_itself = not settings.get("TESTING")
         self._scheduler: Any = None
-        self._watch: threading.Thread | None = None
-        self._stopped = threading.Event()
         self._done_at: dict[str, float] = {}
         if settings["HEARTBEAT_URL"]:
             report = partial(self._report_health, tenancy, alerts, str(settings["HEARTBEAT_URL"]))
-            self.tasks["heartbeat"] = Task("heartbeat", 60, 60, report)
+            self.tasks["heartbeat"] = Task(60, 60, report)
 
     def start(self) -> None:
         """Start the scheduler unless it runs. Call it after any fork: threads do not survive one."""
@@ -142,25 +138,20 @@ class Background:
             self._scheduler = BackgroundScheduler(
                 timezone=UTC, job_defaults={"misfire_grace_time": None, "max_instances": 1}
             )
-            for task in self.tasks.values():
+            for name, task in self.tasks.items():
                 self._scheduler.add_job(
-                    partial(self.run, task.name),
+                    partial(self.run, name),
                     _Every(timedelta(seconds=task.seconds)),
                     next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
-                    id=task.name,
+                    id=name,
                 )
             self._scheduler.start()
-            self._stopped.clear()
-            self._watch = threading.Thread(target=_watch_clock, args=(self._scheduler, self._stopped), daemon=True)
-            self._watch.start()
+            threading.Thread(target=_watch_clock, args=(self._scheduler, self._winding_down), daemon=True).start()
 
     def stop(self) -> None:
         """Stop the scheduler and wait for the task that is running, which ends soon."""
         self._winding_down.set()
         with self._starting:
-            if self._watch is not None:
-                self._stopped.set()
-                self._watch.join()
             if self._scheduler is not None:
                 self._scheduler.shutdown()
                 self._scheduler = None
@@ -189,17 +180,16 @@ class Background:
 
     def run(self, name: str) -> None:
         """Run a task, unless another process of this instance runs the tasks."""
-        task = self.tasks[name]
         if not self._lock.is_locked:
             try:
                 self._lock.acquire(blocking=False)
             except Timeout:
                 return  # another process of this instance runs the tasks
         try:
-            task.run()
+            self.tasks[name].run()
             self._done_at[name] = time.monotonic()
         except ServiceError as error:  # of the control file
-            _log.warning("%s: %s", task.name, error.message)
+            _log.warning("%s: %s", name, error.message)
 
 
 class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types

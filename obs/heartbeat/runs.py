@@ -75,7 +75,7 @@ class Action(Enum):
 
 def act(run: Run | None, kind: Kind) -> Action:
     if run is None:
-        return _WITHOUT_RUN[kind]
+        return _WITHOUT_RUN.get(kind, Action.RECORD)
     match kind:
         case Kind.START if not run.has_run_id:
             return Action.REPLACE
@@ -87,12 +87,7 @@ def act(run: Run | None, kind: Kind) -> Action:
             return Action.ATTACH
 
 
-_WITHOUT_RUN = {
-    Kind.START: Action.OPEN,
-    Kind.LOG: Action.STAND_ALONE,
-    Kind.END: Action.RECORD,
-    Kind.PING: Action.RECORD,
-}
+_WITHOUT_RUN = {Kind.START: Action.OPEN, Kind.LOG: Action.STAND_ALONE}
 
 
 def outcome(heartbeat: Heartbeat) -> Status:

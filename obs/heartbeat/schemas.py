@@ -58,9 +58,7 @@ class PinSchema(Schema):
 
 
 class JobFieldsSchema(Schema):
-    pin = ma.fields.Nested(
-        PinSchema, allow_none=True, metadata={"description": "null returns the job to the learned schedule."}
-    )
+    pin = ma.fields.Nested(PinSchema, allow_none=True, metadata=about("null returns the job to the learned schedule."))
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
     failure_tolerance = WholeNumber(
@@ -142,7 +140,7 @@ RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.Lis
 class RunPageSchema(PageSchema):
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATUSES))
     start = ma.fields.Str(
-        load_default=None, metadata={"description": "Runs that started then or later: ISO 8601, or such as -24h."}
+        load_default=None, metadata=about("Runs that started then or later: ISO 8601, or such as -24h.")
     )
     end = ma.fields.Str(load_default=None, metadata={"description": "Runs that started before then."})
 
