@@ -101,6 +101,9 @@ for (const place of document.querySelectorAll("[data-utc-of]")) {
   show();
 }
 
+/* On a phone, the links to the pages scroll. */
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 /* Copy buttons. */
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import Clock, KeyClient
 
@@ -59,3 +59,96 @@ def test_a_result_is_downloaded(page: Page, address: str) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
     assert download.value.path().read_text().split() == ["job,count", "alpha,1", "beta,2"]
+
+
+def choice(page: Page, label: str) -> Locator:
+    return page.get_by_role("combobox", name=label, exact=True)
+
+
+def test_a_chart_is_made_without_knowing_oql(page: Page, address: str) -> None:
+    page.goto(f"{address}/query")
+    for label, words in (
+        ("Measure", "median duration_ms"),
+        ("Only", "status is success"),
+        ("By", "job"),
+        ("Every", "hour"),
+        ("Over the last", "day"),
+    ):
+        choice(page, label).select_option(words)
+    statement = "SELECT p50(duration_ms) FROM runs WHERE status = 'success' BY job TOP 10 EVERY 1h LAST 1d"
+    expect(page.locator("#q")).to_have_value(statement)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("figure", name="p50_duration_ms over time")).to_be_visible()
+    # The page that shows the result has the same choices, so that one of them can be changed.
+    choice(page, "Every").select_option("day")
+    expect(page.locator("#q")).to_have_value(statement.replace("1h", "1d TIMEZONE 'Europe/Berlin'"))
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("figure", name="p50_duration_ms over time")).to_be_visible()
+    assert choice(page, "Every").input_value() == "1d"
+
+
+def test_every_choice_of_the_dropdowns_is_a_valid_query(page: Page, address: str) -> None:
+    page.goto(f"{address}/query")
+    statements = set()
+    for source in page.locator("#builder select").nth(1).locator("option").all_inner_texts():
+        choice(page, "Of").select_option(source)
+        for label in ("Measure", "Only", "By", "Every", "Over the last"):
+            for words in choice(page, label).locator("option").all_inner_texts():
+                choice(page, label).select_option(words)
+                statements.add(page.locator("#q").input_value())
+    assert len(statements) > 60
+    failed = page.evaluate(
+        """async (statements) => {
+            const failed = [];
+            for (const statement of statements) {
+                const answer = await fetch(`/query/answer.json?${new URLSearchParams({ q: statement })}`);
+                if (answer.status === 400) failed.push(statement);
+            }
+            return failed;
+        }""",
+        sorted(statements),
+    )
+    assert failed == []
+
+
+def test_an_own_statement_is_kept_until_a_choice_replaces_it(page: Page, address: str) -> None:
+    page.goto(f"{address}/query?q=SELECT+max(duration_ms)+%2B+1+FROM+runs+LAST+1d")
+    expect(page.locator("#q")).to_have_value("SELECT max(duration_ms) + 1 FROM runs LAST 1d")
+    choice(page, "Of").select_option("incidents")
+    expect(page.locator("#q")).to_have_value("SELECT count(*) FROM incidents LAST 7d")
+
+
+def test_jobs_and_runs_in_a_result_are_links(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
+    client.post("/api/v1/heartbeat/alpha/start")
+    client.post("/api/v1/heartbeat/alpha/log", data="halfway")
+    clock.advance(minutes=1)
+    page.goto(f"{address}/query?q=SELECT+job,+run_id,+message+FROM+logs+LAST+1d")
+    page.locator("td").get_by_role("link", name="4").click()
+    expect(page.locator("h1")).to_contain_text("Run 4")
+    page.go_back()
+    page.locator("td").get_by_role("link", name="alpha").click()
+    expect(page.locator("h1")).to_contain_text("alpha")
+
+
+def test_a_statement_is_saved_by_name_in_this_browser(page: Page, address: str) -> None:
+    hostile = "<img src=x onerror=\"document.body.dataset.broken='yes'\">"
+    page.goto(f"{address}/query")
+    for name, statement in (("By job", "SELECT count(*) FROM runs BY job LAST 1d"), (hostile, f"SELECT '{hostile}'")):
+        page.fill("#q", statement)
+        page.locator("#saved").get_by_label("Name").fill(name)
+        page.get_by_role("button", name="Save this query").click()
+    page.goto(f"{address}/settings")
+    page.goto(f"{address}/query")
+    expect(page.locator("#saved li a")).to_have_text(["By job", hostile])
+    assert page.evaluate("document.body.dataset.broken") is None
+    page.get_by_role("link", name="By job", exact=True).click()
+    expect(page.locator("#q")).to_have_value("SELECT count(*) FROM runs BY job LAST 1d")
+    page.get_by_role("button", name="Delete By job").click()
+    page.reload()
+    expect(page.locator("#saved li a")).to_have_text([hostile])
+
+
+def test_a_browser_that_stores_nothing_says_so(page: Page, address: str) -> None:
+    page.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('denied'); }})")
+    page.goto(f"{address}/query")
+    expect(page.get_by_text("Your browser does not let this page store anything.")).to_be_visible()
