@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from obs import config
 from obs.alerts.cli import channel
 from obs.backup.check import check
 from obs.backup.copies import backup, restore
@@ -15,6 +16,9 @@ from obs.client import main as client
 from obs.demo.cli import demo
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_INSTANCE_HELP = "Folder of the instance (OBS_INSTANCE)."
 
 
 class _Commands(click.Group):
@@ -29,7 +33,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, epilog=f"Commands of the client: {', '.join(client.COMMANDS)}. Try: obs run --help")
-@click.option("--instance", type=click.Path(path_type=Path, file_okay=False), help=tenancy_cli.INSTANCE_HELP)
+@click.option("--instance", type=_FOLDER, help=_INSTANCE_HELP)
 @click.version_option(package_name="obs")
 @click.pass_context
 def main(context: click.Context, instance: Path | None) -> None:
@@ -37,14 +41,13 @@ def main(context: click.Context, instance: Path | None) -> None:
     context.obj = instance
 
 
-@main.command()
+@click.command()
 @click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
 @click.option(
     "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
 )
 @click.option("--check", is_flag=True, help="Only check that the program and its settings can be loaded.")
-@tenancy_cli.instance_option
 def serve(folder: Path, host: str | None, port: int | None, threads: int | None, *, check: bool) -> None:
     """Run the server until SIGINT or SIGTERM. SIGHUP starts the installed version in its place.
 
@@ -59,5 +62,11 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
             sys.exit(server.serve(folder, overrides))
 
 
-for command in (*tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):
+def _folder(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+    return value or context.find_object(Path) or config.default_instance()  # after the command, else after ``obs``
+
+
+for command in (serve, *tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):
     main.add_command(command)
+    for each in command.commands.values() if isinstance(command, click.Group) else (command,):
+        each.params.append(click.Option(["--instance", "folder"], callback=_folder, type=_FOLDER, help=_INSTANCE_HELP))

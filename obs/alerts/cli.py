@@ -12,7 +12,7 @@ from obs.alerts.routes import ChannelRequestSchema
 from obs.alerts.service import AlertService, result_of_test
 from obs.api import load
 from obs.tenancy.auth import Caller
-from obs.tenancy.cli import instance_option, opened
+from obs.tenancy.cli import opened
 from obs.tenancy.service import find_organization
 
 
@@ -34,7 +34,6 @@ def channel() -> None:
 @click.argument("name")
 @click.argument("url")
 @click.option("--webhook", is_flag=True, help="URL receives JSON; without this option it is an Apprise URL.")
-@instance_option
 def add(org: str, name: str, url: str, webhook: bool, folder: Path) -> None:
     """Add the channel NAME to ORG and print its id.
 
@@ -52,7 +51,6 @@ def add(org: str, name: str, url: str, webhook: bool, folder: Path) -> None:
 
 @channel.command("list")
 @click.argument("org")
-@instance_option
 def list_(org: str, folder: Path) -> None:
     """List the channels of ORG: id, name, address, state."""
     with _opened(folder, org) as (alerts, caller):
@@ -63,7 +61,6 @@ def list_(org: str, folder: Path) -> None:
 @channel.command()
 @click.argument("org")
 @click.argument("channel_id", type=int)
-@instance_option
 def test(org: str, channel_id: int, folder: Path) -> None:
     """Send a test message to a channel of ORG and print the answer."""
     with _opened(folder, org) as (alerts, caller):
@@ -75,7 +72,6 @@ def test(org: str, channel_id: int, folder: Path) -> None:
 @channel.command()
 @click.argument("org")
 @click.argument("channel_id", type=int)
-@instance_option
 def delete(org: str, channel_id: int, folder: Path) -> None:
     """Delete a channel of ORG."""
     with _opened(folder, org) as (alerts, caller):

@@ -13,7 +13,7 @@ from obs.backup import files
 from obs.heartbeat.store import upkeep
 from obs.storage.connection import damages, explained, open_writer
 from obs.storage.file import steps
-from obs.tenancy.cli import instance_option, reported_errors
+from obs.tenancy.cli import reported_errors
 
 _TENANT = migrations.tenant.migrations
 _AFFECTED = (
@@ -24,7 +24,6 @@ _AFFECTED = (
 
 @click.command("check")
 @click.option("--repair", is_flag=True, help="Correct what is derived. The server must be stopped.")
-@instance_option
 def check(repair: bool, folder: Path) -> None:
     """Check the files of the instance, or of a backup: damage, schema, and whether derived data agrees with the rows.
 

@@ -12,14 +12,13 @@ import click
 from obs.backup import files
 from obs.storage.disk import make_folder, sync_folder, write_once
 from obs.tenancy import service
-from obs.tenancy.cli import instance_option, opened, reported_errors
+from obs.tenancy.cli import opened, reported_errors
 
 
 @click.command("backup")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--org", help="Back up only this organization, into the file TARGET.")
 @click.option("--keep", type=click.IntRange(min=1), help="Then delete all but this many backups in TARGET.")
-@instance_option
 def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> None:
     """Back up the instance, while the server runs, into a new folder in the folder TARGET.
 
@@ -84,7 +83,6 @@ def _copy_files(instance: Path, target: Path) -> None:
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("--org", help="Restore only this organization. The server may run.")
 @click.option("--as", "new_name", help="The name that the organization gets. Default: the same.")
-@instance_option
 def restore(source: Path, org: str | None, new_name: str | None, folder: Path) -> None:
     """Restore the backup SOURCE: the instance, or one organization. The previous data is kept.
 

@@ -18,7 +18,7 @@ from obs.backup import files
 from obs.backup.copies import unnamed
 from obs.storage.connection import damages, open_writer
 from obs.tenancy import service
-from obs.tenancy.cli import instance_option, opened, reported_errors
+from obs.tenancy.cli import opened, reported_errors
 
 LEFT_OUT = (
     *("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_"),
@@ -30,7 +30,6 @@ LEFT_OUT = (
 @click.command("export")
 @click.argument("org")
 @click.argument("target", type=click.Path(path_type=Path))
-@instance_option
 def export(org: str, target: Path, folder: Path) -> None:
     """Write the data of the organization ORG into the new folder TARGET: one file of JSON lines for each table."""
     if target.exists():
@@ -56,7 +55,6 @@ def import_group() -> None:
 @import_group.command("export")
 @click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--org", required=True, help="The organization; created if it does not exist.")
-@instance_option
 def import_export(source: Path, org: str, folder: Path) -> None:
     """Import the folder SOURCE, which "obs export" has written, into an organization without data.
 

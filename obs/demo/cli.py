@@ -22,7 +22,7 @@ from obs.storage.databases import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
 from obs.tenancy.auth import Caller, Tenancy
-from obs.tenancy.cli import instance_option, opened
+from obs.tenancy.cli import opened
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS
 
@@ -31,7 +31,6 @@ _SWEEP_EVERY_MS = 3 * HOUR_MS
 
 @click.command("demo")
 @click.option("--org", default="demo", show_default=True, help="The organization; created if it does not exist.")
-@instance_option
 def demo(org: str, folder: Path) -> None:
     """Fill an organization that has no jobs with 90 days of plausible data, and print a link to sign in.
 

@@ -1,10 +1,9 @@
 """The commands ``obs org``, ``obs key`` and ``obs sign-in``. They also work while the service is running."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,19 +11,6 @@ from obs import config, times
 from obs.errors import ServiceError
 from obs.tenancy import instance, keys, service, store
 from obs.tenancy.auth import Tenancy
-
-INSTANCE_HELP = "Folder of the instance (OBS_INSTANCE)."
-
-
-def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--instance``, which every command has, as the argument `folder`."""
-    return click.option(
-        "--instance", "folder", callback=_folder, type=click.Path(path_type=Path, file_okay=False), help=INSTANCE_HELP
-    )(command)
-
-
-def _folder(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
-    return value or context.find_object(Path) or config.default_instance()  # after the command, else after ``obs``
 
 
 @contextmanager
@@ -63,7 +49,6 @@ def org() -> None:
 
 @org.command("create")
 @click.argument("name")
-@instance_option
 def create_org(name: str, folder: Path) -> None:
     """Create the organization NAME.
 
@@ -75,7 +60,6 @@ def create_org(name: str, folder: Path) -> None:
 
 
 @org.command("list")
-@instance_option
 def list_orgs(folder: Path) -> None:
     """List the organizations: name, creation time."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
@@ -86,7 +70,6 @@ def list_orgs(folder: Path) -> None:
 @org.command("delete")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@instance_option
 def delete_org(name: str, yes: bool, folder: Path) -> None:
     """Delete the organization NAME with its keys and data."""
     with opened(folder) as tenancy:
@@ -102,7 +85,6 @@ def delete_org(name: str, yes: bool, folder: Path) -> None:
 @click.argument("name", type=click.Choice(config.LIMITS, case_sensitive=False))
 @click.argument("value", type=click.IntRange(1, 2**62), required=False)
 @click.option("--default", "reset", is_flag=True, help="Remove the limit: the setting applies again.")
-@instance_option
 def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path) -> None:
     """Set the limit NAME of the organization ORG to VALUE."""
     if (value is None) is not reset:
@@ -114,7 +96,6 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
 
 @org.command("limits")
 @click.argument("org")
-@instance_option
 def show_limits(org: str, folder: Path) -> None:
     """Show the limits of the organization ORG."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
@@ -141,7 +122,6 @@ def key() -> None:
 )
 @click.option("--ping", is_flag=True, help="Create a ping key: it is sent in URLs and can only ping.")
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
-@instance_option
 def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expires: str | None, folder: Path) -> None:
     """Create a key for ORG and print it.
 
@@ -161,7 +141,6 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expire
 
 @key.command("list")
 @click.argument("org")
-@instance_option
 def list_keys(org: str, folder: Path) -> None:
     """List the keys of ORG: id, label, scopes, state, last use."""
     with opened(folder) as tenancy, tenancy.control.read() as db:
@@ -176,7 +155,6 @@ def list_keys(org: str, folder: Path) -> None:
 
 @key.command("revoke")
 @click.argument("key_id", type=int)
-@instance_option
 def revoke_key(key_id: int, folder: Path) -> None:
     """Revoke the key with the id KEY_ID.
 
@@ -188,7 +166,6 @@ def revoke_key(key_id: int, folder: Path) -> None:
 
 
 @click.command("accept-clock")
-@instance_option
 def accept_clock(folder: Path) -> None:
     """Say that the clock of the server is right.
 
@@ -201,7 +178,6 @@ def accept_clock(folder: Path) -> None:
 
 @click.command("sign-in")
 @click.argument("org")
-@instance_option
 def sign_in(org: str, folder: Path) -> None:
     """Print a link for signing in to ORG.
 

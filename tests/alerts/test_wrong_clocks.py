@@ -8,9 +8,9 @@ import pytest
 from flask import Flask
 
 from obs.background import Background
+from obs.cli import main
 from obs.heartbeat.schedule import Memory
 from obs.services import services
-from obs.tenancy.cli import accept_clock
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, format_ms, parse_iso
 from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
@@ -308,7 +308,7 @@ def test_a_clock_that_is_accepted_is_used_at_once(server: Server) -> None:
     _history(server)
     server.set_clock(days=100)
     assert _kept(server) == (1, 1)
-    result = server.app.test_cli_runner().invoke(accept_clock, ["--instance", server.app.instance_path])
+    result = server.app.test_cli_runner().invoke(main, ["accept-clock", "--instance", server.app.instance_path])
     assert (result.exit_code, result.output) == (0, "Accepted the clock.\n")
     server.sweep()
     assert server.warning() is None
@@ -321,7 +321,7 @@ def test_a_clock_that_is_accepted_is_used_at_once(server: Server) -> None:
 def test_a_clock_that_is_accepted_while_the_service_is_stopped_is_used(server: Server) -> None:
     _history(server)
     server.error_ms = 100 * DAY_MS
-    server.app.test_cli_runner().invoke(accept_clock, ["--instance", server.app.instance_path])
+    server.app.test_cli_runner().invoke(main, ["accept-clock", "--instance", server.app.instance_path])
     server.reboot()
     assert server.warning() is None
     assert _kept(server) == (0, 0)
