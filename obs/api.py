@@ -18,7 +18,7 @@ from flask_smorest.spec.plugins import FlaskPlugin
 from webargs.flaskparser import FlaskParser
 
 from obs import times
-from obs.errors import ServiceError, first_field_message, invalid_field
+from obs.errors import ServiceError, invalid_field, invalid_fields
 from obs.server.bodies import read_body
 
 ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
@@ -64,6 +64,9 @@ class _Parser(FlaskParser):
             if len(values) > 1:
                 raise invalid_field("query", name, "Appears more than once.")
         return super().load_querystring(req, schema)
+
+    def handle_error(self, error: ma.ValidationError, *args: Any, **kwargs: Any) -> NoReturn:
+        raise invalid_fields(error.messages_dict) from error
 
     DEFAULT_UNKNOWN_BY_LOCATION = {**FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION, "query": ma.RAISE}  # noqa: RUF012
 
@@ -162,8 +165,7 @@ def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
     try:
         loaded: dict[str, Any] = schema().load(fields)
     except ma.ValidationError as error:
-        details = {"json": error.messages_dict}
-        raise ServiceError("invalid_field", first_field_message(details), errors=details) from error
+        raise invalid_fields({"json": error.messages_dict}) from error
     return loaded
 
 

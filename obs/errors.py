@@ -130,6 +130,17 @@ def invalid_field(place: str, field: str, message: str, *, hint: str | None = No
     return ServiceError("invalid_field", f"{field}: {message}", errors={place: {field: [message]}}, hint=hint)
 
 
+def invalid_fields(details: Mapping[str, Any]) -> ServiceError:
+    """The 422 for what a schema has found, by place and field. The first message is also that of the error."""
+    path, found = list[str](), details
+    while isinstance(found, Mapping):
+        name, found = next(iter(found.items()))
+        path.append(str(name))
+    field = ".".join(name for name in path[1:] if name != "_schema")
+    message = f"{field}: {found[0]}" if field else str(found[0])
+    return ServiceError("invalid_field", message, errors=details)
+
+
 def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
     """Register the error handlers of `app`; outside ``/api/`` the response is what `page` returns."""
 
@@ -167,37 +178,17 @@ def internal_error(error: Exception, method: str, path: str) -> ServiceError:
 
 
 def from_http_exception(error: HTTPException) -> ServiceError:
-    data: Mapping[str, Any] = getattr(error, "data", None) or {}
-    details = data.get("errors") or data.get("messages")
     code = error.code or 500
     error_code = _CODE_OF_STATUS.get(code, "bad_request" if code < 500 else "internal_error")
-    message = data.get("message")
-    hint = None
-    headers = dict(data.get("headers") or {})
     match error_code:
-        case "invalid_field":
-            message = message or first_field_message(details)
         case "method_not_allowed":
-            allowed = sorted(getattr(error, "valid_methods", None) or ())
+            allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
             message = f"{request.path} does not support {request.method}."
-            if allowed:
-                headers["Allow"] = ", ".join(allowed)
-                hint = f"Supported methods: {', '.join(allowed)}."
+            hint = f"Supported methods: {allowed}."
+            return ServiceError(error_code, message, hint=hint, headers={"Allow": allowed})
         case "not_found":
-            message = f"The path {request.path} does not exist."
             hint = "See /api/docs for all paths."
+            return ServiceError(error_code, f"The path {request.path} does not exist.", hint=hint)
         case "bad_request":
-            message = message or error.description
-    return ServiceError(error_code, message, errors=details, hint=hint, headers=headers)
-
-
-def first_field_message(details: Any) -> str | None:
-    """The first message in `errors` of a ServiceError, after the name of its field."""
-    path: list[str] = []
-    while isinstance(details, Mapping) and details:
-        name, details = next(iter(details.items()))
-        path.append(str(name))
-    if isinstance(details, list) and details:
-        field = ".".join(name for name in path[1:] if name != "_schema")
-        return f"{field}: {details[0]}" if field else str(details[0])
-    return None
+            return ServiceError(error_code, error.description)
+    return ServiceError(error_code)
