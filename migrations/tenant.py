@@ -586,3 +586,23 @@ def counted_runs(db: Database) -> None:
 def events_outside_of_runs(db: Database) -> None:
     """For the page of a job, which shows the last ones: there may be none among hundreds of thousands of events."""
     db.execute("CREATE INDEX events_outside_of_runs ON events(job_id, received_at) WHERE run_id IS NULL")
+
+
+@migrations()
+def outcomes_counted_by_job(db: Database) -> None:
+    """How many runs of a job ended how, its last success and the duration of its last run: deleting runs keeps them."""
+    for name in ("success_count", "failed_count", "lost_count"):
+        db.execute(f"ALTER TABLE jobs ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
+    for name in ("last_success_at", "last_duration_ms"):
+        db.execute(f"ALTER TABLE jobs ADD COLUMN {name} INTEGER")
+    db.execute("""
+        UPDATE jobs SET (success_count, failed_count, lost_count, last_success_at) = (
+            SELECT count(*) FILTER (WHERE status = 1), count(*) FILTER (WHERE status = 2),
+                count(*) FILTER (WHERE status = 3),
+                max(started_at + coalesce(duration_ms, 0)) FILTER (WHERE status = 1)
+            FROM runs WHERE job_id = jobs.id
+        ), last_duration_ms = (
+            SELECT duration_ms FROM runs WHERE job_id = jobs.id AND duration_ms IS NOT NULL
+            ORDER BY started_at DESC LIMIT 1
+        )
+    """)

@@ -83,6 +83,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             heartbeat_routes.jobs_blp,
             heartbeat_routes.runs_blp,
             heartbeat_routes.maintenance_blp,
+            heartbeat_routes.metrics_blp,
             annotation_routes.blp,
             alert_routes.blp,
             query_routes.blp,

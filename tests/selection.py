@@ -35,6 +35,11 @@ def find_deployment_tools() -> str | None:
     return shutil.which("nginx") and shutil.which("caddy") and shutil.which("systemd-analyze")
 
 
+def find_prometheus() -> str | None:
+    """Not None if Prometheus and its tool are there."""
+    return shutil.which("prometheus") and shutil.which("promtool")
+
+
 def find_clients() -> str | None:
     """The virtual environment with published clients of other monitors, or None; they need two programs as well."""
     return shutil.which("borg") and shutil.which("wget") and os.environ.get("OBS_TEST_CLIENTS")
@@ -45,6 +50,7 @@ TOOL_BY_MARKER: dict[str, tuple[Callable[[], str | None], str]] = {
     "clients": (find_clients, "no borg, wget or OBS_TEST_CLIENTS (CONTRIBUTING.md says how)"),
     "compiler": (find_compiler, "no C compiler (Debian: apt-get install gcc libc6-dev)"),
     "deploy": (find_deployment_tools, "no nginx, Caddy or systemd (Debian: apt-get install nginx caddy systemd)"),
+    "prometheus": (find_prometheus, "no Prometheus (Debian: apt-get install prometheus)"),
     "curl": (partial(shutil.which, "curl"), "no curl (Debian: apt-get install curl)"),
 }
 

@@ -81,7 +81,7 @@ NOT_RUN = {
 """Commands that are not run here, each with the reason. Everything else that a page prints is run."""
 PROGRAMS = {"sh", "curl", "obs", ".venv/bin/obs", "echo", "umask", "date", "mkdir", "chmod", "printf"}
 """The programs that a printed command may start here. To allow another one, make sure that it changes no machine."""
-OTHER_KINDS = {"http", "ini", "json", "nginx", "python", "sql", "text"}
+OTHER_KINDS = {"http", "ini", "json", "nginx", "python", "sql", "text", "yaml"}
 QUIET_CURL = "curl -fsS -m 10 --retry 5 --retry-connrefused -o /dev/null"
 JOBS = {"certbot": "exit 0", "restic": "echo copied; exit 3", "rsync": "exit 0"}
 """What the jobs in the printed crontabs do here."""

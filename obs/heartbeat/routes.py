@@ -3,11 +3,12 @@
 from functools import partial
 from typing import Any
 
-from flask import url_for
+from flask import Response, url_for
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from obs.api import ROW_ID, Blueprint, page_of, time_of_query
 from obs.errors import ServiceError
-from obs.heartbeat import schemas
+from obs.heartbeat import metrics, schemas
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.service import known_job, no_job
 from obs.heartbeat.store import jobs as store
@@ -22,6 +23,7 @@ runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="R
 maintenance_blp = Blueprint(
     "maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance windows of the organization."
 )
+metrics_blp = Blueprint("metrics", __name__, url_prefix="/api/v1", description="The jobs as metrics for Prometheus.")
 
 _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
 
@@ -150,3 +152,12 @@ def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
 def delete_window(window_id: int) -> None:
     """Delete a maintenance window"""
     services().heartbeats.delete_window(caller(), window_id)
+
+
+@operation(metrics_blp, "GET /metrics", "query:read")
+@metrics_blp.doc(responses={"200": {"content": {"text/plain": {"schema": {"type": "string"}}}}})
+def get_metrics() -> Response:
+    """Get the jobs as metrics for Prometheus"""
+    with caller().read() as db:
+        jobs = store.jobs_by_id(db, None, caller().now_ms)
+    return Response(metrics.text(jobs.values()), content_type=CONTENT_TYPE_PLAIN_0_0_4)

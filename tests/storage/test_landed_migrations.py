@@ -45,6 +45,7 @@ LANDED = {
         "deliveries": "43817aa4c6bcbaca",
         "counted_runs": "6cad4eb587ba87b6",
         "events_outside_of_runs": "913623e2e1b89d7b",
+        "outcomes_counted_by_job": "e06635a46b78b92c",
     },
 }
 

@@ -183,9 +183,9 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
         (LONGEST_RUN_MS, now_ms, limit),
     ).fetchall()
     db.executemany(
-        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?), changed = 0"
-        " WHERE id = ?",
-        {(now_ms, row["job_id"]) for row in rows},
+        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?),"
+        " lost_count = lost_count + 1, changed = 0 WHERE id = ?",
+        [(now_ms, row["job_id"]) for row in rows],
     )
     return flagged + len(rows)
 

@@ -50,6 +50,11 @@ class Job:
     paused_until: int | None = field(metadata=about("null: until the job is resumed."))
     failure_tolerance: int = field(metadata=about("Failures in a row that open an incident.", 1))
     failures_in_row: int = field(metadata={"example": 0})
+    success_count: int = field(metadata=about("Runs that succeeded, deleted ones included.", 42))
+    failed_count: int = field(metadata={"example": 1})
+    lost_count: int = field(metadata={"example": 1})
+    last_success_at: int | None
+    last_duration_ms: int | None = field(metadata={"example": 61500})
     last_run_at: int
     changes_at: int
 
@@ -89,7 +94,8 @@ _JOB = f"""
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
            a.host, a.service, a.project, jobs.created_at, fits.learned,
            jobs.pin, {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row,
-           jobs.last_event_id,
+           jobs.last_event_id, jobs.success_count, jobs.failed_count, jobs.lost_count, jobs.last_success_at,
+           jobs.last_duration_ms,
            coalesce((SELECT max(started_at) FROM runs WHERE job_id = jobs.id), jobs.last_heartbeat_at) AS last_run_at,
            min({", ".join(f"iif({moment} > :now, {moment}, {MAX_MS})" for moment in _MOMENTS)}) AS changes_at
     FROM jobs

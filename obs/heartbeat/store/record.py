@@ -99,7 +99,8 @@ _ADD_RUN = """
 _SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND +received_at > ?"
 _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
-# ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job
+# ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job,
+# ?8 duration or NULL
 _UPDATE_JOB = f"""
     UPDATE jobs SET last_event_id = ?1, run_count = run_count + ?3,
         last_heartbeat_at = max(iif({SILENT_SQL}, 0, last_heartbeat_at), ?2),
@@ -112,6 +113,9 @@ _UPDATE_JOB = f"""
         failing_since = CASE ?4 WHEN {Status.FAILED:d} THEN coalesce(failing_since, ?2)
             WHEN {Status.SUCCESS:d} THEN NULL ELSE failing_since END,
         lost_since = CASE WHEN ?4 = {Status.LOST:d} THEN coalesce(lost_since, ?2) WHEN ?4 IS NULL THEN lost_since END,
+        success_count = success_count + (?4 IS {Status.SUCCESS:d}), lost_count = lost_count + (?4 IS {Status.LOST:d}),
+        failed_count = failed_count + (?4 IS {Status.FAILED:d}), last_duration_ms = coalesce(?8, last_duration_ms),
+        last_success_at = iif(?4 IS {Status.SUCCESS:d}, max(coalesce(last_success_at, 0), ?2), last_success_at),
         attribution_id = ?6, overdue_since = NULL
     WHERE id = ?7
 """
@@ -155,7 +159,7 @@ def record(
     duration_ms = change.duration_ms if change.run_status is Status.SUCCESS else None
     totals = (change.new_runs, change.outcome, duration_ms)
     latest_id = find_attribution(db, job.attribution_id, job.attribution, attribution)
-    db.execute(_UPDATE_JOB, (event.lastrowid, heartbeat.time, *totals, latest_id, job.id))
+    db.execute(_UPDATE_JOB, (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, change.duration_ms))
     return Recorded(change.run_id, change.run_status, heartbeat.time, is_new)
 
 

@@ -70,7 +70,10 @@ _RUN = ", ".join(
     f"{column} = min({column} + :step_ms, :latest_ms)"
     for column in ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
 )
-_PAST = ("last_heartbeat_at", "created_at", "paused_at", "overdue_since", "failing_since", "lost_since")
+_PAST = (
+    *("last_heartbeat_at", "last_success_at", "created_at", "paused_at"),
+    *("overdue_since", "failing_since", "lost_since"),
+)
 _WRONG_HEARTBEATS = (
     "SELECT memories.job_id, memory, json_group_array(heartbeat_at)"
     " FROM runs JOIN memories ON memories.job_id = runs.job_id"
