@@ -26,13 +26,12 @@ _MAX_SPANS = 200
 class Grid:
     """The rows that were read: `rows` has the values of the outputs that are not groups, in the order of reading.
 
-    `seen` has the key of every row that SQLite `returned`, those that HAVING drops included. `scanned` counts the rows
-    of the source, or of rollups, that were read.
+    `dropped` has the keys of the rows that HAVING drops. `scanned` counts the rows of the source, or of rollups, that
+    were read.
     """
 
     rows: dict[Key, list[Any]]
-    seen: set[Key]
-    returned: int
+    dropped: set[Key]
     scanned: int
 
 
@@ -43,8 +42,7 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     width = len(plan.groups) + 1
     return Grid(
         rows={(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]},
-        seen={(row[0], tuple(row[1:width])) for row in found},
-        returned=len(found),
+        dropped={(row[0], tuple(row[1:width])) for row in found if not row[-2]},
         scanned=sum(row[-1] for row in found),
     )
 

@@ -1,8 +1,9 @@
 """From the rows that SQLite returned to the rows of the result."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -16,9 +17,12 @@ from obs.query.sql.select import select_empty, select_keys
 from obs.sources import Type
 
 Cell = str | int | float | bool | None
-Row = list[Cell]
+Row = Sequence[Any]
+"""A row of the result, as it is stored: a value for each of the plan's `results`."""
 Rows = dict[Key, list[Any]]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
+Empty = Callable[[Group], tuple[list[Any], bool]]
+"""The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
 
 
 # JSON values
@@ -29,10 +33,6 @@ def writer_of(expression: Checked) -> Callable[[Any], Cell]:
     if isinstance(expression, Read) and (values := expression.column.values):
         return lambda number: values[number] if number is not None else None
     return {Type.TIME: _time, Type.BOOLEAN: _boolean}.get(expression.type or Type.TEXT, _plain)
-
-
-def write_row(row: Sequence[Any], functions: Sequence[Callable[[Any], Cell]]) -> Row:
-    return [write(value) for write, value in zip(functions, row, strict=True)]
 
 
 def _plain(value: Any) -> Cell:
@@ -53,25 +53,93 @@ def _boolean(value: Any) -> Cell:
     return None if value is None else bool(value)
 
 
+# Rows that were not read
+
+
+def empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
+    """In buckets without rows a count is 0 and the rest is null, or what FILL says."""
+    statement, fill = select_empty(plan, scan), plan.fill.with_ if plan.fill is not None and plan.fills else None
+
+    @cache
+    def values_of(group: Group) -> tuple[list[Any], bool]:
+        parameters = {f"group{number}": value for number, value in enumerate(group)}
+        ((*values, kept, _),) = session.fetch(statement, parameters)
+        for place, output in enumerate(plan.values if fill is not None else ()):
+            if has_aggregate(output.expression):
+                is_number = isinstance(fill, int | float) and output.expression.type in NUMERIC
+                values[place] = fill if is_number else None
+        return values, bool(kept)
+
+    return values_of
+
+
+def complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
+    """The rows of the grid, and rows for those of `keys` that were not read, unless HAVING drops them."""
+    rows, added = dict(grid.rows), set[Key]()
+    for key in keys:
+        if key not in rows and key not in grid.dropped:
+            values, kept = empty(key[1])
+            if kept:
+                rows[key] = list(values)
+                added.add(key)
+    if plan.fill is not None and plan.fill.with_ == "previous":
+        is_carried = [has_aggregate(output.expression) for output in plan.values]
+        last: dict[Group, list[Any]] = {}
+        for bucket, group in sorted(rows, key=itemgetter(0)):
+            values = rows[bucket, group]
+            if (bucket, group) in added and group in last:
+                values[:] = [b if carry else a for a, b, carry in zip(values, last[group], is_carried, strict=True)]
+            last[group] = values
+    return rows
+
+
+# The columns of the result
+
+
+def assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: Empty) -> list[Row]:
+    """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has those of the earlier window."""
+    assembled: list[Row] = []
+    for (bucket, group), values in rows.items():
+        row: list[Any] = [] if scan.timeline is None else [scan.starts[bucket]]
+        previous = values if earlier is None else earlier.rows.get((bucket, group)) or empty(group)[0]
+        pairs = zip(values, previous, strict=True)
+        for output in plan.outputs:
+            if output.group is not None:
+                row.append(group[output.group])
+                continue
+            now, then = next(pairs)
+            row.append(now)
+            if earlier is not None and has_aggregate(output.expression):
+                row += [then, change_pct(output, then, now)] if output.expression.type in NUMERIC else [then]
+        assembled.append(row)
+    return assembled
+
+
+def change_pct(output: Output, before: Any, after: Any) -> float | None:
+    """The change in percent of the value before; None without numbers, after 0, or where it is not finite."""
+    if output.expression.type not in NUMERIC or before is None or after is None or before == 0:
+        return None
+    change: float = (after - before) / abs(before) * 100
+    return change if math.isfinite(change) else None
+
+
 # HAVING, TOP, ORDER BY and LIMIT, where they need the finished rows
 
-Finished = tuple[int, list[Any]]
-"""A row of the result, as it is stored, with the number of its bucket."""
 
-
-def finish(
-    plan: Plan, scan: Scan, columns: Sequence[Checked], rows: list[Finished], groups: Sequence[int], session: Session
-) -> list[Finished]:
-    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, then of `groups`; by bucket with EVERY."""
+def finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
+    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups; by time with EVERY."""
+    columns = [output.expression for output in plan.results]
     texts = list(map(writer_of, columns))
-    rows.sort(key=lambda row: (row[0], [_rank(texts[place](row[1][place])) for place in groups]))
+    places = [0] if isinstance(columns[0], Derived) else []
+    places += [place for place, output in enumerate(plan.results) if output.group is not None]
+    rows.sort(key=lambda row: [_rank(texts[place](row[place])) for place in places])
     if plan.order or plan.is_derived:
         having = plan.having if plan.is_derived else None
         top = plan.top if plan.interval_ms is None and plan.is_derived else None
         statement = select_keys(replace(plan, having=having, top=top), scan, columns)
         ranked = []
         for row in rows:
-            values = {f"c{number}": value for number, value in enumerate(row[1])}
+            values = {f"c{number}": value for number, value in enumerate(row)}
             ((kept, rank, *keys),) = session.fetch(statement, values)
             if kept:
                 ranked.append((_rank(rank), keys, row))
@@ -88,101 +156,3 @@ def finish(
 def _rank(cell: Any) -> tuple[bool, Any]:
     """A sort key: nulls first."""
     return cell is not None, cell
-
-
-# Buckets and groups without rows
-
-
-class EmptyRows:
-    """The values of the outputs for a bucket without rows: 0 for a count, null for the rest, or what FILL says."""
-
-    def __init__(self, plan: Plan, scan: Scan, session: Session) -> None:
-        self._statement = select_empty(plan, scan)
-        self._session = session
-        self._outputs = plan.values
-        self._fill = plan.fill.with_ if plan.fill is not None and plan.fills else None
-        self._cached: dict[Group, tuple[list[Any], bool]] = {}
-
-    def values(self, group: Group) -> tuple[list[Any], bool]:
-        """The values for `group`, and whether HAVING keeps the row. The list must not be changed."""
-        if group not in self._cached:
-            parameters = {f"group{number}": value for number, value in enumerate(group)}
-            ((*values, kept, _),) = self._session.fetch(self._statement, parameters)
-            self._cached[group] = [self._filled(o, v) for o, v in zip(self._outputs, values, strict=True)], bool(kept)
-        return self._cached[group]
-
-    def _filled(self, output: Output, value: Any) -> Any:
-        if self._fill is None or not has_aggregate(output.expression):
-            return value
-        return self._fill if isinstance(self._fill, int | float) and output.expression.type in NUMERIC else None
-
-
-def fill(plan: Plan, grid: Grid, buckets: int, groups: Sequence[Group], empty: EmptyRows) -> Rows:
-    """The rows of the grid by bucket and group, with a row for each of `groups` in each of so many `buckets`."""
-    rows = dict(grid.rows)
-    added: set[Key] = set()
-    for group in groups:
-        values, kept = empty.values(group)
-        if kept:
-            missing = [(bucket, group) for bucket in range(buckets) if (bucket, group) not in grid.seen]
-            rows.update((key, list(values)) for key in missing)
-            added.update(missing)
-    if plan.fill is not None and plan.fill.with_ == "previous":
-        rows = {key: rows[key] for key in sorted(rows, key=itemgetter(0))}
-        _carry_forward(rows, added, [has_aggregate(output.expression) for output in plan.values])
-    return rows
-
-
-def _carry_forward(rows: Rows, added: set[Key], is_carried: Sequence[bool]) -> None:
-    """FILL PREVIOUS: give each of the `added` rows the values of the previous bucket of the same group."""
-    last: dict[Group, list[Any]] = {}
-    for key, values in rows.items():
-        previous = last.get(key[1])
-        if key in added and previous is not None:
-            values[:] = [old if carry else new for old, new, carry in zip(previous, values, is_carried, strict=True)]
-        last[key[1]] = values
-
-
-# COMPARE WITH
-
-
-def add_vanished(plan: Plan, grid: Grid, earlier: Grid, empty: EmptyRows) -> Rows:
-    """The rows of the grid and, without TOP, those that only the earlier window has, unless HAVING drops them."""
-    rows = dict(grid.rows)
-    if plan.top is None:
-        for key in earlier.rows.keys() - grid.seen:
-            values, kept = empty.values(key[1])
-            if kept:
-                rows[key] = list(values)
-    return rows
-
-
-def compared(plan: Plan, rows: Rows, earlier: Grid, empty: EmptyRows) -> Rows:
-    """The rows with the value of the earlier window after each aggregate."""
-    is_compared = [has_aggregate(output.expression) for output in plan.values]
-    both = {}
-    for key, values in rows.items():
-        previous = earlier.rows.get(key) or empty.values(key[1])[0]
-        pairs = zip(values, previous, is_compared, strict=True)
-        both[key] = [cell for now, then, has_then in pairs for cell in ((now, then) if has_then else (now,))]
-    return both
-
-
-def compared_outputs(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The outputs of COMPARE WITH: each aggregate is followed by ``<name>_previous``."""
-    both: list[Output] = []
-    for output in outputs:
-        both.append(output)
-        if output.group is None and has_aggregate(output.expression):
-            name = f"{output.name}_previous"
-            expression = Derived(output.expression.span, name, output.expression.type)
-            both.append(Output(name, expression, hidden=output.hidden))
-    return tuple(both)
-
-
-def change_pct(before: Any, after: Any) -> float | None:
-    """The change in percent of the value before; None where that is null or 0, or the result is not finite."""
-    if before is None or after is None or before == 0:
-        return None
-    change: float = (after - before) / abs(before) * 100
-    return change if math.isfinite(change) else None

@@ -2,30 +2,29 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import result, window
 from obs.query.execution.explain import COLUMNS, explain, narrower_window
-from obs.query.execution.grid import Grid, Group, count_groups, read_grid, with_largest
+from obs.query.execution.grid import Grid, Group, Key, count_groups, read_grid, with_largest
 from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
-from obs.query.execution.result import EmptyRows, Finished, Row
+from obs.query.execution.result import Cell, Row
 from obs.query.execution.session import Session, open_session
-from obs.query.language.check import BUCKET, check
+from obs.query.language.check import check
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import NUMERIC
 from obs.query.language.grammar import parse
 from obs.query.language.nodes import Span
-from obs.query.language.plan import Derived, Listing, Output, Plan
+from obs.query.language.plan import Listing, Plan
 from obs.query.sql import Range, Scan
 from obs.query.sql.select import select
-from obs.sources import Source, Type
+from obs.sources import Source
 
 _CACHED_PLANS = 512
 
@@ -46,7 +45,7 @@ class QueryResult:
 
     output_type: str
     columns: list[str]
-    rows: list[Row]
+    rows: list[list[Cell]]
     window: Range | None = None
     rows_scanned: int = 0
     bytes_scanned: int | None = 0
@@ -118,24 +117,26 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
 
 
 def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session: Session) -> QueryResult:
-    scan = with_largest(plan, scans[0], session)
-    output_type = plan.output_type
+    scan, output_type = with_largest(plan, scans[0], session), plan.output_type
     if plan.explain:
         output_type, columns, count = "table", list(COLUMNS), 0
-        rows: list[Row] = [list(row) for row in explain(plan, [scan, *scans[1:]], path, session)]
-    elif plan.around is not None:
-        columns, rows, count = _read_around(plan, scan, limits, session)
-    elif plan.grouped:
-        columns, rows, count = _read_grouped(plan, scans, limits, session)
+        written: list[list[Cell]] = [list(row) for row in explain(plan.to_read(), [scan, *scans[1:]], path, session)]
     else:
-        columns = [output.name for output in plan.outputs]
-        writers = [result.writer_of(output.expression) for output in plan.outputs]
-        rows = [result.write_row(row, writers) for row in _fetch(plan, scan, limits, session)]
-        count = len(rows)
-    return QueryResult(output_type, columns, rows, scan.window, count, session.bytes_scanned(), session.seconds())
+        if plan.around is not None:
+            rows, count = _read_around(plan, scan, limits, session)
+        elif plan.grouped:
+            rows, count = _read_grouped(plan, scans, limits, session)
+        else:
+            rows = _fetch(plan, scan, limits, session)
+            count = len(rows)
+        outputs = [(place, output) for place, output in enumerate(plan.results) if not output.hidden]
+        columns = [output.name for _, output in outputs]
+        writers = [(place, result.writer_of(output.expression)) for place, output in outputs]
+        written = [[write(row[place]) for place, write in writers] for row in rows]
+    return QueryResult(output_type, columns, written, scan.window, count, session.bytes_scanned(), session.seconds())
 
 
-def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Sequence[Any]]:
+def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Row]:
     """Raises ServiceError (422) for too many rows."""
     found = session.fetch(select(plan, scan))
     if len(found) > limits.max_rows:
@@ -143,93 +144,49 @@ def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Seq
     return found
 
 
-def _read_grouped(
-    plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session
-) -> tuple[list[str], list[Row], int]:
+def _read_grouped(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -> tuple[list[Row], int]:
+    """The rows, with all `results` of the plan, and the number of rows scanned."""
     scan = scans[0]
     read = plan.to_read()
     grid = read_grid(read, scan, session)
     earlier = read_grid(replace(read, top=None), scans[1], session) if plan.compare is not None else None
-    empty = EmptyRows(read, scan, session)
-    rows, outputs, count = grid.rows, plan.outputs, grid.scanned
+    empty = result.empty_rows(read, scan, session)
+    keys: Iterable[Key] = ()
     if scan.timeline is not None and plan.fills:
         groups = _groups_to_fill(read, scan, grid, earlier, limits, session)
-        rows = result.fill(read, grid, len(scan.starts), groups, empty)
-    elif earlier is not None:
-        rows = result.add_vanished(plan, grid, earlier, empty)
-    if earlier is not None:
-        rows = result.compared(plan, rows, earlier, empty)
-        outputs = result.compared_outputs(outputs)
-        count += earlier.scanned
-    finished: list[Finished] = []
-    for (bucket, group), values in rows.items():
-        rest = iter(values)
-        finished.append((bucket, [next(rest) if o.group is None else group[o.group] for o in outputs]))
+        keys = product(range(len(scan.starts)), groups)
+    elif earlier is not None and plan.top is None:
+        keys = earlier.rows
+    rows = result.assemble(plan, scan, result.complete(read, grid, keys, empty), earlier, empty)
     if plan.is_ordered_last:
-        finished = _finish(plan, scan, outputs, finished, session)
-    if len(finished) > limits.max_rows:
+        rows = result.finish(plan, scan, rows, session)
+    if len(rows) > limits.max_rows:
         raise too_many_rows(limits, grouped=scan.timeline is None)
-    shown = [place for place, output in enumerate(outputs) if not output.hidden]
-    writers = [result.writer_of(outputs[place].expression) for place in shown]
-    written = [result.write_row([row[place] for place in shown], writers) for _, row in finished]
-    names = [outputs[place].name for place in shown]
-    if scan.timeline is None:
-        return names, written, count
-    starts = [times.format_ms(scan.starts[number]) for number, _ in finished]
-    return [BUCKET, *names], [[start, *row] for start, row in zip(starts, written, strict=True)], count
-
-
-def _finish(
-    plan: Plan, scan: Scan, outputs: Sequence[Output], rows: list[Finished], session: Session
-) -> list[Finished]:
-    """The rows that HAVING, TOP and LIMIT keep, in their order, with columns that only HAVING and ORDER BY see."""
-    columns = [output.expression for output in outputs]
-    width = len(columns)
-    changes = []
-    for place, output in enumerate(outputs):
-        if plan.compare is not None and isinstance(output.expression, Derived) and output.expression.type in NUMERIC:
-            name = f"{output.name.removesuffix('_previous')}_change_pct"
-            columns.append(Derived(output.expression.span, name, Type.NUMBER))
-            changes.append(place)
-    if scan.timeline is not None:
-        columns.append(Derived(Span(0, 0), BUCKET, Type.TIME))
-    for bucket, row in rows:
-        row += [result.change_pct(row[place], row[place - 1]) for place in changes]
-        if scan.timeline is not None:
-            row.append(scan.starts[bucket])
-    groups = [place for place, output in enumerate(outputs) if output.group is not None]
-    finished = result.finish(plan, scan, columns, rows, groups, session)
-    return [(bucket, row[:width]) for bucket, row in finished]
+    return rows, grid.scanned + (earlier.scanned if earlier is not None else 0)
 
 
 def _groups_to_fill(
     plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, limits: Limits, session: Session
 ) -> list[Group]:
     assert scan.timeline is not None
-    seen = {group for _, group in grid.seen}
-    if earlier is not None and plan.top is None:
-        seen |= {group for _, group in earlier.seen}
+    keys = [*grid.rows, *grid.dropped]
+    also = earlier.rows if earlier is not None and plan.top is None else ()
+    seen = {group for _, group in (*keys, *also)}
     buckets = len(scan.starts)
     # Where the scan stopped at its limit, there may be groups that it has not seen.
-    count = count_groups(plan, scan, session) if grid.returned > limits.max_rows else max(1, len(seen))
+    count = count_groups(plan, scan, session) if len(keys) > limits.max_rows else max(1, len(seen))
     if count * buckets > limits.max_rows:
         raise too_many_buckets(scan.window, scan.timeline.interval_ms, buckets, count, limits)
     return list(seen) if plan.groups else [()]
 
 
-def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[str], list[Row], int]:
-    """The names of the columns, one row for each annotation, and the number of rows scanned."""
+def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[Row], int]:
+    """A row for each annotation, and the number of rows scanned."""
     assert plan.around is not None
-    annotations, within_ms = plan.around.annotations, plan.around.within_ms
-    found = _fetch(annotations, scan, limits, session)
-    names = [(output.name, output.expression.type) for output in annotations.outputs]
-    for output in plan.outputs:
-        names += [(f"{output.name}_{side}", output.expression.type) for side in ("before", "after")]
-        names.append((f"{output.name}_change_pct", Type.NUMBER))
-    columns = [Derived(Span(0, 0), *name) for name in names]
-    is_number = [output.expression.type in NUMERIC for output in plan.outputs]
+    within_ms = plan.around.within_ms
+    found = _fetch(plan.around.annotations, scan, limits, session)
     scanned = len(found)
-    rows: list[Finished] = []
+    rows: list[Row] = []
     for annotation in found:
         moment = annotation[0]
         sides = []
@@ -238,9 +195,7 @@ def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tu
             sides.append(values)
             scanned += count
         row = list(annotation)
-        for before, after, numeric in zip(*sides, is_number, strict=True):
-            row += [before, after, result.change_pct(before, after) if numeric else None]
-        rows.append((0, row))
-    rows = result.finish(plan, scan, columns, rows, [0], session)
-    writers = list(map(result.writer_of, columns))
-    return [name for name, _ in names], [result.write_row(row, writers) for _, row in rows], scanned
+        for output, before, after in zip(plan.outputs, *sides, strict=True):
+            row += [before, after, result.change_pct(output, before, after)]
+        rows.append(row)
+    return result.finish(plan, scan, rows, session), scanned

@@ -27,7 +27,7 @@ MAX_AUTO_BUCKETS = 300
 def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     """The scan of the window; with COMPARE WITH, that of the earlier window follows.
 
-    Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time, oql_bad_duration) for a bad window.
+    Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time) for a bad window.
     """
     try:
         window = resolve(plan.window, now_ms, plan.timezone)
@@ -55,14 +55,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
 
 
 def resolve(window: Window, now_ms: int, zone: ZoneInfo | None = None) -> Range:
-    """The range of a window at `now_ms`. Raises OqlError (oql_bad_time, oql_bad_duration)."""
-    if window.last is not None:
-        length = window.last.milliseconds
-        if length == 0 or length > now_ms:
-            reason = "a window must be at least 1ms long" if length == 0 else "the window would start before 1970"
-            raise OqlError("oql_bad_duration", window.last.span, f"{reason}.", expected=["a duration"])
-        return Range(now_ms - length, now_ms)
-    assert window.since is not None
+    """The range of a window at `now_ms`. Raises OqlError (oql_bad_time)."""
     start = _resolve_moment(window.since, now_ms, zone)
     end = now_ms if window.until is None else _resolve_moment(window.until, now_ms, zone)
     if start >= end:

@@ -41,15 +41,11 @@ _CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "C
 """How an error names a clause, where that is not its kind in capital letters."""
 
 
-class Keyword(str):
-    """A keyword that the action of a larger rule needs to see among the nodes."""
+class Word(NamedTuple):
+    """A keyword or an operator that the action of a larger rule needs to see, in small letters."""
 
-    __slots__ = ()
-
-
-class Operator(NamedTuple):
     span: Span
-    symbol: str
+    text: str
 
 
 class Arguments(NamedTuple):
@@ -73,19 +69,14 @@ def drop(_segment: Segment, _place: int, _found: Any) -> list[Any]:
     return []
 
 
-def keyword(word: str) -> Action:
-    marked = Keyword(word)
-    return lambda segment, place, found: [marked]
-
-
 def prefixes(segment: Segment, place: int, found: Any) -> tuple[int, bool]:
     """Any number of signs or NOTs: where they start in the statement, and whether an odd number of them negates."""
     written: str = found[0].upper()
     return segment.start + place, (written.count("-") or written.count("NOT")) % 2 == 1
 
 
-def operator(segment: Segment, place: int, found: Any) -> Operator:
-    return Operator(span_of(segment, place, found), found[0].lower())
+def word(segment: Segment, place: int, found: Any) -> Word:
+    return Word(span_of(segment, place, found), found[0].lower())
 
 
 def name(segment: Segment, place: int, found: Any) -> nodes.Name:
@@ -154,14 +145,23 @@ def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
     raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
 
 
-def count(segment: Segment, place: int, found: Any) -> nodes.Literal:
-    written: str = found[0]
-    span = span_of(segment, place, found)
-    if not (written.isascii() and written.isdigit()):
-        raise OqlError("oql_syntax", span, f"{written!r} is not a whole number.", expected=["a whole number"])
-    if len(written) > 18:
-        raise OqlError("oql_type_mismatch", span, "The number is too large.", expected=["a whole number"])
-    return nodes.Literal(span, int(written))
+def length(segment: Segment, place: int, found: Any) -> nodes.Duration:
+    """A duration that cannot be zero."""
+    length = duration(segment, place, found)
+    if length.milliseconds == 0:
+        raise OqlError("oql_bad_duration", length.span, "The duration has to be at least 1ms.", expected=["a duration"])
+    return length
+
+
+def auto(segment: Segment, place: int, found: Any) -> nodes.Duration:
+    return nodes.Duration(span_of(segment, place, found), 0)
+
+
+def count(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Duration:
+    if not found[0].isdecimal():
+        span = span_of(segment, place, found)
+        raise OqlError("oql_syntax", span, f"{found[0]!r} is not a whole number.", expected=["a whole number"])
+    return number(segment, place, found)
 
 
 # Groups
@@ -204,7 +204,7 @@ def filter_(segment: Segment, place: int, found: Any) -> tuple[int, Expression]:
 
 
 def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
-    distinct = bool(found) and isinstance(found[0], Keyword)
+    distinct = bool(found) and isinstance(found[0], Word)
     return Arguments(tuple(found[distinct:]), distinct)
 
 
@@ -226,14 +226,14 @@ def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
     """``signs operand {operator signs operand}``: products before sums, each from left to right."""
     parts = list(found)
     operands = [_signed(parts[index], parts[index + 1]) for index in range(0, len(parts), 3)]
-    operators: list[Operator] = parts[2::3]
+    operators: list[Word] = parts[2::3]
     if len(operators) > MOST_TERMS:
         message = f"An expression can have at most {MOST_TERMS} operators."
         raise OqlError("oql_too_long", operators[MOST_TERMS].span, message)
     terms = [operands[0]]
     additions = []
     for operator, operand in zip(operators, operands[1:], strict=True):
-        if operator.symbol in "*/%":
+        if operator.text in "*/%":
             terms[-1] = _binary(operator, terms[-1], operand)
         else:
             additions.append(operator)
@@ -255,7 +255,7 @@ def condition(_segment: Segment, _place: int, found: Any) -> Expression:
     """``predicate {(AND | OR) predicate}``: AND binds before OR."""
     alternatives: list[list[Expression]] = [[found[0]]]
     for operator, operand in zip(found[1::2], found[2::2], strict=True):
-        if operator.symbol in ("and", "&&"):
+        if operator.text in ("and", "&&"):
             alternatives[-1].append(operand)
         else:
             alternatives.append([operand])
@@ -279,19 +279,19 @@ def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
     return nodes.Operation(span, "negative", (operand,))
 
 
-def _binary(operator: Operator, left: Expression, right: Expression) -> nodes.Operation:
-    return nodes.Operation(Span(left.span.start, right.span.end), operator.symbol, (left, right))
+def _binary(operator: Word, left: Expression, right: Expression) -> nodes.Operation:
+    return nodes.Operation(Span(left.span.start, right.span.end), operator.text, (left, right))
 
 
 def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
-    """`left` with the comparison after it: ``[not] operator operands``, or ``[not] "is null"``."""
-    negated = rest[0] == "not"
+    """`left` with the comparison after it: ``[not] operator operands``, or ``is [not]``."""
+    if rest[0].text == "is":
+        return nodes.Operation(left.span, "is not null" if len(rest) > 1 else "is null", (left,))
+    negated = rest[0].text == "not"
     operator, *operands = rest[negated:]
-    if not isinstance(operator, Operator):
-        return nodes.Operation(left.span, "is not null" if negated else "is null", (left,))
     last = operands[-1]
     end = last.end if isinstance(last, Span) else last.span.end
-    symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.symbol, operator.symbol)
+    symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.text, operator.text)
     return nodes.Operation(
         Span(left.span.start, end),
         f"not {symbol}" if negated else symbol,
@@ -320,17 +320,13 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     if isinstance(first, nodes.Duration):
         return nodes.Moment(first.span, None, first.milliseconds)
     end = before[0].span.end if before else first.span.end
-    day = first.symbol if first.symbol in nodes.DAYS else None
+    day = first.text if first.text in nodes.DAYS else None
     return nodes.Moment(Span(first.span.start, end), day, before[0].milliseconds if before else 0)
 
 
-def every(span: Span, found: list[Any]) -> nodes.Every:
-    return nodes.Every(span, found[0] if isinstance(found[0], nodes.Duration) else None)
-
-
 def fill(span: Span, found: list[Any]) -> nodes.Fill:
-    if isinstance(found[0], Keyword):
-        return nodes.Fill(span, str(found[0]))
+    if isinstance(found[0], Word):
+        return nodes.Fill(span, found[0].text)
     (_, negated), value = found
     if not isinstance(value, nodes.Literal) or not isinstance(value.value, int | float):
         raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
@@ -338,7 +334,7 @@ def fill(span: Span, found: list[Any]) -> nodes.Fill:
 
 
 def sorting(_segment: Segment, _place: int, found: Any) -> nodes.Sorting:
-    return nodes.Sorting(found[0], len(found) > 1 and found[1] == "desc")
+    return nodes.Sorting(found[0], len(found) > 1 and found[1].text == "desc")
 
 
 def item(segment: Segment, _place: int, found: Any) -> nodes.Item:
@@ -353,7 +349,7 @@ def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
 
 def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     parts = list(found)
-    words = [part for part in parts if isinstance(part, Keyword)]
+    words = [part.text for part in parts if isinstance(part, Word)]
     items, source, *clauses = parts[len(words) :]
     by_kind: dict[str, Clause] = {}
     for clause in clauses:
@@ -362,16 +358,8 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
             raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
         by_kind[clause.kind] = clause
     values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
-    groups: Sequence[nodes.Item] = values.pop("by", ())
-    named = [group for group in groups if group.alias is not None]
-    return nodes.Select(
-        (*named, *items),
-        source,
-        by=tuple(group.expression for group in groups),
-        distinct="distinct" in words,
-        explain="explain" in words,
-        **values,
-    )
+    named = [group for group in values.get("by", ()) if group.alias is not None]
+    return nodes.Select((*named, *items), source, distinct="distinct" in words, explain="explain" in words, **values)
 
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:

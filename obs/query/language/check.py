@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo, available_timezones
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import Budget, Scope
-from obs.query.language.functions import FUNCTIONS, NUMERIC
+from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
 from obs.query.language.plan import (
+    BUCKET,
     Aggregate,
     Apply,
     Around,
@@ -27,9 +28,6 @@ from obs.query.language.window import windowed
 from obs.sources import Source, Type
 from obs.times import find_zone
 
-BUCKET = "t"
-"""The name of the result column with the start of the bucket."""
-
 
 def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) -> Plan | Listing:
     if isinstance(statement, nodes.Show):
@@ -45,38 +43,20 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
 def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Source]) -> Plan:
     source = _source(statement.source, sources)
     statement, window = windowed(statement, text)
-    statement = replace(statement, by=tuple(_at_position(node, statement) for node in statement.by))
+    by = [replace(each, expression=_at_position(each.expression, statement)) for each in statement.by]
     budget = Budget()
     items = _items(statement, source, budget)
     if statement.distinct and not statement.by and not any(has_aggregate(item) for _, item, _ in items):
-        statement = replace(statement, by=tuple(item.expression for item in statement.items))
+        by = list(statement.items)
+    statement = replace(statement, by=tuple(by))
     named = {name: expression for name, expression, _ in items}
-    where = None
-    if statement.where is not None:
-        no_aggregates = "WHERE selects rows. Use HAVING to select groups."
-        where = Scope(source, no_aggregates, named, budget=budget).condition(statement.where)
-        if has_aggregate(where):
-            raise OqlError("oql_syntax", where.span, f"This is an aggregate. {no_aggregates}")
-    no_aggregates = "BY cannot group by it."
-    by = Scope(source, no_aggregates, named, budget=budget)
-    groups = tuple(by.check(node) for node in statement.by)
-    for node, group in zip(statement.by, groups, strict=True):
-        if has_aggregate(group):
-            raise OqlError("oql_syntax", node.span, f"This is an aggregate. {no_aggregates}")
-    derived = _derived(statement, items)
-    names = {**named, **derived}
-    scope = Scope(source, "", {name: names[name] for name in names if name != BUCKET}, names_first=True, budget=budget)
-    having = None if statement.having is None else scope.condition(statement.having)
+    rows = Scope(source, "WHERE selects rows. Use HAVING to select groups.", named, budget=budget)
+    where = None if statement.where is None else rows.condition(statement.where)
+    groups = tuple(map(replace(rows, no_aggregates="BY cannot group by it.").check, [each.expression for each in by]))
+    outputs = _outputs(statement, items, groups)
     grouped = bool(
-        statement.by or statement.every or having is not None or any(has_aggregate(item) for _, item, _ in items)
+        statement.by or statement.every or statement.having or any(has_aggregate(item) for _, item, _ in items)
     )
-    outputs = _outputs(statement, text, items, groups)
-    order = _order(statement, replace(scope, names={o.name: o.expression for o in outputs} | derived), grouped=grouped)
-    if grouped:
-        whole = frozenset(groups)
-        written = [output.expression for output in outputs] + ([having] if having is not None else [])
-        for expression in written + [sorting.expression for sorting in order]:
-            _check_grouped(expression, whole)
     _check_clauses(statement, outputs, grouped=grouped)
     plan = Plan(
         source=source,
@@ -86,9 +66,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         grouped=grouped,
         where=where,
         groups=groups,
-        interval_ms=_interval(statement.every),
-        having=having,
-        order=order,
+        interval_ms=statement.every.milliseconds if statement.every is not None else None,
         top=_count(statement.top, least=1),
         limit=_count(statement.limit, least=0),
         offset=_count(statement.offset, least=0) or 0,
@@ -98,7 +76,17 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         around=_around(statement, sources),
         explain=statement.explain,
     )
-    late = [each.expression for each in order] if plan.is_ordered_last else []
+    derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
+    names = {output.name: output.expression for output in outputs} | derived
+    scope = Scope(source, names=names, names_first=True, budget=budget)
+    of_groups = replace(scope, names={name: names[name] for name in names if name != BUCKET})
+    having = None if statement.having is None else of_groups.condition(statement.having)
+    plan = replace(plan, having=having, order=_order(statement, scope, grouped=grouped))
+    sorted_by = [order.expression for order in plan.order]
+    written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
+    for expression in written if grouped else ():
+        _check_grouped(expression, frozenset(groups))
+    late = sorted_by if plan.is_ordered_last else []
     late += [having] if plan.is_derived and having is not None else []
     known = frozenset() if plan.around else frozenset(output.expression for output in outputs)
     hidden = dict.fromkeys(part for each in late for part in _unknown(each, known))
@@ -115,18 +103,6 @@ def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
     elif isinstance(expression, Apply) and expression not in known:
         for argument in expression.arguments:
             yield from _unknown(argument, known)
-
-
-def _derived(statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]]) -> dict[str, Checked]:
-    derived: dict[str, Type | None] = {BUCKET: Type.TIME} if statement.every else {}
-    if statement.around is not None:
-        derived |= {"time": Type.TIME, "name": Type.TEXT, "title": Type.TEXT}
-    suffixes = ("previous",) if statement.compare else ("before", "after") if statement.around else ()
-    for name, expression, _ in items:
-        if suffixes and has_aggregate(expression):
-            derived |= {f"{name}_{suffix}": expression.type for suffix in suffixes}
-            derived |= {f"{name}_change_pct": Type.NUMBER} if expression.type in NUMERIC else {}
-    return {name: Derived(Span(0, 0), name, type_) for name, type_ in derived.items()}
 
 
 def _at_position(
@@ -175,14 +151,14 @@ def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tupl
 
 
 def _outputs(
-    statement: nodes.Select, text: str, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
+    statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
     """The groups that SELECT does not list, then its items. Raises OqlError (oql_duplicate_column)."""
     listed = {expression for _, expression, _ in items}
     places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
-        (_name_of(group, " ".join(text[slice(*node.span)].split())), group, node.span)
-        for node, group in zip(statement.by, groups, strict=True)
+        (_name_of(group, item.text), group, item.expression.span)
+        for item, group in zip(statement.by, groups, strict=True)
         if group not in listed
     ]
     taken = {BUCKET} if statement.every else set()
@@ -267,31 +243,16 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, groupe
         if first.expression.type in (Type.TEXT, Type.BOOLEAN):
             message = "TOP requires that the first aggregate is a number or a time."
             raise OqlError("oql_type_mismatch", statement.top.span, message)
-    if statement.compare is not None:
-        if first is None:
-            raise OqlError("oql_syntax", statement.compare.span, "COMPARE WITH requires an aggregate.")
-        if statement.compare.milliseconds == 0:
-            raise OqlError("oql_bad_duration", statement.compare.span, "COMPARE WITH requires at least 1ms.")
+    if statement.compare is not None and first is None:
+        raise OqlError("oql_syntax", statement.compare.span, "COMPARE WITH requires an aggregate.")
     if statement.around is not None:
         around = statement.around
         if first is None or statement.by or statement.every or statement.compare or statement.top:
             message = "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH."
             raise OqlError("oql_syntax", around.span, message)
-        if around.within.milliseconds == 0:
-            raise OqlError("oql_bad_duration", around.within.span, "WITHIN requires at least 1ms.")
     if statement.having is not None and not grouped:
         message = "HAVING requires BY, EVERY or an aggregate."
         raise OqlError("oql_syntax", statement.having.span, message, expected=["WHERE"])
-
-
-def _interval(every: nodes.Every | None) -> int | None:
-    if every is None:
-        return None
-    if every.interval is None:
-        return 0
-    if every.interval.milliseconds == 0:
-        raise OqlError("oql_bad_duration", every.interval.span, "EVERY requires at least 1ms.", expected=["a duration"])
-    return every.interval.milliseconds
 
 
 def _count(literal: nodes.Literal | None, *, least: int) -> int | None:

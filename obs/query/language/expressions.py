@@ -10,7 +10,7 @@ from obs.query.language.errors import OqlError, similar
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
 from obs.query.language.functions.definition import LITERAL_ONLY
 from obs.query.language.functions.scalars import regular_expression
-from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, has_aggregate, walk
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
@@ -72,6 +72,8 @@ class Scope:
         named = (self.names or {}).get(node.name)
         column = self.source.by_name().get(node.name)
         if named is not None and (self.names_first or column is None):
+            if self.no_aggregates and has_aggregate(named):
+                raise OqlError("oql_syntax", node.span, f"This is an aggregate. {self.no_aggregates}")
             self.budget.spend(node, named)
             return replace(named, span=node.span)
         if column is not None:

@@ -85,8 +85,8 @@ def _check_levels(statement: Statement) -> None:
     """Raises OqlError (oql_too_long)."""
     if not isinstance(statement, Select):
         return
-    roots = [item.expression for item in statement.items]
-    roots += [*statement.by, *(sorting.expression for sorting in statement.order)]
+    roots = [item.expression for item in (*statement.items, *statement.by)]
+    roots += [sorting.expression for sorting in statement.order]
     roots += [condition for condition in (statement.where, statement.having) if condition is not None]
     pending = [(root, 1, 0, False) for root in roots]
     while pending:
@@ -135,7 +135,7 @@ def _keyword(word: str, action: actions.Action = actions.drop) -> pp.ParserEleme
 
 def _marked(word: str) -> pp.ParserElement:
     """A keyword that an action needs to see."""
-    return _keyword(word, actions.keyword(word.lower()))
+    return _keyword(word, actions.word)
 
 
 def _symbol(symbol: str) -> pp.ParserElement:
@@ -165,9 +165,9 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     name = _token("a name", f"{word}|{QUOTED_NAME}", actions.name)
     source = _token("a source", f"{word}|{QUOTED_NAME}", actions.name)
     text = _token("a text in single quotes", QUOTED_TEXT, actions.text)
-    duration = _token(
-        "a duration", rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*", actions.duration
-    )
+    durations = rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*"
+    duration = _token("a duration", durations, actions.duration)
+    length = _token("a duration", durations, actions.length)
     count = _token("a whole number", r"\d[\w.]*", actions.count)
     star = _token("*", r"\*", actions.star)
     signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
@@ -187,21 +187,21 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
         | _token("(", group, actions.group)
         | _token("CASE", case_group, actions.group)
     )
-    operator = _token("an operator", r"[-+*/%]", actions.operator)
+    operator = _token("an operator", r"[-+*/%]", actions.word)
     arithmetic = _rule(operand + (operator + operand)[...], actions.arithmetic)
 
     # Conditions. `plain` ones stand where BETWEEN starts the window.
-    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.operator) + arithmetic | _keyword(
+    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.word) + arithmetic | _marked(
         "IS"
-    ) + pp.Opt(_marked("NOT")) + _keyword("NULL", actions.keyword("is null"))
+    ) + pp.Opt(_marked("NOT")) + _keyword("NULL")
     patterns = ("LIKE", "ILIKE", "CONTAINS")
     matching = (
-        _keyword("IN", actions.operator) + _token("(", group, actions.values)
-        | _token("LIKE", _words(*patterns), actions.operator, *patterns) + arithmetic
-        | _keyword("STARTS", actions.operator) + _keyword("WITH") + arithmetic
+        _marked("IN") + _token("(", group, actions.values)
+        | _token("LIKE", _words(*patterns), actions.word, *patterns) + arithmetic
+        | _marked("STARTS") + _keyword("WITH") + arithmetic
     )
-    between = _keyword("BETWEEN", actions.operator) + arithmetic + _keyword("AND") + arithmetic
-    and_or = _token("AND or OR", rf"{_words('AND', 'OR')}|&&|\|\|", actions.operator, "AND", "OR")
+    between = _marked("BETWEEN") + arithmetic + _keyword("AND") + arithmetic
+    and_or = _token("AND or OR", rf"{_words('AND', 'OR')}|&&|\|\|", actions.word, "AND", "OR")
 
     def alone_or(element: pp.ParserElement, *ends: str) -> pp.ParserElement:
         """Most items of long lists are a value alone. One of `ends` after it shows that, which is quick to match."""
@@ -218,42 +218,37 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     plain = conditions(matching)
 
     # Clauses
-    now = _token(
-        "NOW", rf"{_words('NOW')}(?:\s*{group})?|{_words('TODAY', 'YESTERDAY')}", actions.operator, "NOW", "TODAY"
-    )
+    now = _token("NOW", rf"{_words('NOW')}(?:\s*{group})?|{_words('TODAY', 'YESTERDAY')}", actions.word, "NOW", "TODAY")
     moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
     group_item = _rule(alone_or(plain, ",") + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(alone_or(plain, ",") + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
     fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | signs + _token("a number", number, actions.number)
 
-    def first(keyword: str) -> pp.ParserElement:
-        return _keyword(keyword, actions.operator)
-
-    by = first("BY") | first("GROUP") + _keyword("BY")
-    order_by = first("ORDER") + _keyword("BY")
+    by = _marked("BY") | _marked("GROUP") + _keyword("BY")
+    order_by = _marked("ORDER") + _keyword("BY")
     until = pp.Opt(_keyword("UNTIL") + moment)
-    window = {"node": lambda span, found: Window(span, None, *found)}
+    window = {"node": lambda span, found: Window(span, *found)}
     several = {"node": lambda _span, found: tuple(found)}
     keywords = re.findall(
         r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND"
     )
     clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
-        _clause("where", first("WHERE"), condition)
-        | _clause("window", first("LAST"), duration, node=lambda span, found: Window(span, last=found[0]))
+        _clause("where", _marked("WHERE"), condition)
+        | _clause("window", _marked("LAST"), _rule(pp.And([length]), actions.moment), **window)
         | _clause("by", by, _list_of(group_item), **several)
-        | _clause("every", first("EVERY"), duration | _marked("AUTO"), node=actions.every)
+        | _clause("every", _marked("EVERY"), length | _keyword("AUTO", actions.auto))
         | _clause("order", order_by, _list_of(sorting), **several)
-        | _clause("limit", first("LIMIT"), count)
-        | _clause("offset", first("OFFSET"), count)
-        | _clause("having", first("HAVING"), condition)
-        | _clause("top", first("TOP"), count)
-        | _clause("window", first("BETWEEN"), moment, _keyword("AND"), moment, **window)
-        | _clause("window", first("SINCE"), moment, until, **window)
-        | _clause("fill", first("FILL"), fill, node=actions.fill)
-        | _clause("timezone", first("TIMEZONE"), text)
-        | _clause("compare", first("COMPARE"), _keyword("WITH"), duration, _keyword("AGO"))
+        | _clause("limit", _marked("LIMIT"), count)
+        | _clause("offset", _marked("OFFSET"), count)
+        | _clause("having", _marked("HAVING"), condition)
+        | _clause("top", _marked("TOP"), count)
+        | _clause("window", _marked("BETWEEN"), moment, _keyword("AND"), moment, **window)
+        | _clause("window", _marked("SINCE"), moment, until, **window)
+        | _clause("fill", _marked("FILL"), fill, node=actions.fill)
+        | _clause("timezone", _marked("TIMEZONE"), text)
+        | _clause("compare", _marked("COMPARE"), _keyword("WITH"), length, _keyword("AGO"))
         | _clause(
-            "around", first("AROUND"), text, _keyword("WITHIN"), duration, node=lambda span, found: Around(span, *found)
+            "around", _marked("AROUND"), text, _keyword("WITHIN"), length, node=lambda span, found: Around(span, *found)
         )
     )
 

@@ -100,18 +100,10 @@ class Moment(Node):
 
 @dataclass(frozen=True, slots=True)
 class Window(Node):
-    """The time window: LAST (`last`), or from `since` to `until` (None: now)."""
+    """The time window, from `since` to `until` (None: now)."""
 
-    last: Duration | None = None
-    since: Moment | None = None
+    since: Moment
     until: Moment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Every(Node):
-    """EVERY: the length of a bucket; None for AUTO."""
-
-    interval: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +123,13 @@ class Around(Node):
 
 @dataclass(frozen=True, slots=True)
 class Select:
+    """A SELECT, with its clauses. `every` is 0ms for AUTO."""
+
     items: tuple[Item, ...]
     source: Name
     where: Expression | None = None
-    by: tuple[Expression, ...] = ()
-    every: Every | None = None
+    by: tuple[Item, ...] = ()
+    every: Duration | None = None
     window: Window | None = None
     having: Expression | None = None
     order: tuple[Sorting, ...] = ()

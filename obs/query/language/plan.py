@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
+from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import Duration, Fill, Span, Window
 from obs.sources import Column, Source, Type
 
@@ -73,6 +74,10 @@ class Output:
     hidden: bool = False
 
 
+BUCKET = "t"
+"""The name of the result column with the start of the bucket."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     expression: Checked
@@ -119,6 +124,25 @@ class Plan:
         return [output for output in self.outputs if output.group is None]
 
     @property
+    def results(self) -> list[Output]:
+        """The columns of the result once the rows are put together; HAVING and ORDER BY can use the hidden ones."""
+        results = [] if self.interval_ms is None else [_derived(BUCKET, Type.TIME)]
+        if self.around is not None:
+            results += [_derived(each.name, each.expression.type) for each in self.around.annotations.outputs]
+        for output in self.outputs:
+            name, type_ = output.name, output.expression.type
+            if self.around is not None:
+                results += [_derived(f"{name}_{side}", type_) for side in ("before", "after")]
+                results.append(_derived(f"{name}_change_pct", Type.NUMBER))
+                continue
+            results.append(output)
+            if self.compare is not None and has_aggregate(output.expression):
+                results.append(_derived(f"{name}_previous", type_, hidden=output.hidden))
+                if type_ in NUMERIC:
+                    results.append(_derived(f"{name}_change_pct", Type.NUMBER, hidden=True))
+        return results
+
+    @property
     def first_aggregate(self) -> Checked:
         """The aggregate by which TOP ranks groups."""
         return next(output.expression for output in self.outputs if has_aggregate(output.expression))
@@ -161,6 +185,10 @@ class Listing:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def _derived(name: str, type_: Type | None, *, hidden: bool = False) -> Output:
+    return Output(name, Derived(Span(0, 0), name, type_), hidden=hidden)
 
 
 def walk(expression: Checked) -> Iterator[Checked]:

@@ -32,9 +32,9 @@ def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, node
         return condition, None
     first, last = condition.operands[0], condition.operands[-1]
     if condition.operator == "between" and isinstance(first, nodes.Operation) and first.operator in CONDITIONS:
-        moments = [_as_moment(operand) for operand in condition.operands[1:]]
-        if None not in moments:
-            return first, nodes.Window(condition.span, None, *moments)
+        since, until = map(_as_moment, condition.operands[1:])
+        if since is not None and until is not None:
+            return first, nodes.Window(condition.span, since, until)
     if condition.operator in ("and", "or", "not"):
         last, window = _without_window(last)
         return replace(condition, operands=(*condition.operands[:-1], last)), window
@@ -58,7 +58,7 @@ def _with_window_of_time(statement: nodes.Select) -> nodes.Select:
     if "since" not in bounds:
         return statement
     where = nodes.Operation(condition.span, "and", tuple(rest)) if len(rest) > 1 else rest[0] if rest else None
-    window = nodes.Window(condition.span, since=bounds["since"], until=bounds.get("until"))
+    window = nodes.Window(condition.span, bounds["since"], bounds.get("until"))
     return replace(statement, where=where, window=window)
 
 
