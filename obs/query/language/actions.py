@@ -5,7 +5,7 @@ The grammar delivers operands and operators as flat lists; `condition`, `predica
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -302,12 +302,11 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
 # Clauses
 
 
-def clause(kind: str, node: Callable[[Span, list[Any]], Any]) -> Action:
-    """The action of a clause, whose `node` is created from the span of its keyword and what follows the keyword."""
-
+def clause(kind: str) -> Action:
     def action(_segment: Segment, _place: int, found: Any) -> Clause:
         keyword, *rest = found
-        return Clause(keyword.span, kind, node(keyword.span, rest))
+        node = _NODES.get(kind)
+        return Clause(keyword.span, kind, node(keyword.span, *rest) if node else rest[0])
 
     return action
 
@@ -324,13 +323,27 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     return nodes.Moment(Span(first.span.start, end), day, before[0].milliseconds if before else 0)
 
 
-def fill(span: Span, found: list[Any]) -> nodes.Fill:
-    if isinstance(found[0], Word):
-        return nodes.Fill(span, found[0].text)
-    (_, negated), value = found
+def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:
+    if isinstance(first, Word):
+        return nodes.Fill(span, first.text)
+    value = _signed(first, *number)
     if not isinstance(value, nodes.Literal) or not isinstance(value.value, int | float):
         raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
-    return nodes.Fill(span, -value.value if negated else value.value)
+    return nodes.Fill(span, value.value)
+
+
+def _list(_span: Span, *found: Any) -> tuple[Any, ...]:
+    return found
+
+
+_NODES: Mapping[str, Callable[..., object]] = {
+    "window": nodes.Window,
+    "around": nodes.Around,
+    "fill": _fill,
+    "by": _list,
+    "order": _list,
+}
+"""How the value of a clause is made from the span of its keyword and what follows; by default it is what follows."""
 
 
 def sorting(_segment: Segment, _place: int, found: Any) -> nodes.Sorting:

@@ -218,41 +218,37 @@ def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | 
 def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
     if statement.every is not None:
         return "timeseries"
-    if statement.around is not None or statement.compare is not None:
+    aggregates = sum(has_aggregate(output.expression) for output in outputs)
+    if aggregates != 1 or len(outputs) != 1 + len(statement.by) or statement.around or statement.compare:
         return "table"
-    if sum(has_aggregate(output.expression) for output in outputs) == 1:
-        keeps_its_row = (
-            statement.having is None
-            and statement.offset is None
-            and (statement.limit is None or statement.limit.value != 0)
-        )
-        if not statement.by and len(outputs) == 1 and keeps_its_row:
-            return "single_value"
-        if len(statement.by) == 1 and len(outputs) == 2:
-            return "bar"
-    return "table"
+    if statement.by:
+        return "bar" if len(statement.by) == 1 else "table"
+    may_be_dropped = statement.having or statement.offset or (statement.limit and statement.limit.value == 0)
+    return "table" if may_be_dropped else "single_value"
 
 
 def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, grouped: bool) -> None:
-    first = next((output for output in outputs if has_aggregate(output.expression)), None)
-    if statement.fill is not None and statement.every is None:
-        raise OqlError("oql_syntax", statement.fill.span, "FILL requires EVERY.", expected=["EVERY"])
-    if statement.top is not None:
-        if first is None or not statement.by:
-            raise OqlError("oql_syntax", statement.top.span, "TOP requires BY and an aggregate.", expected=["LIMIT"])
-        if first.expression.type in (Type.TEXT, Type.BOOLEAN):
-            message = "TOP requires that the first aggregate is a number or a time."
-            raise OqlError("oql_type_mismatch", statement.top.span, message)
-    if statement.compare is not None and first is None:
-        raise OqlError("oql_syntax", statement.compare.span, "COMPARE WITH requires an aggregate.")
-    if statement.around is not None:
-        around = statement.around
-        if first is None or statement.by or statement.every or statement.compare or statement.top:
-            message = "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH."
-            raise OqlError("oql_syntax", around.span, message)
-    if statement.having is not None and not grouped:
-        message = "HAVING requires BY, EVERY or an aggregate."
-        raise OqlError("oql_syntax", statement.having.span, message, expected=["WHERE"])
+    """Raises OqlError for a clause that requires others."""
+    first = next((output.expression for output in outputs if has_aggregate(output.expression)), None)
+    is_alone = not (statement.by or statement.every or statement.compare or statement.top)
+    rules: tuple[tuple[nodes.Node | None, object, str, list[str]], ...] = (
+        (statement.fill, statement.every is not None, "FILL requires EVERY.", ["EVERY"]),
+        (statement.top, first and statement.by, "TOP requires BY and an aggregate.", ["LIMIT"]),
+        (statement.compare, first, "COMPARE WITH requires an aggregate.", []),
+        (
+            statement.around,
+            first and is_alone,
+            "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH.",
+            [],
+        ),
+        (statement.having, grouped, "HAVING requires BY, EVERY or an aggregate.", ["WHERE"]),
+    )
+    for clause, is_allowed, message, expected in rules:
+        if clause is not None and not is_allowed:
+            raise OqlError("oql_syntax", clause.span, message, expected=expected)
+    if statement.top is not None and first is not None and first.type in (Type.TEXT, Type.BOOLEAN):
+        message = "TOP requires that the first aggregate is a number or a time."
+        raise OqlError("oql_type_mismatch", statement.top.span, message)
 
 
 def _count(literal: nodes.Literal | None, *, least: int) -> int | None:

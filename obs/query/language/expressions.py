@@ -113,14 +113,12 @@ class Scope:
             raise OqlError("oql_syntax", node.name.span, f"{function.name} is not an aggregate and takes no {what}.")
         arguments = tuple(map(self.check, node.arguments))
         families = _check_arguments(node, function, arguments)
-        if function.result is not Result.COMMON:
-            return Apply(node.span, function.name, arguments, _result_type(function, arguments))
-        type_ = _common_type([each for each, family in zip(arguments, families, strict=True) if family is Family.ANY])
-        converted = [
-            _as_type(type_, each) if family is Family.ANY else each
-            for each, family in zip(arguments, families, strict=True)
-        ]
-        return Apply(node.span, function.name, tuple(converted), type_)
+        type_ = _result_type(function, arguments)
+        if function.result is Result.COMMON:
+            values = [each for each, family in zip(arguments, families, strict=True) if family is Family.ANY]
+            type_ = _common_type(values)
+            arguments = tuple(_as_type(type_, each) for each in arguments)
+        return Apply(node.span, function.name, arguments, type_)
 
     def _aggregate(self, node: nodes.Call, function: Function) -> Checked:
         rows = replace(self, no_aggregates="An aggregate cannot be inside another one.", names=None)

@@ -23,7 +23,7 @@ import pyparsing as pp
 
 from obs.query.language import actions, habits
 from obs.query.language.errors import OqlError, similar
-from obs.query.language.nodes import Around, Call, Operation, Select, Statement, Window, children
+from obs.query.language.nodes import Call, Operation, Select, Statement, children
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
 
 MOST_TREE_LEVELS = 250
@@ -147,11 +147,9 @@ def _list_of(element: pp.ParserElement) -> pp.ParserElement:
     return elements
 
 
-def _clause(
-    kind: str, keywords: pp.ParserElement, *content: Any, node: Any = lambda _span, found: found[0]
-) -> pp.ParserElement:
-    """A clause: its keywords, of which the first leaves its span, and its content, from which `node` is created."""
-    return _rule(pp.And([keywords, *content]), actions.clause(kind, node))
+def _clause(kind: str, keywords: pp.ParserElement, *content: Any) -> pp.ParserElement:
+    """A clause: its keywords, of which the first leaves its span, and its content."""
+    return _rule(pp.And([keywords, *content]), actions.clause(kind))
 
 
 def _grammars() -> dict[Kind, pp.ParserElement]:
@@ -227,29 +225,25 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     by = _marked("BY") | _marked("GROUP") + _keyword("BY")
     order_by = _marked("ORDER") + _keyword("BY")
     until = pp.Opt(_keyword("UNTIL") + moment)
-    window = {"node": lambda span, found: Window(span, *found)}
-    several = {"node": lambda _span, found: tuple(found)}
     keywords = re.findall(
         r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND"
     )
     clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
         _clause("where", _marked("WHERE"), condition)
-        | _clause("window", _marked("LAST"), _rule(pp.And([length]), actions.moment), **window)
-        | _clause("by", by, _list_of(group_item), **several)
+        | _clause("window", _marked("LAST"), _rule(pp.And([length]), actions.moment))
+        | _clause("by", by, _list_of(group_item))
         | _clause("every", _marked("EVERY"), length | _keyword("AUTO", actions.auto))
-        | _clause("order", order_by, _list_of(sorting), **several)
+        | _clause("order", order_by, _list_of(sorting))
         | _clause("limit", _marked("LIMIT"), count)
         | _clause("offset", _marked("OFFSET"), count)
         | _clause("having", _marked("HAVING"), condition)
         | _clause("top", _marked("TOP"), count)
-        | _clause("window", _marked("BETWEEN"), moment, _keyword("AND"), moment, **window)
-        | _clause("window", _marked("SINCE"), moment, until, **window)
-        | _clause("fill", _marked("FILL"), fill, node=actions.fill)
+        | _clause("window", _marked("BETWEEN"), moment, _keyword("AND"), moment)
+        | _clause("window", _marked("SINCE"), moment, until)
+        | _clause("fill", _marked("FILL"), fill)
         | _clause("timezone", _marked("TIMEZONE"), text)
         | _clause("compare", _marked("COMPARE"), _keyword("WITH"), length, _keyword("AGO"))
-        | _clause(
-            "around", _marked("AROUND"), text, _keyword("WITHIN"), length, node=lambda span, found: Around(span, *found)
-        )
+        | _clause("around", _marked("AROUND"), text, _keyword("WITHIN"), length)
     )
 
     # Statements

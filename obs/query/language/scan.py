@@ -5,8 +5,8 @@ empty in the group around them. So it needs no recursion.
 """
 
 import re
-from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
@@ -72,13 +72,11 @@ class Segment(str):
         return Span(self.start + start, self.start + end)
 
 
-@dataclass(slots=True)
-class _Group:
-    """A group whose end is not known yet. `inner` are the spans that its segment shows as blanks."""
+class _Group(NamedTuple):
+    """A group whose end is not known yet."""
 
     kind: Kind
     start: int
-    inner: list[Span] = field(default_factory=list)
 
 
 def scan(text: str) -> list[Segment]:
@@ -86,16 +84,19 @@ def scan(text: str) -> list[Segment]:
 
     A group that is never closed goes on to the end of the group around it. Raises OqlError (oql_syntax, oql_too_long).
     """
-    statement = _without_comments(text)
+    # Comments, odd spaces and semicolons at the end become blanks, so that places stay the same.
+    statement = re.sub(r"[;\s]*\Z", lambda tail: " " * len(tail[0]), _OUTLINE.sub(_blank, text))
     found: list[Segment] = []
     groups = [_Group(Kind.STATEMENT, 0)]
+    characters = list(statement)
 
     def close(end: int, content_end: int) -> None:
-        group = groups.pop()
-        found.append(_segment(group, statement, end))
-        if groups:
-            content_start = group.start + (len("CASE") if group.kind is Kind.CASE else len("("))
-            groups[-1].inner.append(Span(content_start, content_end))
+        kind, start = groups.pop()
+        segment = Segment("".join(characters[start:end]))
+        segment.kind, segment.statement, segment.start = kind, statement, start
+        found.append(segment)
+        content_start = start + (len("CASE") if kind is Kind.CASE else len("("))
+        characters[content_start:content_end] = " " * (content_end - content_start)
 
     for match in _GROUPS.finditer(statement):
         if match["case"] or match["open"]:
@@ -122,23 +123,16 @@ def token_at(text: str, place: int) -> Span:
     return Span(*match.span()) if match else Span(len(text.rstrip()), len(text.rstrip()))
 
 
-def _without_comments(text: str) -> str:
-    """The statement with blanks in place of comments, odd spaces and semicolons at the end."""
-    parts = []
-    end = 0
-    for match in _OUTLINE.finditer(text):
-        if match["unclosed"]:
-            what = "text" if match[0] == "'" else "name"
-            message = f"The {what} that starts here is never closed."
-            raise OqlError("oql_syntax", Span(*match.span()), message, expected=[match[0]])
-        if match["curly"]:
-            raise OqlError(
-                "oql_syntax", Span(*match.span()), "This is a curly quote.", hint="Use straight quotes: 'text'."
-            )
-        if match["blank"]:
-            parts += [text[end : match.start()], " " * len(match[0])]
-            end = match.end()
-    return re.sub(r"[;\s]*\Z", lambda tail: " " * len(tail[0]), "".join([*parts, text[end:]]))
+def _blank(match: re.Match[str]) -> str:
+    """What the grammar sees of a quoted text or of what is between tokens. Raises OqlError."""
+    if match["unclosed"]:
+        what = "text" if match[0] == "'" else "name"
+        message = f"The {what} that starts here is never closed."
+        raise OqlError("oql_syntax", Span(*match.span()), message, expected=[match[0]])
+    if match["curly"]:
+        hint = "Use straight quotes: 'text'."
+        raise OqlError("oql_syntax", Span(*match.span()), "This is a curly quote.", hint=hint)
+    return " " * len(match[0]) if match["blank"] else match[0]
 
 
 def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
@@ -157,14 +151,3 @@ def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
         ):
             return Kind.PARENTHESES
     return Kind.ARGUMENTS
-
-
-def _segment(group: _Group, statement: str, end: int) -> Segment:
-    parts = []
-    start = group.start
-    for inner in group.inner:
-        parts += [statement[start : inner.start], " " * (inner.end - inner.start)]
-        start = inner.end
-    segment = Segment("".join([*parts, statement[start:end]]))
-    segment.kind, segment.statement, segment.start = group.kind, statement, group.start
-    return segment

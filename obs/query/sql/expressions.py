@@ -36,14 +36,12 @@ class Writer:
         """A group as a column of the result. If it has a key, its value is looked up once for each group."""
         if isinstance(expression, Read) and expression.column.key:
             return f"({expression.column.lookup})"
-        return self.shown(expression)
-
-    def shown(self, expression: Checked) -> str:
-        """An expression as a column of the result. `obs.query.execution.result` replaces stored numbers by texts."""
-        return self.raw(expression) if isinstance(expression, Read) else self.expression(expression)
+        return self.raw(expression)
 
     def raw(self, expression: Checked) -> str:
-        """An expression as it is stored, for uses where a number and the text that it stands for are equivalent."""
+        """An expression as it is stored: as a column of the result, whose numbers `obs.query.execution.result` replaces
+        by texts, and where a number and the text that it stands for are equivalent.
+        """
         if not isinstance(expression, Read):
             return self.expression(expression)
         if (known := self.known_sql(expression)) is not None:

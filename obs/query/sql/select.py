@@ -64,12 +64,12 @@ class RowSelect(Writer):
     def statement(self) -> SqlStatement:
         plan = self.plan
         if not plan.grouped:
-            columns = [self.shown(output.expression) for output in plan.outputs]
+            columns = [self.raw(output.expression) for output in plan.outputs]
             return self.select(columns, self.order_by() + self.limit(plan.limit))
         has_buckets = self.scan.timeline is not None
         columns = [self.bucket() if has_buckets else "0"]
         columns += [self.group(group) for group in plan.groups]
-        columns += [self.shown(output.expression) for output in plan.values]
+        columns += [self.raw(output.expression) for output in plan.values]
         kept = self.kept()
         columns += [kept, self.scanned()]
         keys = ["1"] if has_buckets else []

@@ -131,6 +131,11 @@ def _aggregate(
     return Function(name, (parameter,), result, description, sql, aggregate=True, **options)
 
 
+def _by_time(name: str, description: str, python: Callable[..., Any]) -> Function:
+    sqlite = SqlFunction(f"obs_{name}", 2, python)
+    return _aggregate(name, Family.ANY, Result.FIRST, description, f"obs_{name}({{time}}, {{0}})", sqlite=sqlite)
+
+
 def _percentile_of(name: str, percent: int, description: str) -> Function:
     sql = f"{_EXACT.name}({{0}}, {{fraction}})"
     return _aggregate(name, Family.NUMBER, Result.MEAN, description, sql, sqlite=_EXACT, percent=percent)
@@ -159,22 +164,8 @@ AGGREGATES = (
     _aggregate("min", Family.ORDERED, Result.FIRST, "The smallest value.", "min({0})"),
     _aggregate("max", Family.ORDERED, Result.FIRST, "The largest value.", "max({0})"),
     _aggregate("any", Family.ANY, Result.FIRST, "Any one of the values.", "min({0})"),
-    _aggregate(
-        "first",
-        Family.ANY,
-        Result.FIRST,
-        "The value of the earliest row that has one.",
-        "obs_first({time}, {0})",
-        sqlite=SqlFunction("obs_first", 2, _First),
-    ),
-    _aggregate(
-        "last",
-        Family.ANY,
-        Result.FIRST,
-        "The value of the latest row that has one.",
-        "obs_last({time}, {0})",
-        sqlite=SqlFunction("obs_last", 2, _Last),
-    ),
+    _by_time("first", "The value of the earliest row that has one.", _First),
+    _by_time("last", "The value of the latest row that has one.", _Last),
     _aggregate(
         "stddev",
         Family.NUMBER,
