@@ -97,10 +97,12 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
 
 
 def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
-    """The aggregates in an expression of HAVING or ORDER BY that are not columns of the result."""
-    if isinstance(expression, Aggregate) and expression not in known:
+    """The aggregates, and rates, in an expression of HAVING or ORDER BY that are not columns of the result."""
+    if isinstance(expression, Aggregate | Apply) and expression in known:
+        return
+    if isinstance(expression, Aggregate) or (isinstance(expression, Apply) and expression.name == "rate"):
         yield expression
-    elif isinstance(expression, Apply) and expression not in known:
+    elif isinstance(expression, Apply):
         for argument in expression.arguments:
             yield from _unknown(argument, known)
 
@@ -276,7 +278,7 @@ def _name_of(expression: Checked, text: str) -> str:
     match expression:
         case Read():
             return expression.column.name
-        case Aggregate(per_ms=int()):
+        case Apply(name="rate"):
             inner = text.partition("(")[2].rpartition(",")[0]
             return f"{expression.name}_{_name_of(expression.arguments[0], inner)}"
         case Aggregate(name="percentile"):

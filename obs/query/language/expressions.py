@@ -158,11 +158,12 @@ class Scope:
         arguments = tuple(map(self.check, node.arguments))
         _check_arguments(node, function, arguments)
         inner, per = arguments
-        if not isinstance(inner, Aggregate) or inner.per_ms is not None:
+        if not isinstance(inner, Aggregate):
             raise _mismatch(inner, f"The first argument of {name} has to be an aggregate.", ["an aggregate"])
         if not isinstance(per, Constant) or not isinstance(per.value, int) or per.value < 1:
             raise _mismatch(per, f"The second argument of {name} has to be a duration of at least 1ms.", ["a duration"])
-        return Aggregate(node.span, name, (inner,), _result_type(function, arguments), per_ms=per.value)
+        per_ms = Constant(per.span, float(per.value), Type.DURATION)
+        return Apply(node.span, name, (inner, per_ms), _result_type(function, arguments))
 
 
 def time_of(text: str, span: nodes.Span) -> int:

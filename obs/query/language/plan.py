@@ -40,7 +40,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``count(*)`` has no argument. `percent` is set for percentiles, `per_ms` for rate, of an aggregate."""
+    """``count(*)`` has no argument. `percent` is set for percentiles. ``rate`` is a function of an aggregate."""
 
     span: Span = field(compare=False)
     name: str
@@ -49,7 +49,6 @@ class Aggregate:
     distinct: bool = False
     filter: "Checked | None" = None
     percent: float | None = None
-    per_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,8 +86,6 @@ class Writer:
         fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.time_sql}
         if aggregate.percent is not None:
             fields["fraction"] = self.bind(aggregate.percent / 100)
-        if aggregate.per_ms is not None:
-            fields["rate"] = f"{self.bind(float(aggregate.per_ms))} / {self.covered_ms()}"
         return function.write(*arguments, **fields) + filter_
 
     def bucket(self) -> str:
@@ -125,8 +123,10 @@ class Writer:
 
     def _call(self, expression: Apply) -> str:
         arguments = list(map(self.expression, expression.arguments))
-        local = arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"
-        return FUNCTIONS[expression.name].write(*arguments, local=local)
+        fields = {"local": arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"}
+        if expression.name == "rate":
+            fields["covered"] = self.covered_ms()
+        return FUNCTIONS[expression.name].write(*arguments, **fields)
 
 
 def _text_of(sql: str, column: Column) -> str:

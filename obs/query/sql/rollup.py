@@ -5,17 +5,17 @@ a partial result under the name of the source's table, and the outer SELECT comb
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.functions import FUNCTIONS
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read, walk
 from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of
-from obs.sources import Grain, Rollup, Type
+from obs.sources import Grain, Rollup
 from obs.times import HOUR_MS
 
 Span = tuple[int, int]
@@ -60,12 +60,12 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
     chosen = [*plan.groups, *([plan.where] if plan.where is not None else [])]
     for aggregate in aggregates:
         chosen += [] if aggregate.filter is None else [aggregate.filter]
-        chosen += [] if _reads_cells(aggregate, rollup) else aggregate.arguments
+        chosen += aggregate.arguments if _templates(aggregate, rollup) is _OF_KEY else []
     parts = _parts([each for one in chosen for each in walk(one) if _is_comparison(each, rollup.measured)])
     terms = plan.where.arguments if isinstance(plan.where, Apply) and plan.where.name == "and" else [plan.where]
     if any(term and _is_comparison(term, rollup.measured) and term.name != "is null" for term in terms):
         parts = parts[1:]  # WHERE needs a value
-    if len(parts) > _MAX_PARTS or not all(_has_measure(aggregate, rollup, parts) for aggregate in aggregates):
+    if len(parts) > _MAX_PARTS or any(_template(aggregate, rollup, parts) is None for aggregate in aggregates):
         return [], ()
     grains: list[Grain] = []
     for grain in rollup.grains:
@@ -78,28 +78,47 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
     return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in scan.starts)], parts
 
 
-def _reads_cells(aggregate: Aggregate, rollup: Rollup) -> bool:
-    """Whether the argument of an aggregate is what the cells have measured, or the time of a row."""
-    match aggregate:
-        case Aggregate(name="rate"):
-            return True  # its argument is an aggregate, and is checked too
-        case Aggregate(arguments=(Read(column=column),)):
-            return column.name == rollup.measured or (column.name == "time" and aggregate.name in ("min", "max"))
-    return False
+_OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
+_OF_MEASURED = {
+    "count": "coalesce(sum({timed}), 0)",
+    "sum": "sum({total_ms})",
+    "avg": "(CAST(sum({total_ms}) AS REAL) / nullif(sum({timed}), 0))",
+    **dict.fromkeys(("min", "any"), "min({least_ms})"),
+    "max": "max({most_ms})",
+    "stddev": "obs_stddev({durations})",
+    "percentile": "obs_merged_percentile({durations}, {fraction})",
+}
+_OF_TIME = {"min": "min({first_at})", "max": "max({last_at})"}
+_OF_KEY = {
+    **_OF_ROWS,
+    "count distinct": "count(DISTINCT {key})",
+    **dict.fromkeys(("min", "any"), "min({key})"),
+    "max": "max({key})",
+    "first": "obs_first({first_at}, {key})",
+    "last": "obs_last({last_at}, {key})",
+}
+"""Aggregates from the columns of cells: of ``*``, the measured column, the time, or a value that the rows of a cell
+have in common, the ``key``."""
 
 
-def _has_measure(aggregate: Aggregate, rollup: Rollup, parts: Sequence[Part]) -> bool:
-    """Whether the rollup has what an aggregate needs, if it keeps apart the columns that the aggregate reads."""
-    if aggregate.name == "rate" or not aggregate.arguments:
-        return True
-    if parts and (aggregate.name in ("first", "last") or aggregate.arguments[0].type is Type.TIME):
-        return False  # it is not known when the rows of a part started
-    if _reads_cells(aggregate, rollup):
-        possible = ("count", "sum", "avg", "min", "max", "any", "stddev")
-        return not aggregate.distinct and (aggregate.percent is not None or aggregate.name in possible)
-    if aggregate.distinct:
-        return aggregate.name == "count"
-    return aggregate.name in ("count", "min", "max", "any", "first", "last")
+def _templates(aggregate: Aggregate, rollup: Rollup) -> Mapping[str, str]:
+    match aggregate.arguments:
+        case ():
+            return _OF_ROWS
+        case (Read(column=column),) if column.name == rollup.measured:
+            return _OF_MEASURED
+        case (Read(column=column),) if column.name == "time" and aggregate.name in _OF_TIME:
+            return _OF_TIME
+    return _OF_KEY
+
+
+def _template(aggregate: Aggregate, rollup: Rollup, parts: Sequence[Part]) -> str | None:
+    """The SQL of an aggregate; None if the rollup does not have what it needs."""
+    templates = _templates(aggregate, rollup)
+    name = aggregate.name if aggregate.percent is None else "percentile"
+    if parts and (templates is _OF_TIME or name in ("first", "last")):
+        return None  # it is not known when the rows of a part started
+    return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
 def _columns(expression: Checked, functions: Sequence[str], measured: str) -> Iterator[str]:
@@ -183,7 +202,6 @@ _COMBINE: Mapping[str, str] = {
     **dict.fromkeys(("most_ms", "last_at"), "max"),
 }
 """The aggregate that combines the partial results of each column of the cells. Durations stay separate."""
-_MEASURES = {"sum": "total_ms", "min": "least_ms", "any": "least_ms", "max": "most_ms"}
 
 
 @dataclass
@@ -208,36 +226,14 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        if aggregate.name == "rate":
-            return super().aggregate(aggregate)
-        argument = aggregate.arguments[0] if aggregate.arguments else None
-        if argument is None or not _reads_cells(aggregate, self.rollup):
-            return self._of_key(aggregate, argument)
-        if isinstance(argument, Read) and argument.column.name == "time":
-            return f"{aggregate.name}({self._measure('first_at' if aggregate.name == 'min' else 'last_at', aggregate)})"
-        if aggregate.name == "count":
-            return f"coalesce(sum({self._measure('timed', aggregate)}), 0)"
-        if aggregate.name == "avg":
-            total, counted = self._measure("total_ms", aggregate), self._measure("timed", aggregate)
-            return f"(CAST(sum({total}) AS REAL) / nullif(sum({counted}), 0))"
-        if aggregate.name == "stddev":
-            return f"obs_stddev({self._measure('durations', aggregate)})"
+        template = _template(aggregate, self.rollup, self.cover.parts)
+        assert template is not None
+        key = aggregate.arguments[0] if _templates(aggregate, self.rollup) is _OF_KEY else None
+        names = [name for name in re.findall(r"{(\w+)}", template) if name != "fraction"]
+        fields = {name: self._measure(_Measure(name, aggregate.filter, key)) for name in names}
         if aggregate.percent is not None:
-            packed = self._measure("durations", aggregate)
-            return f"obs_merged_percentile({packed}, {self.bind(aggregate.percent / 100)})"
-        name = _MEASURES[aggregate.name]
-        return f"{_COMBINE[name]}({self._measure(name, aggregate)})"
-
-    def _of_key(self, aggregate: Aggregate, argument: Checked | None) -> str:
-        """An aggregate of rows, or of a value that all rows of a cell have in common."""
-        if argument is None:
-            return f"coalesce(sum({self._measure('runs', aggregate)}), 0)"
-        if aggregate.name == "count" and not aggregate.distinct:
-            return f"coalesce(sum({self._measure('runs', aggregate, argument)}), 0)"
-        key = self._measure("key", aggregate, argument)
-        if aggregate.name in ("first", "last"):
-            return f"obs_{aggregate.name}({self._measure(f'{aggregate.name}_at', aggregate, argument)}, {key})"
-        return FUNCTIONS[aggregate.name].write(key, distinct="DISTINCT " if aggregate.distinct else "")
+            fields["fraction"] = self.bind(aggregate.percent / 100)
+        return template.format(**fields)
 
     def bucket(self) -> str:
         return f"{self.plan.source.table}.bucket"
@@ -261,8 +257,7 @@ class RollupSelect(RowSelect):
         inner = " UNION ALL ".join(parts)
         return self.finished(f"SELECT {', '.join(columns)} FROM ({inner}) AS {source.table}{top}{tail}")
 
-    def _measure(self, name: str, aggregate: Aggregate, argument: Checked | None = None) -> str:
-        measure = _Measure(name, aggregate.filter, argument)
+    def _measure(self, measure: _Measure) -> str:
         if measure not in self.measures:
             self.measures.append(measure)
         return f"{self.plan.source.table}.m{self.measures.index(measure)}"

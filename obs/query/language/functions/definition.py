@@ -68,7 +68,7 @@ class Function:
     - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
     - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT or nothing, and the time of the row,
     - ``{fraction}``: its percentage, divided by 100,
-    - ``{rate}``: its last argument, a duration, divided by the time that one row of the result covers.
+    - ``{covered}``: the time that one row of the result covers, in milliseconds.
 
     `sqlite` is the function that the SQL calls, if SQLite does not have it. The last `optional` arguments may be left
     out; with `repeats`, the last one may follow any number of times. `percent` is that of p50 and the like.
