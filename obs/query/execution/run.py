@@ -103,7 +103,8 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
 
     def session_within(limits: Limits) -> AbstractContextManager[Session]:
         timelines = [scan.timeline for scan in scans if scan.timeline is not None]
-        tables, full_text = plan.tables(), plan.full_text()
+        tables = plan.source.tables + (plan.around.annotations.source.tables if plan.around is not None else ())
+        full_text = [column.search for column in plan.source.columns if column.search]
         return open_session(path, tables, limits, zone=plan.timezone, timelines=timelines, full_text=full_text)
 
     try:

@@ -117,33 +117,31 @@ class Workers:
         if not self._max_workers:
             return self._engine.run(request)
         limits = request.limits
-        seconds = float(limits.max_seconds + _GRACE_SECONDS)
+        seconds = limits.max_seconds + _GRACE_SECONDS
         worker = self._take(org, limits)
-        kept = None
         try:
             for _ in range(_ATTEMPTS):
                 try:
                     worker = worker or _Worker(self._sources)
                     started = time.monotonic()
-                    response = worker.run(request, seconds)
+                    return worker.run(request, seconds)
                 except _WorkerDiedError:
                     if worker is not None:
                         seconds -= time.monotonic() - started
                         worker.kill()
                         worker = None
-                else:
-                    kept = worker
-                    return response
             raise ServiceError("query_process_died", hint=_OUT_OF_MEMORY, headers={"Retry-After": "5"})
-        except TimeoutError as error:
-            raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
         except ServiceError:
-            kept = worker
+            raise
+        except BaseException as error:
+            if worker is not None:
+                worker.kill()
+                worker = None
+            if isinstance(error, TimeoutError):
+                raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
             raise
         finally:
-            if worker is not None and kept is None:
-                worker.kill()
-            self._put_back(kept, org)
+            self._put_back(worker, org)
 
     def running(self) -> int:
         return self._busy.total()

@@ -169,22 +169,20 @@ def count(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Dur
 
 def group(segment: Segment, place: int, found: Any) -> Expression:
     """An expression in parentheses, or CASE ... END; its span includes them."""
-    return replace(_inner(segment, place, found), span=span_of(segment, place, found))
+    inner: Expression = replace(segment.tree(place), span=span_of(segment, place, found))
+    return inner
 
 
 def values(segment: Segment, place: int, found: Any) -> list[Any]:
     """The list of IN, and its closing parenthesis as a span."""
-    inner = segment.trees.get(segment.start + place) or Arguments((_inner(segment, place, found),))
-    assert isinstance(inner, Arguments)
-    return [*inner.expressions, span_of(segment, place, found)]
+    return [*segment.tree(place).expressions, span_of(segment, place, found)]
 
 
 def call_head(segment: Segment, place: int, found: Any) -> nodes.Call:
     written: str = found[0]
     parenthesis = written.index("(")
     name = written[:parenthesis].rstrip()
-    inner = segment.trees.get(segment.start + place + parenthesis) or Arguments(())
-    assert isinstance(inner, Arguments)
+    inner = segment.tree(place + parenthesis)
     function = nodes.Name(segment.span(place, place + len(name)), name)
     return nodes.Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
 
@@ -200,7 +198,7 @@ def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
 
 def filter_(segment: Segment, place: int, found: Any) -> tuple[int, Expression]:
     """Where FILTER (WHERE ...) ends, and its condition."""
-    return segment.span(place, place + len(found[0])).end, _inner(segment, place, found)
+    return segment.span(place, place + len(found[0])).end, segment.tree(place)
 
 
 def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
@@ -377,10 +375,3 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
 
 def span_of(segment: Segment, place: int, found: Any) -> Span:
     return segment.span(place, place + len(found[0]))
-
-
-def _inner(segment: Segment, place: int, found: Any) -> Expression:
-    """The expression in a group; NULL where the group could not be parsed, which is reported in any case."""
-    inner = segment.trees.get(segment.start + place) or nodes.Literal(span_of(segment, place, found), None)
-    assert isinstance(inner, Expression)
-    return inner

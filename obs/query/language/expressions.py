@@ -8,7 +8,6 @@ from obs import times
 from obs.query.language import habits, nodes
 from obs.query.language.errors import OqlError, similar
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
-from obs.query.language.functions.definition import LITERAL_ONLY
 from obs.query.language.functions.scalars import regular_expression
 from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, has_aggregate, walk
 from obs.sources import Source, Type
@@ -99,18 +98,18 @@ class Scope:
             hint = habits.FUNCTIONS.get(name)
             known = [] if hint else names
             raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=known, hint=hint)
-        if not function.aggregate:
+        if not function.aggregate or Family.AGGREGATE in function.parameters:
             return self._scalar(node, function)
         if self.no_aggregates:
             raise OqlError("oql_syntax", node.name.span, f"{function.name} is an aggregate. {self.no_aggregates}")
-        if Family.AGGREGATE in function.parameters:
-            return self._of_aggregate(node, function)
         return self._aggregate(node, function)
 
     def _scalar(self, node: nodes.Call, function: Function) -> Checked:
         if node.distinct or node.filter is not None:
-            what = "DISTINCT" if node.distinct else "FILTER"
-            raise OqlError("oql_syntax", node.name.span, f"{function.name} is not an aggregate and takes no {what}.")
+            message = (
+                f"{function.name} takes no {'DISTINCT' if node.distinct else 'FILTER'}: an aggregate of rows does."
+            )
+            raise OqlError("oql_syntax", node.name.span, message)
         arguments = tuple(map(self.check, node.arguments))
         families = _check_arguments(node, function, arguments)
         type_ = _result_type(function, arguments)
@@ -151,20 +150,6 @@ class Scope:
         type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
 
-    def _of_aggregate(self, node: nodes.Call, function: Function) -> Checked:
-        name = function.name
-        if node.distinct or node.filter is not None:
-            raise OqlError("oql_syntax", node.name.span, f"Write FILTER or DISTINCT in the aggregate inside {name}.")
-        arguments = tuple(map(self.check, node.arguments))
-        _check_arguments(node, function, arguments)
-        inner, per = arguments
-        if not isinstance(inner, Aggregate):
-            raise _mismatch(inner, f"The first argument of {name} has to be an aggregate.", ["an aggregate"])
-        if not isinstance(per, Constant) or not isinstance(per.value, int) or per.value < 1:
-            raise _mismatch(per, f"The second argument of {name} has to be a duration of at least 1ms.", ["a duration"])
-        per_ms = Constant(per.span, float(per.value), Type.DURATION)
-        return Apply(node.span, name, (inner, per_ms), _result_type(function, arguments))
-
 
 def time_of(text: str, span: nodes.Span) -> int:
     """Milliseconds since the epoch. Raises OqlError (oql_bad_time)."""
@@ -176,6 +161,13 @@ def time_of(text: str, span: nodes.Span) -> int:
 
 
 # Functions
+
+
+_FORMS: Mapping[Family, type] = {
+    **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH), Constant),
+    Family.AGGREGATE: Aggregate,
+}
+"""What an argument has to be, where an expression of the same type will not do."""
 
 
 def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[Checked]) -> list[Family]:
@@ -194,8 +186,10 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
             raise _mismatch(
                 argument, f"{function.name} takes {family.text} here, not {_named(argument.type)}.", [family.text]
             )
-        if family in LITERAL_ONLY and not isinstance(argument, Constant):
+        if not isinstance(argument, _FORMS.get(family, object)):
             raise _mismatch(argument, f"{function.name} takes {family.text} here, not an expression.", [family.text])
+        if family is Family.LENGTH and isinstance(argument, Constant) and not argument.value:
+            raise _mismatch(argument, "The duration has to be at least 1ms.", [family.text])
     return families
 
 

@@ -23,7 +23,7 @@ import pyparsing as pp
 
 from obs.query.language import actions, habits
 from obs.query.language.errors import OqlError, similar
-from obs.query.language.nodes import Call, Operation, Select, Statement, children
+from obs.query.language.nodes import Call, Literal, Operation, Select, Span, Statement, children
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
 
 MOST_TREE_LEVELS = 250
@@ -35,9 +35,12 @@ symbols. A chain of if or CASE, each the ELSE of the one before, is one level, a
 
 def parse(text: str) -> Statement:
     """The nodes of a statement. Raises OqlError: the first in the text of those that the grammar finds."""
-    trees: dict[int, object] = {}
+    trees: dict[int, Any] = {}
     errors = []
     for segment in scan(text):
+        # If it cannot be parsed, this stands for it, so that errors around it are found too.
+        is_list = segment.kind in (Kind.ARGUMENTS, Kind.VALUES)
+        trees[segment.start] = actions.Arguments(()) if is_list else Literal(Span(0, 0), None)
         segment.trees = trees
         try:
             trees[segment.start] = _GRAMMARS[segment.kind].parse_string(segment)[0]

@@ -171,12 +171,6 @@ class Plan:
     def fills(self) -> bool:
         return self.fill is None or self.fill.with_ != "none"
 
-    def tables(self) -> tuple[str, ...]:
-        return self.source.tables + (self.around.annotations.source.tables if self.around else ())
-
-    def full_text(self) -> tuple[str, ...]:
-        return tuple(column.search for column in self.source.columns if column.search)
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:

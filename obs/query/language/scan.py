@@ -6,7 +6,7 @@ empty in the group around them. So it needs no recursion.
 
 import re
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
@@ -64,9 +64,13 @@ class Segment(str):
     kind: Kind
     statement: str
     start: int
-    trees: dict[int, object]
+    trees: dict[int, Any]
     farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
+
+    def tree(self, place: int) -> Any:
+        """What was parsed of the group that starts at a place."""
+        return self.trees[self.start + place]
 
     def span(self, start: int, end: int) -> Span:
         return Span(self.start + start, self.start + end)

@@ -193,7 +193,7 @@ AGGREGATES = (
         (Family.AGGREGATE, Family.LENGTH),
         Type.NUMBER,
         "An aggregate per unit of time: `rate(count(*), 1m)`.",
-        "({0} * {1} / {covered})",
+        "({0} * CAST({1} AS REAL) / {covered})",
         aggregate=True,
     ),
 )

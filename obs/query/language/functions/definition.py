@@ -30,10 +30,6 @@ class Family(Enum):
         self.types = types
 
 
-LITERAL_ONLY = frozenset({Family.DIGITS, Family.PERCENT})
-"""Families of arguments that have to be literals."""
-
-
 class Result(Enum):
     """The type of a result that depends on the arguments."""
 
