@@ -189,17 +189,15 @@ def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> tuple[Ord
 
 def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
     """Raises OqlError for a column that is neither in an aggregate nor in BY."""
-    match expression:
-        case _ if expression in groups:
-            return
-        case Read():
-            name = expression.column.name
-            message = f"{name} is neither inside an aggregate nor in BY."
-            hint = f"Add BY {name}, or write any({name})."
-            raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
-        case Apply():
-            for argument in expression.arguments:
-                _check_grouped(argument, groups)
+    if expression in groups:
+        return
+    if isinstance(expression, Read):
+        name = expression.column.name
+        message = f"{name} is neither inside an aggregate nor in BY."
+        hint = f"Add BY {name}, or write any({name})."
+        raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
+    for argument in expression.arguments if isinstance(expression, Apply) else ():
+        _check_grouped(argument, groups)
 
 
 def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | None:

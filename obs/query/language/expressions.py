@@ -23,13 +23,10 @@ class Budget:
     """How many nodes all aliases of a statement may stand for: an alias of aliases could stand for millions."""
 
     left: int = 10_000
-    sizes: dict[str, int] = field(default_factory=dict)
 
     def spend(self, name: nodes.Name, expression: Checked) -> None:
         """Raises OqlError (oql_too_long)."""
-        if name.name not in self.sizes:
-            self.sizes[name.name] = sum(1 for _ in walk(expression))
-        self.left -= self.sizes[name.name]
+        self.left -= sum(1 for _ in walk(expression))
         if self.left < 0:
             raise OqlError("oql_too_long", name.span, "The statement is too long once its aliases are replaced.")
 
@@ -80,13 +77,13 @@ class Scope:
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
         names = [*self.source.by_name(), *(self.names or {})]
+        message, hint = f"{self.source.name} has no column {node.name}.", None
         if node.is_quoted:
-            quotes = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
-            message = f"{self.source.name} has no column {node.name}."
-            raise OqlError("oql_unknown_column", node.span, message, expected=names, hint=quotes)
-        message = f"{self.source.name} has no column {node.name}."
-        hint = None if similar(node.name, names) else f"Text is written in single quotes: '{node.name}'."
-        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint)
+            hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
+        elif not similar(node.name, names):
+            hint = f"Text is written in single quotes: '{node.name}'."
+        known = [] if hint else names
+        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=known, hint=hint)
 
     def _call(self, node: nodes.Call) -> Checked:
         name = node.name.name.lower()
@@ -106,10 +103,8 @@ class Scope:
 
     def _scalar(self, node: nodes.Call, function: Function) -> Checked:
         if node.distinct or node.filter is not None:
-            message = (
-                f"{function.name} takes no {'DISTINCT' if node.distinct else 'FILTER'}: an aggregate of rows does."
-            )
-            raise OqlError("oql_syntax", node.name.span, message)
+            what = "DISTINCT" if node.distinct else "FILTER"
+            raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no {what}: an aggregate of rows does.")
         arguments = tuple(map(self.check, node.arguments))
         families = _check_arguments(node, function, arguments)
         type_ = _result_type(function, arguments)

@@ -102,24 +102,18 @@ class Writer:
             return self.bind(self.scan.window.length_ms)
         return f"nullif(obs_length({self.scan.number}, {self.bucket()}), 0)"
 
-    def enumerated(self, expression: Apply) -> str | None:
-        """``=``, ``!=`` or IN between a column of `values` and literals, as a comparison of the stored numbers."""
+    def compared(self, expression: Apply) -> list[str]:
+        """The operands of a comparison: ``=``, ``!=`` or IN with literals compares the stored numbers of a column."""
         column, *others = expression.arguments
-        if expression.name not in ("=", "!=", "in", "not in"):
-            return None  # the order of the numbers is not that of the texts
         if expression.name in ("=", "!=") and isinstance(column, Constant):
             column, others = others[0], [column]
-        if not isinstance(column, Read) or not column.column.values:
-            return None
-        values = column.column.values
-        numbers = []
-        for other in others:
-            if not isinstance(other, Constant):
-                return None
-            numbers.append(self.bind(values.index(other.value) if other.value in values else -1))
-        if expression.name in ("=", "!="):
-            return f"{self.raw(column)} {expression.name} {numbers[0]}"
-        return f"{self.raw(column)} {expression.name.upper()} ({', '.join(numbers)})"
+        is_stored = expression.name in ("=", "!=", "in", "not in")  # the order of the numbers is not that of the texts
+        if is_stored and isinstance(column, Read) and (values := column.column.values):
+            texts = [other.value for other in others if isinstance(other, Constant)]
+            if len(texts) == len(others):
+                numbers = [self.bind(values.index(text) if text in values else -1) for text in texts]
+                return [self.raw(column), *numbers]
+        return list(map(self.expression, expression.arguments))
 
     def _call(self, expression: Apply) -> str:
         arguments = list(map(self.expression, expression.arguments))
@@ -184,9 +178,7 @@ def _chain(sql: Writer, expression: Apply) -> str:
 
 
 def _compare(sql: Writer, expression: Apply) -> str:
-    if (stored := sql.enumerated(expression)) is not None:
-        return stored
-    value, *others = map(sql.expression, expression.arguments)
+    value, *others = sql.compared(expression)
     if expression.name in ("in", "not in"):
         return f"{value} {expression.name.upper()} ({', '.join(others)})"
     return _joined(value, expression.name, others[0])

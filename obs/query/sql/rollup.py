@@ -245,8 +245,7 @@ class RollupSelect(RowSelect):
         scan = replace(self.scan, timeline=None)
         return RollupSelect(self.plan, scan, parameters=self.parameters, cover=self.cover)
 
-    def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
-        assert where is None
+    def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
         source = self.plan.source
         parts = [self._select_part(grain, spans) for grain, spans in self.cover.spans]
         if self.cover.rest:

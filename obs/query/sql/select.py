@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from obs.query.language.nodes import Span
 from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
 from obs.query.sql import Scan
 from obs.query.sql.expressions import Value, Writer
+from obs.sources import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,12 @@ def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
 
     The parameters ``:group0``, ``:group1``... are the groups.
     """
-    sql = RowSelect(
-        plan, replace(scan, timeline=None), known={group: f":group{number}" for number, group in enumerate(plan.groups)}
-    )
-    values = [sql.expression(output.expression) for output in plan.values]
+    known = {group: f":group{number}" for number, group in enumerate(plan.groups)}
     # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
-    return sql.select([*values, sql.kept(), "count(*)"], "", where=["0"])
+    no_rows = replace(plan, where=Constant(Span(0, 0), value=False, type=Type.BOOLEAN))
+    sql = RowSelect(no_rows, replace(scan, timeline=None), known=known)
+    values = [sql.expression(output.expression) for output in plan.values]
+    return sql.select([*values, sql.kept(), "count(*)"], "")
 
 
 def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatement:
@@ -88,13 +90,12 @@ class RowSelect(Writer):
     def kept(self) -> str:
         return "1" if self.plan.having is None else f"coalesce({self.expression(self.plan.having)}, 0)"
 
-    def select(self, columns: Sequence[str], tail: str, where: Sequence[str] | None = None) -> SqlStatement:
-        """`where` replaces the conditions of the plan and its window."""
+    def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
         source = self.plan.source
-        conditions = self._conditions() if where is None else where
+        conditions = self._conditions()
         joins = [text for name, text in source.joins if name in self.joins]
         table = source.table
-        if self.scan.parts and where is None:
+        if self.scan.parts:
             bounds = ", ".join(f"({self.bind(part.start)}, {self.bind(part.end)})" for part in self.scan.parts)
             table = f"(VALUES {bounds}) AS spans CROSS JOIN {table}"
         tables = [table, *joins, *([self.top_join] if self.top_join else [])]

@@ -89,7 +89,8 @@ class _StandardDeviation:
         if isinstance(value, bytes):  # all durations of a cell of a rollup
             for each in unpack(value):
                 self.step(each)
-        if value is None or isinstance(value, bytes):
+            return
+        if value is None:
             return
         self.count += 1
         distance = value - self.mean
