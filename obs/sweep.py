@@ -186,7 +186,7 @@ def _incident_changes(
     known = {(incident.job_id, incident.kind): incident for incident in incidents.open_incidents(db, job_ids)}
     to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]
     to_close = [incident for key, incident in known.items() if key not in wanted]
-    return [] if maintenance.is_open(db, now_ms) else to_open, to_close
+    return [] if maintenance.open_window(db, now_ms) else to_open, to_close
 
 
 def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:

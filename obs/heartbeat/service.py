@@ -183,6 +183,10 @@ class HeartbeatService:
                 remaining = len(jobs.with_prefix(db, prefix))
         return {"deleted": max(0, found - remaining), "remaining": remaining}
 
+    def open_window(self, caller: Caller) -> MaintenanceWindow | None:
+        with caller.read() as db:
+            return maintenance.open_window(db, caller.now_ms)
+
     def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
         window = caller.write(lambda db: maintenance.add(db, start_time, end_time, title))
         self.queue.note(caller.org)

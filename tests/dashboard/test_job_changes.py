@@ -6,6 +6,7 @@ import pytest
 from flask import Flask
 
 from obs.services import services
+from obs.times import format_ms
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -148,3 +149,23 @@ def test_a_ping_url_is_created_and_replaced_on_the_page(client: KeyClient, admin
     assert [client.get(url).status_code for url in urls] == [404, 200]
     assert urls[1] not in reader.get("/job?name=backup").text
     assert reader.post("/job/ping-url?name=backup").status_code == 403
+
+
+def test_the_times_of_a_cron_expression_are_shown_before_it_is_pinned(admin: Visitor, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    entered = {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "grace": "5"}
+    times = admin.post("/job/pin/times?name=alpha", **entered).get_json()
+    assert [format_ms(one) for one in times[:2]] == ["2026-06-22T00:00:00.000Z", "2026-06-23T00:00:00.000Z"]
+    assert len(times) == 1000
+    for since, first in (
+        ("0", "1970-01-01T01"),
+        ("-5", "1970-01-01T01"),
+        ("9" * 30, "2026-06-22T00"),
+        ("x", "2026-06-22T00"),
+    ):
+        (time, *_) = admin.post("/job/pin/times?name=alpha", **entered, since=since).get_json()
+        assert format_ms(time).startswith(first), since
+    refused = admin.post("/job/pin/times?name=alpha", **{**entered, "cron": "61 * * * *"})
+    assert refused.status_code == 422
+    assert "Invalid minute" in refused.text
+    assert client.get("/api/v1/jobs/alpha").json["pin"] is None

@@ -12,7 +12,6 @@ from obs.dashboard.sessions import viewer
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance
 from obs.services import services
-from obs.times import HOUR_MS, MINUTE_MS
 
 blp = Blueprint("incidents", __name__, url_prefix="/incidents")
 _FIELDS = ("title", "start_time", "end_time")
@@ -29,7 +28,7 @@ def page(form: Form | None = None) -> str:
         "incidents.html",
         found=found,
         windows=windows,
-        form=form or Form(_next_hour(caller.now_ms)),
+        form=form or Form({"title": "Maintenance"}),
         version=None if form else version,
     )
 
@@ -46,9 +45,3 @@ def add_window() -> ResponseReturnValue:
 def delete_window(number: int) -> ResponseReturnValue:
     services().heartbeats.delete_window(viewer(), number)
     return forms.saved("Maintenance window deleted.", "dashboard.incidents.page")
-
-
-def _next_hour(now_ms: int) -> dict[str, str]:
-    start, zone = now_ms // MINUTE_MS * MINUTE_MS, forms.form_zone()
-    end = start + HOUR_MS
-    return {"title": "Maintenance", "start_time": forms.as_input(start, zone), "end_time": forms.as_input(end, zone)}

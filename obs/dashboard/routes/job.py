@@ -2,6 +2,7 @@
 
 from datetime import date
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from flask import Blueprint, render_template, request
@@ -14,6 +15,7 @@ from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
+from obs.heartbeat.pins import cron_times
 from obs.heartbeat.runs import PROBLEMS, STATUSES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
@@ -86,6 +88,14 @@ def page(**refused: Form) -> str:
 def save_pin() -> ResponseReturnValue:
     pin = _entered_pin(request.form.get("kind", ""))
     return _changed({"pin": pin}, "Schedule reset to learned." if pin is None else "Schedule saved.")
+
+
+@blp.post("/pin/times")
+def pin_times() -> list[int]:
+    """At most 1,000 times of the cron expression in the form, in milliseconds: those after `since`, by default now."""
+    pin, now_ms = load(JobChangesSchema, {"pin": _entered_pin("cron")})["pin"], viewer().now_ms
+    since = min(max(0, request.form.get("since", now_ms, type=int)), now_ms)
+    return list(islice(cron_times(pin.expression, pin.zone, since), 1000))
 
 
 @blp.post("/pause")

@@ -13,21 +13,24 @@
   };
 
   for (const place of document.querySelectorAll("[data-presets]")) {
-    place.hidden = place.dataset.zone !== ZONE; /* the form is in another zone, which only the server can convert */
+    const inputs = place.dataset.presets.split(" ").map((name) => place.closest("form").elements[name]);
+    const fill = (times) => {
+      const now = new Date();
+      inputs.forEach((input, number) => {
+        const moment = times[number](now);
+        input.value = new Date(moment - moment.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+        input.dispatchEvent(new Event("input"));
+      });
+    };
+    if (place.dataset.zone !== ZONE) continue; /* the form is in another zone, which only the server can convert */
+    place.hidden = false;
     for (const [words, times] of Object.entries(PRESETS)) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = words;
-      button.addEventListener("click", () => {
-        const now = new Date();
-        place.dataset.presets.split(" ").forEach((name, number) => {
-          const moment = times[number](now);
-          const input = place.closest("form").elements[name];
-          input.value = new Date(moment - moment.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
-          input.dispatchEvent(new Event("input"));
-        });
-      });
+      button.addEventListener("click", () => fill(times));
       place.append(button);
     }
+    if (inputs.every((input) => !input.value)) fill(PRESETS["Now, for 1 hour"]);
   }
 }

@@ -17,14 +17,17 @@ class MaintenanceWindow:
     title: str
 
 
+_WINDOW = "SELECT id, start_time, end_time, title FROM maintenance_windows"
+
+
 def windows(db: sqlite3.Connection) -> list[MaintenanceWindow]:
-    latest = "SELECT id, start_time, end_time, title FROM maintenance_windows ORDER BY start_time DESC, id DESC"
-    return [MaintenanceWindow(**dict(row)) for row in db.execute(latest)]
+    return [MaintenanceWindow(**dict(row)) for row in db.execute(f"{_WINDOW} ORDER BY start_time DESC, id DESC")]
 
 
-def is_open(db: sqlite3.Connection, now_ms: int) -> bool:
-    found = db.execute("SELECT 1 FROM maintenance_windows WHERE start_time <= ?1 AND end_time > ?1", (now_ms,))
-    return found.fetchone() is not None
+def open_window(db: sqlite3.Connection, now_ms: int) -> MaintenanceWindow | None:
+    """The window that contains a moment; of several, the one that ends last."""
+    found = db.execute(f"{_WINDOW} WHERE start_time <= ?1 AND end_time > ?1 ORDER BY end_time DESC LIMIT 1", (now_ms,))
+    return next((MaintenanceWindow(**dict(row)) for row in found), None)
 
 
 def add(db: sqlite3.Connection, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
