@@ -14,6 +14,7 @@ from filelock import FileLock
 from flask import Blueprint, Response, current_app, render_template, request, send_file, send_from_directory
 
 from obs.server import compression
+from obs.storage.disk import write_once
 
 vega = Blueprint("library", __name__)
 docs = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
@@ -45,11 +46,9 @@ def bundle(folder: Path) -> Path:
         with FileLock(folder / ".vega.lock"):
             if not path.exists():
                 done = subprocess.run(  # noqa: S603 - no part of it comes from outside
-                    [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=60
+                    [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=60, encoding="utf-8"
                 )
-                partial = path.with_suffix(".part")
-                partial.write_bytes(done.stdout)
-                partial.rename(path)
+                write_once(path, done.stdout)
     return path
 
 

@@ -145,16 +145,12 @@ def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -
 
 
 def annotations(
-    db: sqlite3.Connection, start: int | None, end: int | None, now_ms: int, prefix: str = "", incidents: str = ""
+    db: sqlite3.Connection, start: int, end: int, now_ms: int, *, prefix: str = "", job: str | None = None
 ) -> list[Annotation]:
-    """The latest annotations of a range whose names start with `prefix`; for those of incidents, with `incidents`."""
+    """The latest annotations of a range whose names start with `prefix`; with `job`, no incidents of other jobs."""
     found: list[Annotation] = []
-    for by_service, name in ((False, prefix), (True, incidents or prefix)):
+    own = f"incident/{job}"
+    for by_service, name in ((False, prefix), (True, prefix if job is None else own)):
         selection = annotation_store.Selection(start=start, end=end, name_prefix=name, by_service=by_service)
         found += annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)
-    return found
-
-
-def annotations_for_job(db: sqlite3.Connection, start: int, end: int, now_ms: int, job: str) -> list[Annotation]:
-    own = f"incident/{job}"
-    return [one for one in annotations(db, start, end, now_ms, "", own) if not one.by_service or one.name == own]
+    return [one for one in found if job is None or not one.by_service or one.name == own]

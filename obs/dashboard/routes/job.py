@@ -49,7 +49,7 @@ def page(**refused: Form) -> str:
         errors = store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS})
         loose_events = job_store.loose_events(db, job.id, limit=20)
         points = store.points(db, job.id, start, now_ms)
-        annotations = store.annotations_for_job(db, start, now_ms, now_ms, job.name)
+        annotations = store.annotations(db, start, now_ms, now_ms, job=job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
         trouble = store.trouble(db, job) if job.status in TROUBLE else None
@@ -140,7 +140,7 @@ def run_page(number: int) -> ResponseReturnValue:
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else caller.now_ms
-        annotations = store.annotations_for_job(db, run.started_at, end, caller.now_ms, run.job)
+        annotations = store.annotations(db, run.started_at, end, caller.now_ms, job=run.job)
     return render_template(
         "job/run.html", run=run, events=timeline, before=before, after=after, annotations=annotations, version=version
     )

@@ -29,10 +29,11 @@ def page() -> ResponseReturnValue:
     status, headers = 200, dict[str, str]()
     if text.strip():
         try:
-            answer = _answer(text)
+            reply = services().queries.run(caller, text)
         except ServiceError as error:
             shown["error"], status, headers = error, error.status, error.headers
         else:
+            answer = QueryResult(**json.loads(reply.body), window=reply.window)
             numbers = [place for place in range(len(answer.columns)) if _is_number(answer.rows, place)]
             shown |= {"answer": answer, "numbers": numbers, "charted": _charted(answer, numbers)}
             shown["annotations"] = _overlay(answer, overlay)
@@ -61,11 +62,6 @@ def _statement() -> str:
     return request.args.get("q", "").replace("\r\n", "\n")
 
 
-def _answer(statement: str) -> QueryResult:
-    reply = services().queries.run(viewer(), statement)
-    return QueryResult(**json.loads(reply.body), window=reply.window)
-
-
 def _is_number(rows: list[list[Any]], place: int) -> bool:
     cells = [row[place] for row in rows if row[place] is not None]
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
@@ -83,4 +79,4 @@ def _overlay(answer: QueryResult, prefix: str) -> list[Annotation]:
         return []
     caller, window = viewer(), answer.window
     with caller.read() as db:
-        return store.annotations(db, window.start, window.end, caller.now_ms, "" if prefix == "all" else prefix)
+        return store.annotations(db, window.start, window.end, caller.now_ms, prefix="" if prefix == "all" else prefix)

@@ -165,19 +165,16 @@ def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tu
 
 def outdated(db: sqlite3.Connection) -> int:
     """How many of the hours and days that are rolled up differ from what `read` counts."""
-    return sum(
-        _differs(db, unit, row[0])
-        for unit in get_args(Unit)
-        for row in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall()
+    found, in_hour = (
+        0,
+        f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})",
     )
-
-
-def _differs(db: sqlite3.Connection, unit: Unit, number: int) -> bool:
-    rows = db.execute(
-        f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,)
-    )
-    totals = {row[0]: Cell(*row[1:]) for row in rows} if unit == "hour" else {}
-    return read(db, unit, number) != Counted(unit, number, dict(_stored(db, unit, number, number + 1)), totals)
+    for unit in get_args(Unit):
+        for (number,) in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall():
+            totals = {row[0]: Cell(*row[1:]) for row in db.execute(in_hour, (number,))} if unit == "hour" else {}
+            stored = Counted(unit, number, dict(_stored(db, unit, number, number + 1)), totals)
+            found += read(db, unit, number) != stored
+    return found
 
 
 def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
