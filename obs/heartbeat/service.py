@@ -29,13 +29,12 @@ class SweepQueue:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._changed: set[Org] = set()
         self._due_at: dict[Org, int | None] = {}
         self._notes = 0
 
     def note(self, org: Org) -> None:
         with self._lock:
-            self._changed.add(org)
+            self._due_at[org] = 0
             self._notes += 1
 
     def count(self) -> int:
@@ -46,20 +45,21 @@ class SweepQueue:
 
     def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""
-        orgs = list(orgs)
         with self._lock:
-            changed, self._changed = self._changed, set()
-            due_at = {org: 0 if org in changed else self._due_at.get(org, 0) for org in orgs}
+            due_at = {org: self._due_at.get(org, 0) for org in orgs}
             due = [org for org, moment in due_at.items() if moment is not None and moment <= now_ms]
             # Until `swept` is called an organization stays due: its file may be locked at the moment.
-            for org in (self._due_at.keys() - set(orgs)) | set(due):
+            for org in (self._due_at.keys() - due_at.keys()) | set(due):
                 self._due_at.pop(org, None)
         return due
 
     def swept(self, org: Org, due_at: int | None) -> None:
-        """Note that `org` was swept and is due again at `due_at`; None for not before something changes."""
+        """Note that `org` was swept and is due again at `due_at`; None for not before something changes.
+
+        If something has changed since `take`, it stays due.
+        """
         with self._lock:
-            self._due_at[org] = due_at
+            self._due_at.setdefault(org, due_at)
 
 
 _DELETING_SECONDS = 20.0

@@ -165,10 +165,8 @@ def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tu
 
 def outdated(db: sqlite3.Connection) -> int:
     """How many of the hours and days that are rolled up differ from what `read` counts."""
-    found, in_hour = (
-        0,
-        f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})",
-    )
+    found = 0
+    in_hour = f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})"
     for unit in get_args(Unit):
         for (number,) in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall():
             totals = {row[0]: Cell(*row[1:]) for row in db.execute(in_hour, (number,))} if unit == "hour" else {}
