@@ -236,12 +236,11 @@ def _hours_bits(hours: list[int]) -> float:
 
 def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[int, ...]:
     """The hours of the day, without the longest stretch in which no slot was ever filled."""
-    _, places, _ = lattice.assign(walls)
     begins, _ = lattice.hours
     count = Counter((wall - begins) // HOUR_MS % 24 for wall in older)
     enough = max(2, len({wall // DAY_MS for wall in older}) / 5)  # fewer may be manual runs
     often = {hour for hour, days in count.items() if days >= enough}
-    used = sorted(often | {place // len(lattice.slots) for place in places})
+    used = sorted(often | {(wall - begins) // HOUR_MS % 24 for wall in walls})
     stretches = [(later - earlier, later) for earlier, later in zip(used, [*used[1:], used[0] + 24], strict=True)]
     widest, opens = max(stretches)
     return tuple(sorted(hour % 24 for hour in range(opens, opens + 25 - widest)))

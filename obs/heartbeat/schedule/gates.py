@@ -146,11 +146,14 @@ def _choices(of: int, taken: int) -> float:
     return math.log2(math.comb(of, taken))
 
 
-def _monthday_bits(days: tuple[int, ...]) -> float | None:
-    """The cost of one to four days of the month, or of up to 30 consecutive ones; None for any other set."""
+def _monthday_bits(days: tuple[int, ...], months: int) -> float | None:
+    """The cost of one to four days of the month, or of up to 30 consecutive ones; None for any other set.
+
+    Consecutive days were seen in two `months` or more: days in one month may be all days since the job was created.
+    """
     if len(days) <= 4:
         return -math.log2(0.05) + 1.5 * (len(days) - 1) + _choices(31, len(days))
-    if len(days) <= 30 and days[-1] - days[0] == len(days) - 1:
+    if len(days) <= 30 and days[-1] - days[0] == len(days) - 1 and months > 1:
         return -math.log2(0.01) + 2 * math.log2(31)
     return None
 
@@ -158,10 +161,10 @@ def _monthday_bits(days: tuple[int, ...]) -> float | None:
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
     gates: list[tuple[Gate, float]] = []
     monthdays = tuple(sorted({d.day for d in dates}))
-    bits = _monthday_bits(monthdays)
+    months = tuple(sorted({d.month for d in dates}))
+    bits = _monthday_bits(monthdays, len(months))
     if bits is not None:
         gates.append((Gate("monthdays", monthdays), bits))
-        months = tuple(sorted({d.month for d in dates}))
         every = {month % 12 + 1 for month in range(months[0] - 1, months[0] + 11, 3)}
         if len(months) > 1 and set(months) <= every and len(months) < 12:
             gates.append((Gate("monthdays", monthdays, tuple(sorted(every))), bits + _QUARTERLY_BITS))

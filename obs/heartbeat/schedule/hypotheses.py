@@ -19,7 +19,7 @@ from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, residual
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT
 from obs.heartbeat.schedule.history import HOURLY_MS, Interval, usual_interval
-from obs.times import DAY_MS, HOUR_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 NEGLIGIBLE = 1e-5
 """A hypothesis is dropped if its weight is below this share of the weight of the best one."""
@@ -30,6 +30,7 @@ _LATTICE_BITS = 1.0
 _GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
 _ALWAYS_BITS = (2.3, -0.4)  # jobs that run in every hour seldom leave out days, so they cost more, and all days less
+_SAME_BEGINNING_MS = 5 * MINUTE_MS  # older heartbeats are the first of their hour, so this is close enough
 _LONG_SKIP = 5  # missed slots in a row
 _LONG_SKIPS = 3
 _RARE_SHARE = 0.13  # of the runs; more missed slots than before the other runs are not usual
@@ -95,6 +96,7 @@ class Past:
         begins, opened = 0, self._opened
         if lattice is not None and lattice.period_ms == self._unit == HOUR_MS:
             begins, opened = lattice.hours
+            begins -= begins % _SAME_BEGINNING_MS
         key = (zone, begins, opened, gate)
         if key not in self._bits:
             a_day = DAY_MS // self._unit
@@ -145,14 +147,18 @@ def weigh(
                         days[at], places[at], residuals[at] = day, place, residual
             bits = residual_bits(residuals, lattice.placed)
             if bits is not None:
-                # Gate, zone and missed slots can only add to this.
-                least = _LATTICE_BITS + lattice.bits + sum(bits)
+                # Gate, zone and missed slots can only add to this. Only one heartbeat is the run of a slot.
+                filled: dict[tuple[int, int], float] = {}
+                for slot, cost in zip(zip(days, places, strict=True), bits, strict=True):
+                    filled[slot] = min(cost, filled.get(slot, OUTLIER_BITS))
+                more = OUTLIER_BITS * (len(bits) - len(filled))
+                least = _LATTICE_BITS + lattice.bits + sum(filled.values()) + more
                 drafts.append((least, lattice, (days, places, residuals, bits), group))
     drafts.sort(key=lambda draft: draft[0])
     for least, lattice, assigned, group in drafts:
         if least > best + _NEGLIGIBLE_BITS:
             break
-        best = _weigh_lattice(lattice, assigned, group, shares, best, found, past, excused)
+        best = _weigh_lattice(lattice, assigned, least, group, shares, best, found, past, excused)
     return sorted(found, key=lambda weighed: weighed.bits)
 
 
@@ -180,6 +186,7 @@ def _zone_shares(names: Sequence[str]) -> dict[str, float]:
 def _weigh_lattice(
     lattice: Lattice,
     assigned: tuple[list[int], list[int], list[int], list[float]],
+    least: float,
     group: list[tuple[str, int]],
     shares: dict[str, float],
     best: float,
@@ -189,11 +196,12 @@ def _weigh_lattice(
 ) -> float:
     """Append the lattice under each zone and gate to `found`, except those with a negligible weight.
 
-    `assigned` are days, places, residuals and their costs, for a `group` of zones with their first offsets. `best` is
-    the description length of the best hypothesis so far; returns it as it is afterwards.
+    `assigned` are days, places, residuals and their costs, for a `group` of zones with their first offsets. `least` is
+    the least description length with this lattice, and `best` that of the best hypothesis so far; returns it as it is
+    afterwards.
     """
     first_days, first_places, residuals, bits = assigned
-    least = _LATTICE_BITS + lattice.bits + sum(bits)
+    spare = least - (_LATTICE_BITS + lattice.bits + sum(bits))
     office_hours = lattice.period_ms == HOUR_MS and len(lattice.open) < 24
     first_offset = group[0][1]
     accounts: dict[tuple[int, int], dict[Gate, Account | None]] = {}
@@ -217,18 +225,18 @@ def _weigh_lattice(
             if len(lattice.open) == 24:
                 stated += _ALWAYS_BITS[gate.kind == "every"]
             allowance = best + _NEGLIGIBLE_BITS - least - stated
-            if allowance < 0:
+            if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate)):
                 continue
             if gate not in known:
                 ranks = [
                     None if rank is None else rank * size + place
                     for rank, place in zip(gate.ranks(days), places, strict=True)
                 ]
-                known[gate] = account(ranks, residuals, bits, allowance, excused)
+                known[gate] = account(ranks, residuals, bits, allowance + spare, excused)
             seen = known[gate]
             if seen is not None and seen.residuals:
                 prior = _LATTICE_BITS + lattice.bits + stated
-                found.append(Weighed(Hypothesis(zone, local, gate, 0, prior), seen, past.bits(zone, local, gate)))
+                found.append(Weighed(Hypothesis(zone, local, gate, 0, prior), seen, older_bits))
                 best = min(best, found[-1].bits)
     return best
 

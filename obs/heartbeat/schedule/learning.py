@@ -64,7 +64,8 @@ _OLDER_DAYS = (2, 4, 8, 16, 32, 64)
 _MIN_BEFORE = 3  # heartbeats
 _RECENT = 24
 _POOR_MISFITS = 2
-_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45, 70, 110, 180)
+_RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for at least every 16 heartbeats
+_TAIL_LENGTHS = (*_RECENT_TAIL_LENGTHS, 70, 110, 180)
 _TAILS_TRIED = 2
 _CACHED_FITS = 128
 _WATCHED_SLOTS = 10
@@ -102,9 +103,10 @@ def learn(
     gaps = (*(time for time in unknown if time[1] - time[0] > RETRIED_MS), *bursts)
     found = weigh(calm, zones, older, gaps)
     best = found[0]
-    if unchecked >= min(len(calm), max(_CHANGE_CHECK_INTERVAL, len(calm) // 16)):
+    misfits = min(best.account.each[-_TAIL_LENGTHS[0] :]) >= OUTLIER_BITS
+    if misfits or unchecked >= min(len(calm), max(_CHANGE_CHECK_INTERVAL, len(calm) // 16)):
         unchecked = 0
-        start = _since_change(calm, best)
+        start = _since_change(calm, best, _TAIL_LENGTHS if previous is None else _RECENT_TAIL_LENGTHS)
         forgotten = len(older) if start else _older_change(calm, older, best)
         if start or forgotten:
             calm, older = calm[start:], older[forgotten:]
@@ -164,7 +166,7 @@ def too_often(times: Iterable[int], fit: Fit) -> bool:
     return sum(count[slot] > 1 for slot in sorted(count)[-_WATCHED_SLOTS:]) >= _DOUBLE_SLOTS
 
 
-def _since_change(times: Sequence[int], best: Weighed) -> int:
+def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -> int:
     """The index of the first heartbeat of the current schedule; 0 if the schedule has not changed.
 
     It has if two descriptions, of the heartbeats before it and from it on, save enough bits compared to `best`.
@@ -175,16 +177,18 @@ def _since_change(times: Sequence[int], best: Weighed) -> int:
     if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
         return 0
     few = (best.hypothesis.zone,)
-    saved: list[tuple[float, int]] = []
-    for start in (count - length for length in _TAIL_LENGTHS if count - length >= _MIN_BEFORE):
+    tails: list[tuple[float, int, float]] = []
+    for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
         if len(tail) >= needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
-            saved.append((sum(best.account.each[start - count :]) - weigh(tail, few)[0].bits, start))
+            bits = weigh(tail, few)[0].bits
+            tails.append((sum(best.account.each[start - count :]) - bits, start, bits))
     gains = []
-    for _, start in sorted(saved, reverse=True)[:_TAILS_TRIED]:
-        if times[-1] - times[start] >= _MIN_OLD_INTERVALS * usual_interval(times[:start]):
-            apart = weigh(times[:start], few)[0].bits + weigh(times[start:], few)[0].bits
-            gains.append((best.bits - apart, start))
+    for saved, start, bits in sorted(tails, reverse=True)[:_TAILS_TRIED]:
+        before = times[:start]
+        if saved > 0 and times[-1] - times[start] >= _MIN_OLD_INTERVALS * usual_interval(before):
+            cost = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
+            gains.append((best.bits - bits - cost, start))
     gain, start = max(gains, default=(0.0, 0))
     return start if gain > _MIN_SAVED_BITS else 0
 
@@ -260,7 +264,7 @@ def _repeated_silence(
             unknown_ms = sum(max(0, min(end, seen[at + 1]) - max(start, seen[at])) for start, end in unknown)
             if at < 0 or seen[at + 1] - seen[at] - unknown_ms <= longer_than:
                 break
-            if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + bound:
+            if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + min(bound, usual // 4):
                 silences.append(seen[at + 1] - seen[at])
         if len(silences) == 2:
             found.append(round(_LONGER * max(silences)))

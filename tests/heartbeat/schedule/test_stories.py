@@ -1,12 +1,15 @@
 """The lives of jobs in stories.py, a few of each: how often the learner is wrong, and what it costs."""
 
 import random
+import time
+from collections.abc import Iterable
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs.heartbeat.schedule import deadline, learn
+from obs.heartbeat.schedule import Memory, deadline, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import at, cron
 from tests.heartbeat.schedule.stories import STORIES, lives, runs
@@ -119,3 +122,20 @@ def test_a_job_that_ran_in_every_hour_for_four_days_is_not_taken_for_one_that_le
 def test_a_job_that_ran_in_office_hours_for_three_days_may_be_off_at_the_weekend() -> None:
     times = cron("*/15 8-17 * * *", since="2025-03-05 00:00", count=120)
     assert (learn(times).overdue_at or 0) > at("2025-03-10 00:00")  # a Monday
+
+
+def _seconds(times: Iterable[int]) -> float:
+    """The CPU time of learning from these heartbeats, the least of several attempts."""
+    spent = []
+    for _ in range(5):
+        started = time.process_time()
+        learn(times)
+        spent.append(time.process_time() - started)
+    return min(spent)
+
+
+def test_a_job_with_random_intervals_costs_little_more_than_a_daily_one() -> None:
+    rng = random.Random(1)
+    gaps = (int(rng.expovariate(1 / (10 * MINUTE_MS))) for _ in range(1200))
+    memory = Memory().add(accumulate(gaps, initial=at("2025-03-03 00:00")))
+    assert _seconds(memory.times) < 10 * _seconds(cron("0 2 * * *", count=256))
