@@ -23,7 +23,7 @@ reasons and the measurements.
 from obs.heartbeat.schedule.fit import VERSION, Fit
 from obs.heartbeat.schedule.grace import duration_bound
 from obs.heartbeat.schedule.history import Memory, awaited
-from obs.heartbeat.schedule.learning import ZONES, deadline, learn, too_often
+from obs.heartbeat.schedule.learning import ZONES, deadline, is_retry, learn, too_often
 from obs.heartbeat.schedule.words import Description, describe
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "deadline",
     "describe",
     "duration_bound",
+    "is_retry",
     "learn",
     "too_often",
 ]

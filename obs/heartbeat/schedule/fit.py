@@ -8,7 +8,7 @@ from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 5
+VERSION = 6
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 
 

@@ -31,8 +31,6 @@ _GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the p
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
 _ALWAYS_BITS = (2.3, -0.4)  # jobs that run in every hour seldom leave out days, so they cost more, and all days less
 _SAME_BEGINNING_MS = 5 * MINUTE_MS  # older heartbeats are the first of their hour, so this is close enough
-_LONG_SKIP = 5  # missed slots in a row
-_LONG_SKIPS = 3
 _RARE_SHARE = 0.13  # of the runs; more missed slots than before the other runs are not usual
 
 
@@ -241,19 +239,13 @@ def _weigh_lattice(
     return best
 
 
-def usual_skip(seen: Account, days: float) -> int:
+def usual_skip(seen: Account) -> int:
     """How many missed slots in a row are usual for a job that misses often: at most one run in eight follows more.
 
-    For a job that is silent for long on most of these `days`, as on a laptop that is switched off, it is the longest
-    such silence. 0 for a job that does not miss often.
+    0 for a job that does not miss often.
     """
-    if not seen.misses_often:
-        return 0
-    long = [skip for skip in seen.skips if skip >= _LONG_SKIP]
-    if len(long) >= max(_LONG_SKIPS, days / 2):
-        return max(long[-RECENT:])
     recent = sorted(seen.skips[-RECENT:])
-    return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))]
+    return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))] if seen.misses_often else 0
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:

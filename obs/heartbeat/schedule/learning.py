@@ -56,6 +56,9 @@ _PATIENCE = 0.002  # the share of the weight that the candidates still waiting n
 _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has given up
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
+_LONG_SILENCE = 5  # usual intervals
+_LONG_SILENCES = 3
+_LONGER_OFF = 1.5
 _LONGER = 1.1  # months have different lengths
 _MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
 _MIN_OLD_INTERVALS = 1.5  # the new part lasts at least this many usual intervals of the old part
@@ -114,9 +117,8 @@ def learn(
             seen = [time for time in seen if time >= calm[0]]
             found = weigh(calm, zones, older, gaps)
             best = found[0]
-    days = (calm[-1] - calm[0]) / DAY_MS
     candidates = tuple(
-        Candidate(w.hypothesis, w.bits, usual_skip(w.account, days), w.account.residuals[-RECENT:])
+        Candidate(w.hypothesis, w.bits, usual_skip(w.account), w.account.residuals[-RECENT:])
         for w in found
         if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE
     )
@@ -164,6 +166,14 @@ def too_often(times: Iterable[int], fit: Fit) -> bool:
     days, places, _ = hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))
     count = Counter(zip(days, places, strict=True))
     return sum(count[slot] > 1 for slot in sorted(count)[-_WATCHED_SLOTS:]) >= _DOUBLE_SLOTS
+
+
+def is_retry(fit: Fit | None, before: int | None, time: int) -> bool:
+    """Whether a heartbeat after a failed run comes too early for the slot after the one that `before` filled."""
+    if fit is None or fit.hypothesis is None or before is None:
+        return False
+    _, early = _late_and_early(fit.candidates[0])
+    return time + early < next_slot(fit.hypothesis, before, early, 0)
 
 
 def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -> int:
@@ -229,14 +239,15 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     total = sum(weight for _, weight in slots)
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
     overdue = max(last, _overdue_at(give_up_times, usual))
-    silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 8, usual, unknown)
-    _, overdue = awaited(max(overdue, last + silence), 0, later, lambda end: end + grace)
+    silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 16, usual, unknown)
+    switched_off = _switched_off(seen, usual, unknown)
+    _, overdue = awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
     return replace(
         fit,
         interval_ms=usual,
         expected_at=expected,
         overdue_at=overdue,
-        grace_ms=grace,
+        grace_ms=overdue - expected if switched_off else grace,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
     )
 
@@ -261,14 +272,34 @@ def _repeated_silence(
                 at -= at > 0 and then - seen[at - 1] < seen[at] - then
                 if abs(seen[at] - then) > _SAME_TIME * period:
                     break
-            unknown_ms = sum(max(0, min(end, seen[at + 1]) - max(start, seen[at])) for start, end in unknown)
-            if at < 0 or seen[at + 1] - seen[at] - unknown_ms <= longer_than:
+            if at < 0 or _silence(seen[at], seen[at + 1], unknown) <= longer_than:
                 break
             if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + min(bound, usual // 4):
                 silences.append(seen[at + 1] - seen[at])
         if len(silences) == 2:
             found.append(round(_LONGER * max(silences)))
     return max(found)
+
+
+def _switched_off(seen: Sequence[int], usual: int, unknown: Sequence[Interval]) -> int:
+    """How long to wait for a job whose computer is often switched off; 0 for others.
+
+    On most days, such a job is silent for several slots, and on each day from another time on.
+    """
+    silences = {start: _silence(start, end, unknown) for start, end in pairwise(seen)}
+    long = [start for start, silence in silences.items() if silence >= _LONG_SILENCE * usual]
+    days = (seen[-1] - seen[0]) / DAY_MS
+    if len(long) < max(_LONG_SILENCES, days / 2):
+        return 0
+    a_day = max(1, round(len(long) / days))
+    moved = [(later - earlier) % DAY_MS for earlier, later in zip(long, long[a_day:], strict=False)]
+    irregular = sum(usual / 2 <= ms <= DAY_MS - usual / 2 for ms in moved)
+    return round(_LONGER_OFF * max(silences.values())) if 2 * irregular > len(moved) else 0
+
+
+def _silence(start: int, end: int, unknown: Sequence[Interval]) -> int:
+    """How long a job was silent from one heartbeat to the next, without the unknown times."""
+    return end - start - sum(max(0, min(end, until) - max(start, since)) for since, until in unknown)
 
 
 def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> int:

@@ -14,7 +14,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, expect
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
-from obs.heartbeat.schedule import VERSION, Fit, Memory, describe
+from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
 from obs.heartbeat.source import PAUSED_SQL
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -101,11 +101,21 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
         return {time for (time,) in rows}.union(recent)
     # From a minute before, because concurrent requests are not stored in the order in which they arrived.
     rows = db.execute(
-        "SELECT heartbeat_at FROM runs WHERE heartbeat_at <= ? AND id IN (SELECT run_id FROM events WHERE job_id = ?"
-        f" AND received_at >= coalesce((SELECT received_at FROM events WHERE id = ?), 0) - {MINUTE_MS})",
+        "SELECT heartbeat_at, (SELECT status FROM runs AS r WHERE r.job_id = runs.job_id"
+        " AND r.started_at < runs.started_at ORDER BY r.started_at DESC LIMIT 1) FROM runs"
+        " WHERE heartbeat_at <= ? AND id IN (SELECT run_id FROM events WHERE job_id = ?"
+        f" AND received_at >= coalesce((SELECT received_at FROM events WHERE id = ?), 0) - {MINUTE_MS})"
+        " ORDER BY heartbeat_at",
         (latest_ms, job.job_id, job.learned_event_id),
     )
-    return {time for (time,) in rows}
+    found: set[int] = set()
+    for time, status_before in rows:
+        if status_before in (Status.FAILED, Status.LOST):  # this may be a retry, which belongs to the run before
+            before = max((known for known in (*job.memory.times, *found) if known < time), default=None)
+            if is_retry(job.fit, before, time):
+                continue
+        found.add(time)
+    return found
 
 
 def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:

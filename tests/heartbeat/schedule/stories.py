@@ -163,7 +163,7 @@ STORIES: dict[str, tuple[Callable[[random.Random], Life], float]] = {
     "daily-to-weekdays": (change(daily, on("* * 1-5"), 60, 50), 2),
     "weekly-to-daily": (change(weekly, on("* * *"), 200, 40), 2),
     "daily-to-monthly": (change(daily, on("{1} * *"), 90, 400), 2),
-    "laptop": (laptop, 10),
+    "laptop": (laptop, 5),
     "retries": (retries, 14),
     "monthly": (long_life(lambda rng: f"0 {rng.randrange(24)} {rng.randrange(1, 32)} * *", 6, 0), 0.5),
     "quarterly": (long_life(lambda rng: f"0 3 {rng.randrange(1, 29)} 1,4,7,10 *", 6, 0), 0.5),

@@ -3,13 +3,13 @@
 import random
 import time
 from collections.abc import Iterable
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs.heartbeat.schedule import Memory, deadline, learn
+from obs.heartbeat.schedule import Memory, deadline, describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import at, cron
 from tests.heartbeat.schedule.stories import STORIES, lives, runs
@@ -122,6 +122,14 @@ def test_a_job_that_ran_in_every_hour_for_four_days_is_not_taken_for_one_that_le
 def test_a_job_that_ran_in_office_hours_for_three_days_may_be_off_at_the_weekend() -> None:
     times = cron("*/15 8-17 * * *", since="2025-03-05 00:00", count=120)
     assert (learn(times).overdue_at or 0) > at("2025-03-10 00:00")  # a Monday
+
+
+def test_a_job_of_a_laptop_has_no_regular_schedule_and_is_waited_for_by_days() -> None:
+    times = STORIES["laptop"][0](random.Random(2)).times
+    fit = learn(times)
+    assert describe(fit).state == "irregular"
+    longest = max(later - earlier for earlier, later in pairwise(times[-256:]))
+    assert longest < (fit.overdue_at or 0) - times[-1] < 2 * longest
 
 
 def _seconds(times: Iterable[int]) -> float:
