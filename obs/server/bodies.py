@@ -59,7 +59,7 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
         body += piece
     if len(body) > MOST_BODY_BYTES:
         raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    return decoded(body, environ)
+    return decoded(body, environ) if body else body
 
 
 def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
