@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from .server import Server, ServerError
+from .server import Server, ServerError, configured
 
 _PATIENCE_SECONDS = 10.0
 """How long the end of a run waits until its heartbeats are sent."""
@@ -27,9 +27,9 @@ _REFUSED = (400, 404, 405, 413, 415, 422)
 class Outbox:
     """The heartbeats of one run of a job. A thread sends them."""
 
-    def __init__(self, server: Server, job: str, attribution: Mapping[str, str | None]) -> None:
+    def __init__(self, job: str, attribution: Mapping[str, str | None]) -> None:
         """`attribution` has the values of ``host``, ``service`` and ``project``."""
-        self._server, self._job, self._run_id, self._added = server, job, os.urandom(16).hex(), 0
+        self._job, self._run_id, self._added = job, os.urandom(16).hex(), 0
         self._headers = {f"X-Platform-{name.title()}": value for name, value in attribution.items() if value}
         self._path = os.path.join(folder(), f"{time.time_ns()}-{self._run_id}.ndjson")
         try:
@@ -45,10 +45,8 @@ class Outbox:
 
     def add(self, kind: str, **fields: Any) -> None:
         """Add a heartbeat. A start and an end are on the disk when this returns, with those before them."""
-        seconds, ms = divmod(time.time_ns() // 1_000_000, 1000)
-        now = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z"
         headers = {**self._headers, "Idempotency-Key": f"{self._run_id}-{self._added}"}
-        event = [kind, {"name": self._job, "run_id": self._run_id, "time": now, **fields}, headers]
+        event = [kind, {"name": self._job, "run_id": self._run_id, "time": now(), **fields}, headers]
         self._added += 1
         try:
             self._file.write(json.dumps(event).encode() + b"\n")
@@ -66,8 +64,9 @@ class Outbox:
 
     def _send(self) -> None:
         try:
+            server = configured()
             for event in iter(self._events.get, None):
-                send(self._server, event)
+                send(server, event)
             if self._path:
                 os.unlink(self._path)
         except ServerError:
@@ -75,10 +74,10 @@ class Outbox:
                 pass  # the file has them; they are sent at the end of the run, or by the next one
         self._file.close()
         try:
-            flush(self._server)
+            flush()
         except ServerError as error:
             if error.status:  # else the server is unreachable, which can happen
-                warn(str(error))
+                warn(f"heartbeats are kept in {folder()} ({error.status}): {error}")
 
 
 def folder() -> str:
@@ -90,16 +89,16 @@ def send(server: Server, event: Any) -> None:
     """Send a heartbeat. One that the server will always refuse is dropped. Raises ServerError."""
     kind, body, headers = event
     try:
-        server.post(f"heartbeat/{kind}", body, headers)
+        server.request("POST", f"heartbeat/{kind}", "run_id", body, **headers)
     except ServerError as error:
         if error.status not in _REFUSED:
             raise
-        warn(str(error))
+        warn(f"a heartbeat was refused ({error.status}): {error}")
 
 
-def flush(server: Server) -> int:
+def flush() -> int:
     """Send what earlier runs could not send, with the original times; returns of how many. Raises ServerError."""
-    sent = 0
+    server, sent = configured(), 0
     for name in sorted(os.listdir(folder()) if os.path.isdir(folder()) else ()):
         path = os.path.join(folder(), name)
         try:
@@ -115,6 +114,17 @@ def flush(server: Server) -> int:
     return sent
 
 
+def now() -> str:
+    """The time, in ISO 8601."""
+    seconds, ms = divmod(time.time_ns() // 1_000_000, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z"
+
+
+def printable(text: str) -> str:
+    """`text` with its control characters escaped, as in ``\\x1b``: they could change the terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def warn(message: str) -> None:
     """Print a warning."""
-    print(f"obs: {message}", file=sys.stderr)  # noqa: T201
+    print("obs:", "\n     ".join(map(printable, message.splitlines())), file=sys.stderr)  # noqa: T201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from typing import Any
 from .outbox import Outbox
 
 MOST_MESSAGE_BYTES = 10 * 1024
+# As much as ends with the output, or with a line; else with a character.
+_MESSAGE = re.compile(rb"(?s).{1,%d}(?:\Z|(?<=\n))|.{1,%d}(?![\x80-\xbf])" % (2 * (MOST_MESSAGE_BYTES,)))
 _LOG_SECONDS = 5.0
 _LOG_BYTES = 10_000  # send the output at the latest when there is this much
 _HALF_LOG_BYTES = 500_000  # of a long output, the first and the last this many bytes are sent
@@ -21,9 +24,9 @@ _PIECE_BYTES = 1 << 16
 
 
 class Run:
-    """A run of `command`. `options` are those of the command line. Without an `outbox` nothing is reported."""
+    """A run of `command`. `options` are those of the command line."""
 
-    def __init__(self, command: list[str], outbox: Outbox | None, options: Any) -> None:
+    def __init__(self, command: list[str], outbox: Outbox, options: Any) -> None:
         self._command, self._outbox, self._options = command, outbox, options
         self._head, self._tail, self._size, self._sent = b"", b"", 0, 0
         self._sent_at = time.monotonic()
@@ -33,7 +36,7 @@ class Run:
     def report(self) -> int:
         """Run the command and report it; returns its exit code, 128 + N if signal N killed it."""
         begun, problem = time.monotonic(), None
-        self._add("start")
+        self._outbox.add("start")
         try:
             self._start()
             problem = self._wait()
@@ -48,14 +51,9 @@ class Run:
             note = f"\n({left_out:,} bytes were left out here.)\n".encode() if left_out else b""
             self._send(self._head[self._sent :] + note + self._tail)
         took, status = round((time.monotonic() - begun) * 1000), "failed" if is_failed else "success"
-        self._add("end", status=status, exit_code=code, duration_ms=took, message=problem)
-        if self._outbox is not None:
-            self._outbox.close()
+        self._outbox.add("end", status=status, exit_code=code, duration_ms=took, message=problem)
+        self._outbox.close()
         return code
-
-    def _add(self, kind: str, **fields: Any) -> None:
-        if self._outbox is not None:
-            self._outbox.add(kind, **fields)
 
     def _start(self) -> None:
         awake, wake = os.pipe()  # becomes readable when a signal arrives, SIGCHLD too
@@ -117,7 +115,7 @@ class Run:
     def _send(self, output: bytes) -> None:
         self._sent, self._sent_at = self._sent + len(output), time.monotonic()
         for message in () if self._options.no_log else messages(output):
-            self._add("log", message=message)
+            self._outbox.add("log", message=message)
 
     def _forward(self, number: int, _frame: object) -> None:
         with suppress(OSError):
@@ -139,14 +137,4 @@ def _write(target: int, piece: bytes) -> bool:
 
 def messages(output: bytes) -> list[str]:
     """`output` as messages of at most MOST_MESSAGE_BYTES in UTF-8, split at the ends of lines where possible."""
-    text = output.decode("utf-8", "replace").encode()
-    found, start = [], 0
-    while start < len(text):
-        end = start + MOST_MESSAGE_BYTES
-        if end < len(text):
-            end = text.rfind(b"\n", start, end) + 1 or end
-            while text[end] & 0xC0 == 0x80:  # inside a character
-                end -= 1
-        found.append(text[start:end].decode())
-        start = end
-    return found
+    return [found.decode() for found in _MESSAGE.findall(output.decode("utf-8", "replace").encode())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import closing, suppress
 from typing import Any
 
 CONFIG = "~/.config/obs.toml"
@@ -12,7 +13,7 @@ _SECONDS = 5  # for a request; connecting included
 
 
 class ServerError(OSError):
-    """The server did not do what was requested. `status` is that of its response; 0 if there was no valid one."""
+    """The server did not do what was requested. `status` is that of the response of obs; 0 if there was none."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -25,37 +26,40 @@ class Server:
     def __init__(self, url: str, key: str) -> None:
         self._url, self._key = url.rstrip("/"), key
 
-    def post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> None:
-        """Send a heartbeat. Raises ServerError unless obs responds that it is recorded."""
+    def request(self, method: str, path: str, field: str, body: object = None, **headers: str) -> Any:
+        """The response of obs: an object with the field `field`; its text if there is an Accept. Raises ServerError."""
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
         from urllib.parse import urlsplit
 
         try:
             address = urlsplit(self._url)
-            kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-            connection = kind(address.hostname or "", address.port, timeout=_SECONDS)
-            try:
+            kind = {"http": HTTPConnection, "https": HTTPSConnection}[address.scheme]
+            with closing(kind(address.hostname or "", address.port, timeout=_SECONDS)) as connection:
                 sent = {"X-API-Key": self._key, "Content-Type": "application/json", **headers}
-                connection.request("POST", f"{address.path}/api/v1/{path}", json.dumps(body), sent)
+                connection.request(method, f"{address.path}/api/v1/{path}", json.dumps(body) if body else None, sent)
                 response = connection.getresponse()
-                answer = json.loads(response.read())
-            finally:
-                connection.close()
+                content = response.read()
+            answer = json.loads(content) if content.startswith(b"{") else {}
+        except KeyError:
+            raise ServerError(f"{self._url} is not an address such as https://obs.example.com") from None
         except (HTTPException, ValueError, OSError) as error:
-            raise ServerError(f"no valid response from {self._url}: {error}") from error
-        if not isinstance(answer, dict) or "run_id" not in answer:
-            reason = answer.get("message") if isinstance(answer, dict) else "it is not obs"
-            raise ServerError(f"{self._url} responded with {response.status}: {reason}", response.status)
+            raise ServerError(f"cannot reach {self._url}: {error}") from error
+        if response.status == 200 and response.headers.get_content_type() == sent.get("Accept"):
+            return content.decode()
+        if response.status < 300 and field in answer:
+            return answer
+        if not {"error", "message"} <= answer.keys():
+            raise ServerError(f"{self._url} is not obs: it responded with {response.status}")
+        message, hint = answer["message"], answer.get("hint") or ""
+        raise ServerError(message if hint in message else f"{message}\n{hint}", response.status)
 
 
-def configured() -> Server | None:
-    """The server in OBS_URL and OBS_API_KEY, else in ~/.config/obs.toml; None if there is none."""
-    url, key = os.environ.get("OBS_URL"), os.environ.get("OBS_API_KEY")
+def configured() -> Server:
+    """The server in OBS_URL and OBS_API_KEY, else in ~/.config/obs.toml. Raises ServerError (401) if there is none."""
+    stored: dict[str, str] = {}
+    with suppress(OSError), open(os.path.expanduser(CONFIG)) as file:
+        stored = dict(re.findall(r'^\s*(url|key)\s*=\s*"([^"]*)"', file.read(), re.MULTILINE))
+    url, key = os.environ.get("OBS_URL") or stored.get("url"), os.environ.get("OBS_API_KEY") or stored.get("key")
     if not (url and key):
-        try:
-            with open(os.path.expanduser(CONFIG)) as file:
-                stored = dict(re.findall(r'^\s*(url|key)\s*=\s*"([^"]*)"', file.read(), re.MULTILINE))
-        except OSError:
-            return None
-        url, key = url or stored.get("url"), key or stored.get("key")
-    return Server(url, key) if url and key else None
+        raise ServerError("no server is configured. Run obs login URL, or set OBS_URL and OBS_API_KEY.", 401)
+    return Server(url, key)

@@ -73,7 +73,8 @@ def _zipapp() -> bytes:
         archive.writestr(zipfile.ZipInfo("__main__.py"), _CLIENT_MAIN)
         for module in sorted(files("obs.client").iterdir(), key=lambda one: one.name):
             if module.name.endswith(".py"):
-                archive.writestr(zipfile.ZipInfo(f"obs_client/{module.name}"), module.read_text())
+                place = zipfile.ZipInfo(f"obs_client/{module.name}")
+                archive.writestr(place, module.read_text(), zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 

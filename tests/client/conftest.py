@@ -19,6 +19,17 @@ from tests.dashboard.conftest import address
 
 __all__ = ["address"]
 REFUSING = "http://127.0.0.1:1"  # nothing listens there
+RESPONSES = {
+    "error": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\n{}",
+    "garbage": b"\x00\xff garbage\r\n\r\n",
+    "another service": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+    "another JSON": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    "an error of another": b'HTTP/1.1 404 Not Found\r\nContent-Length: 13\r\n\r\n{"error":"x"}',
+    "redirect": b"HTTP/1.1 302 Found\r\nLocation: /sign-in\r\nContent-Length: 0\r\n\r\n",
+    "dies midway": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+    "hangs": None,
+}
+"""Responses of servers that are broken, or not obs."""
 
 
 class Machine:
@@ -34,10 +45,14 @@ class Machine:
         keep = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
         return {**keep, "HOME": str(self.home), "OBS_URL": self.url, "OBS_API_KEY": self.key}
 
+    @property
+    def program(self) -> list[str]:
+        return [sys.executable, str(self.home / "obs")]
+
     def start(self, *arguments: str, **kwargs: Any) -> subprocess.Popen[bytes]:
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        command = [sys.executable, str(self.home / "obs"), *arguments]
-        process: subprocess.Popen[bytes] = subprocess.Popen(command, **{**settings, "env": self.environment, **kwargs})
+        settings |= {"args": [*self.program, *arguments], "env": self.environment, **kwargs}
+        process: subprocess.Popen[bytes] = subprocess.Popen(**settings)
         self.started.append(process)
         return process
 
@@ -57,6 +72,7 @@ def machine(app: Flask, client: KeyClient, address: str, tmp_path: Path, clock: 
     clock.now_ms = time.time_ns() // 1_000_000  # the client has the time of the machine
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "obs").write_bytes(app.test_client().get("/client/obs").data)
+    (tmp_path / "home" / "obs").chmod(0o755)
     made = Machine(tmp_path / "home", address, str(client.key))
     yield made
     for process in made.started:
@@ -87,6 +103,9 @@ def bad_server() -> Iterator[Callable[[bytes | None], str]]:
 
     def start(response: bytes | None) -> str:
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.do_POST()
+
             def do_POST(self) -> None:
                 if response is None:
                     release.wait(60)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.conftest import REFUSING, Machine
+from tests.client.conftest import REFUSING, RESPONSES, Machine
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -164,17 +164,6 @@ def test_while_the_server_is_unreachable_runs_wait_in_the_spool(machine: Machine
     ]
     assert [run["started_at"] for run in runs("photos")] == [waiting[0][1]["time"], waiting[3][1]["time"]]
     assert machine.waiting() == []
-
-
-RESPONSES = {
-    "error": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\n{}",
-    "garbage": b"\x00\xff garbage\r\n\r\n",
-    "another service": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
-    "another JSON": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
-    "redirect": b"HTTP/1.1 302 Found\r\nLocation: /sign-in\r\nContent-Length: 0\r\n\r\n",
-    "dies midway": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
-    "hangs": None,
-}
 
 
 @pytest.mark.parametrize("response", list(RESPONSES))
