@@ -12,8 +12,8 @@ from .outbox import Outbox, flush, warn
 from .run import Run, messages
 
 # Imported only when they are used, because `obs run` must start fast.
-_LATER = {"setup": ("login",)}
-COMMANDS = ("run", "ping", "log", "flush", *_LATER["setup"])
+_LATER = {"views": ("jobs", "query", "annotate"), "setup": ("login", "systemd")}
+COMMANDS = ("run", "ping", "log", "flush", *_LATER["views"], *_LATER["setup"])
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -46,6 +46,8 @@ def _report(options: argparse.Namespace, command: list[str]) -> int:
         return Run(command, outbox, options).report()
     for message in messages((options.text or sys.stdin.read()).encode()) if options.command == "log" else ():
         outbox.add("log", run_id=None, message=message)
+    if options.command == "ping" and options.systemd:
+        return int(import_module(".setup", __package__).report_unit(outbox))
     if options.command == "ping":
         outbox.add("ping")
     outbox.close()
@@ -68,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     about = "run a command and report it: obs run JOB [OPTION]... -- COMMAND..."
     run = add("run", about, "job", quiet="do not pass the output on: it is only in the log", **flags)
     run.add_argument("--timeout", type=_seconds, help="stop the command after this time, such as 90s or 2h")
-    ping = add("ping", "report that a job ran", "job")
+    ping = add("ping", "report that a job ran", "job", systemd="report the start or the end of this unit of systemd")
     log = add("log", "send a log message", "job")
     log.add_argument("text", nargs="?", help="the message; default: standard input")
     for command in (run, ping, log):
@@ -76,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(f"--{name}", default=default, help=f"{name} of the job")
     add("flush", "send what could not be sent while the server was unreachable")
     add("login", "ask for a key, test it, and store it with the URL of the server", "url")
+    add("jobs", "list the jobs", trouble="only the jobs that need attention")
+    add("query", "run a statement in OQL", "statement", csv="print CSV", json="print JSON")
+    annotate = add("annotate", "mark the time on charts", "name", end="end the last annotation of that name")
+    annotate.add_argument("title", metavar="TITLE", nargs="?", help="the text on the chart")
+    add("systemd", "print a drop-in that reports a unit", "unit")
     return parser
 
 

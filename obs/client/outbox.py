@@ -57,10 +57,10 @@ class Outbox:
             warn(f"cannot store heartbeats in {folder()}: {error}")
         self._events.put(event)
 
-    def close(self) -> None:
+    def close(self, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         """Wait a little until all heartbeats are sent, and those of earlier runs."""
         self._events.put(None)
-        self._thread.join(_PATIENCE_SECONDS)
+        self._thread.join(patience_seconds)
 
     def _send(self) -> None:
         try:

@@ -152,7 +152,7 @@ def _filter(description: str) -> Text:
 class JobPageSchema(PageSchema):
     q = _filter("Text that the name contains.")
     prefix = _filter("Text that the name starts with; case-sensitive.")
-    status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATES))
+    status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf((*STATES, "trouble")))
     host = _filter("The latest host.")
     project = _filter("The latest project.")
 

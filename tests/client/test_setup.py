@@ -1,13 +1,22 @@
-"""``obs login``."""
+"""``obs login`` and ``obs systemd``."""
 
 import os
 import pty
+import re
+import shutil
 import stat
 import subprocess
+import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.client.conftest import REFUSING, RESPONSES, Machine
 from tests.conftest import KeyClient
+
+Runs = Callable[[str], list[dict[str, Any]]]
 
 
 def login(machine: Machine, url: str, key: str) -> subprocess.CompletedProcess[bytes]:
@@ -63,3 +72,82 @@ def test_login_says_what_is_wrong_and_keeps_what_is_stored(
         assert expected in done.stderr.decode()
         assert b"Traceback" not in done.stderr
         assert (machine.home / ".config" / "obs.toml").read_bytes() == stored
+
+
+# systemd
+
+
+def drop_in(machine: Machine, unit: str) -> str:
+    done = machine.obs("systemd", unit)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def in_unit(machine: Machine, line: str, unit: str, **environment: str) -> None:
+    """Run a line of the drop-in as systemd does it."""
+    command = re.sub(r"^\w+=-\+", "", line).replace("%N", unit).replace("%%", "%").replace("$$", "$").split()
+    command[1] = f"HOME={machine.home}"
+    machine.start(env={**machine.environment, **environment}, args=command).communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "status", "exit_code"),
+    [
+        ("success", "0", "success", 0),
+        ("exit-code", "3", "failed", 3),
+        ("signal", "KILL", "failed", None),
+        ("timeout", "TERM", "failed", None),
+        ("success", "TERM", "success", None),
+        ("resources", None, "failed", None),
+    ],
+)
+def test_a_unit_is_reported_with_its_start_and_its_result(
+    machine: Machine, runs: Runs, result: str, code: str | None, status: str, exit_code: int | None
+) -> None:
+    before, after = [line for line in drop_in(machine, "backup").splitlines() if line.startswith("Exec")]
+    run = {"INVOCATION_ID": "0123456789abcdef" * 2}
+    in_unit(machine, before, "backup", **run)
+    assert [run["status"] for run in runs("backup")] == ["open"]
+    ended = {"SERVICE_RESULT": result, **({"EXIT_STATUS": code} if code else {})}
+    in_unit(machine, after, "backup", **run, **ended)
+    (found,) = runs("backup")
+    assert (found["status"], found["exit_code"], found["run_id"]) == (status, exit_code, run["INVOCATION_ID"])
+    assert (status == "failed") == (result in (found["timeline"][-1]["message"] or ""))
+
+
+def test_an_end_that_arrives_before_its_start_is_the_same_run(machine: Machine, runs: Runs) -> None:
+    before, after = [line for line in drop_in(machine, "backup").splitlines() if line.startswith("Exec")]
+    run, url = {"INVOCATION_ID": "0123456789abcdef" * 2}, machine.url
+    machine.url = REFUSING
+    in_unit(machine, before, "backup", **run)
+    machine.url = url
+    in_unit(machine, after, "backup", **run, SERVICE_RESULT="exit-code", EXIT_STATUS="1")
+    assert [(run["status"], run["exit_code"]) for run in runs("backup")] == [("failed", 1)]
+    assert machine.waiting() == []
+
+
+def test_a_unit_waits_only_briefly_for_a_server_that_hangs(
+    machine: Machine, bad_server: Callable[[bytes | None], str]
+) -> None:
+    machine.url = bad_server(None)
+    line = drop_in(machine, "backup").splitlines()[3]
+    begun = time.monotonic()
+    in_unit(machine, line, "backup", INVOCATION_ID="0123456789abcdef" * 2)
+    assert time.monotonic() - begun < 8  # a request may take 5, and the end of a run waits for 10
+    assert [event[0] for event in machine.waiting()] == ["start"]
+
+
+@pytest.mark.deploy
+@pytest.mark.parametrize("unit", ["backup", "backup.service", "backup@photos.service"])
+def test_systemd_accepts_the_drop_in(machine: Machine, tmp_path: Path, unit: str) -> None:
+    text = drop_in(machine, unit)
+    name = unit if unit.endswith(".service") else f"{unit}.service"
+    path = re.search(r"/etc/systemd/system/([^\s,]+)", text)
+    assert path is not None
+    assert path[1] == f"{name}.d/obs.conf"
+    folder = tmp_path / "units"
+    (folder / f"{name}.d").mkdir(parents=True)
+    (folder / name).write_text(f"[Service]\nType=oneshot\nExecStart={shutil.which('true')}\n")
+    (folder / path[1]).write_text(text)
+    done = subprocess.run(["systemd-analyze", "verify", str(folder / name)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

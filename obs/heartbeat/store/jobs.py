@@ -11,7 +11,7 @@ from obs.api import about
 from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
 from obs.heartbeat.pins import Pin
-from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, Status
+from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
 from obs.storage.connection import first_value
@@ -113,7 +113,7 @@ _EVENT = "SELECT kind, time, received_at, message FROM events"
 _JOB_FILTERS = {
     "q": "instr(lower(jobs.name), lower(:q)) > 0",
     "prefix": "substr(jobs.name, 1, length(:prefix)) = :prefix",
-    "status": f"{STATE_SQL} = :status",
+    "status": f"({STATE_SQL} = :status OR :status = 'trouble' AND {STATE_SQL} IN {TROUBLE})",
     "host": "a.host = :host",
     "project": "a.project = :project",
 }

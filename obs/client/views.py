@@ -1,0 +1,100 @@
+"""What a person reads and writes with the client: jobs, results of statements, annotations."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+from unicodedata import combining, east_asian_width
+from urllib.parse import quote
+
+from .outbox import now, printable
+from .server import ServerError, configured
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def jobs(options: Any) -> None:
+    """List the jobs."""
+    fields = ("status", "last_outcome", "last_heartbeat_at", "expected_at")
+    path, cursor, rows = f"jobs?limit=1000{'&status=trouble' if options.trouble else ''}", "", []
+    while cursor is not None:
+        page = configured().request("GET", path + cursor, "jobs")
+        rows += [(job["name"], *(str(job[field] or "")[:16] for field in fields)) for job in page["jobs"]]
+        cursor = page["next_cursor"] and f"&cursor={quote(page['next_cursor'])}"
+    _show(_table(("JOB", "STATE", "LAST RESULT", "LAST (UTC)", "EXPECTED (UTC)"), rows))
+
+
+def query(options: Any) -> None:
+    """Run a statement and show the result: a timeseries as a chart."""
+    accept = {"Accept": "text/csv"} if options.csv else {"Accept": "application/json"} if options.json else {}
+    answer = configured().request("POST", "dsl", "rows", {"query": options.statement}, **accept)
+    if accept:
+        _show(answer.replace("\r\n", "\n").rstrip("\n").split("\n"))
+    else:
+        shown = _chart if answer["output_type"] == "timeseries" else _table
+        _show(shown(answer["columns"], answer["rows"]))
+
+
+def annotate(options: Any) -> None:
+    """Create an annotation; or end the last one of that name that has no end, if there is one in the last 7 days."""
+    server, time, title = configured(), now(), {"title": options.title} if options.title else {}
+    if options.end:
+        path = f"annotations?limit=1000&start=-7d&name_prefix={quote(options.name, safe='')}"
+        for found in server.request("GET", path, "annotations")["annotations"]:
+            if found["name"] == options.name and not (found["end_time"] or found["by_service"]):
+                changes = {"end_time": max(time, found["start_time"]), **title}
+                server.request("PUT", f"annotations/{found['id']}", "id", changes)
+                return
+    if not title:
+        raise ServerError(f"{options.name} has no open annotation of the last 7 days, so a TITLE is needed")
+    server.request("POST", "annotations", "id", {"name": options.name, "start_time": time, **title})
+
+
+def _show(lines: Iterable[str]) -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly where nobody reads on, as after `| head`
+    text = "\n".join(map(printable if sys.stdout.isatty() else str, lines))
+    sys.stdout.buffer.write(f"{text}\n".encode(sys.stdout.encoding, "replace"))
+
+
+def _text(cell: Any) -> str:
+    return printable(cell) if isinstance(cell, str) else json.dumps(cell)
+
+
+def _width(text: str) -> int:
+    """The columns that `text` takes on a terminal."""
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Lines with aligned columns."""
+    cells = [[_text(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(_width, column)) for column in zip(*cells)]
+    padded = ([cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)] for row in cells)
+    return ["  ".join(row).rstrip() for row in padded]
+
+
+def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A line of blocks for each number of each group, from the lowest value, but at most 0, to the highest."""
+    numbers = [one for one in range(1, len(columns)) if {type(row[one]) for row in rows} <= {int, float, type(None)}]
+    times = sorted({row[0] for row in rows})
+    lines: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        group = [_text(cell) for place, cell in enumerate(row) if place and place not in numbers]
+        for place in numbers:
+            lines.setdefault(" ".join([*group, columns[place]]), {})[row[0]] = row[place]
+    if not lines or sum(map(len, lines.values())) < len(rows) * len(numbers):
+        return _table(columns, rows)  # there are no numbers, or there are groups that are numbers
+    step = -(-len(times) // max(20, shutil.get_terminal_size().columns - max(map(_width, lines)) - 24))
+    drawn = []
+    for name, values in lines.items():
+        low, high = (find(value or 0 for value in (0, *values.values())) for find in (min, max))
+        parts = ([values.get(time) for time in times[start : start + step]] for start in range(0, len(times), step))
+        tops = (max((value for value in part if value is not None), default=None) for part in parts)
+        blocks = (" " if top is None else _BLOCKS[round((top - low) / ((high - low) or 1) * 7)] for top in tops)
+        drawn.append((name, "".join(blocks), low, high))
+    merged = f", the highest of each {step}" if step > 1 else ""
+    return _table(("", f"{times[0][:16]} to {times[-1][:16]} (UTC){merged}", "LOW", "HIGH"), drawn)
