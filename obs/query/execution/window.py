@@ -44,10 +44,8 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
         if scan.timeline is None:  # HAVING, TOP and LIMIT apply to the rows of both windows together
             scan = replace(scan, max_rows=MAX_GROUPS)
-        compared = replace(scan, window=window, max_rows=MAX_GROUPS, number=1)
-        if scan.timeline is not None:
-            compared = replace(compared, timeline=_shifted(scan.timeline, window, back, zone))
-        return [scan, compared]
+        timeline = scan.timeline and _shifted(scan.timeline, window, back, zone)
+        return [scan, replace(scan, window=window, max_rows=MAX_GROUPS, number=1, timeline=timeline)]
     except OverflowError as error:
         message = "with TIMEZONE, buckets would start before the year 1 or after the year 9999."
         hint = "Remove TIMEZONE, or choose another window."
@@ -69,10 +67,9 @@ def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
     if moment.text is None:
         base = now_ms
     elif moment.text in DAYS:
-        midnight = now_ms - (_local(now_ms, zone) if zone else now_ms) % DAY_MS  # of today, unless the clocks changed
-        local = _local(midnight, zone) if zone else midnight
-        local = (local + DAY_MS // 2) // DAY_MS * DAY_MS - DAYS.index(moment.text) * DAY_MS
-        base = _instants(local, zone)[0] if zone else local
+        local = _local(now_ms, zone) if zone else now_ms
+        midnight = (local // DAY_MS - DAYS.index(moment.text)) * DAY_MS
+        base = _instants(midnight, zone)[0] if zone else midnight
     else:
         base = time_of(moment.text, moment.span)
     if moment.before_ms > base:
@@ -82,9 +79,8 @@ def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
 
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
     for interval in AUTO_MS[:-1]:
-        if window.max_buckets(interval) > MAX_AUTO_BUCKETS + 2:
-            continue
-        if len(buckets(window, interval, zone).starts) <= MAX_AUTO_BUCKETS:
+        may_fit = window.max_buckets(interval) <= MAX_AUTO_BUCKETS + 2
+        if may_fit and len(buckets(window, interval, zone).starts) <= MAX_AUTO_BUCKETS:
             return interval
     return AUTO_MS[-1]
 

@@ -35,7 +35,8 @@ _LONGEST_MS = 36_525 * DAY_MS
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
-_LONGEST_NUMBER = 400
+_MOST_DIGITS = 400
+"""With more, a whole number is read as a float, which is infinite then: Python refuses to read thousands of digits."""
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "COMPARE WITH"}
 """How an error names a clause, where that is not its kind in capital letters."""
@@ -110,10 +111,8 @@ def number(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Du
     if not _NUMBER.fullmatch(written):
         return duration(segment, place, found)
     span = span_of(segment, place, found)
-    if len(written) > _LONGEST_NUMBER:
-        raise OqlError("oql_type_mismatch", span, f"A number can have at most {_LONGEST_NUMBER} characters.")
-    value = int(written) if written.isdigit() else float(written)
-    if (isinstance(value, float) and value == float("inf")) or (isinstance(value, int) and value > _LARGEST):
+    value = int(written) if written.isdigit() and len(written) <= _MOST_DIGITS else float(written)
+    if value == float("inf") or (isinstance(value, int) and value > _LARGEST):
         raise OqlError("oql_type_mismatch", span, "The number is too large.", hint="Whole numbers go up to 2^63 - 1.")
     return nodes.Literal(span, value)
 

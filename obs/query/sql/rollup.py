@@ -287,10 +287,7 @@ class RollupSelect(RowSelect):
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
             keys += [] if combine else [str(len(columns))]
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
-        if plan.source.where:
-            conditions.append(f"({plan.source.where})")
-        if plan.where is not None:
-            conditions.append(writer.expression(plan.where))
+        conditions += writer.conditions()
         joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
         tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
         if parted:

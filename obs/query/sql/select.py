@@ -92,7 +92,8 @@ class RowSelect(Writer):
 
     def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
         source = self.plan.source
-        conditions = self._conditions()
+        start, end = ("spans.column1", "spans.column2") if self.scan.parts else (":start", ":end")
+        conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
         joins = [text for name, text in source.joins if name in self.joins]
         table = source.table
         if self.scan.parts:
@@ -149,15 +150,11 @@ class RowSelect(Writer):
         same = [f"chosen.g{number} IS {self.expression(group)}" for number, group in enumerate(self.plan.groups)]
         self.top_join = f"JOIN ({chosen.sql}) AS chosen ON {' AND '.join(same)}"
 
-    def _conditions(self) -> list[str]:
+    def conditions(self) -> list[str]:
+        """The conditions of the source and of WHERE."""
         source, where = self.plan.source, self.plan.where
-        start, end = ("spans.column1", "spans.column2") if self.scan.parts else (":start", ":end")
-        conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}"]
-        if source.where:
-            conditions.append(f"({source.where})")
-        if where is not None:
-            conditions += [*self._searches(where), self.expression(where)]
-        return conditions
+        conditions = [f"({source.where})"] if source.where else []
+        return conditions if where is None else [*conditions, *self._searches(where), self.expression(where)]
 
     def _searches(self, condition: Checked) -> list[str]:
         """For each CONTAINS that must hold: the rows in which the full-text index, if there is one, finds the text."""
