@@ -1,6 +1,7 @@
 """Parse actions: they turn what the grammar has matched into nodes.
 
-Every action takes the segment that is being parsed, the place where the match starts, and what was matched there.
+The action of a token takes a `Token`. The action of a rule takes the segment that is being parsed, the place where the
+match starts, and what was matched there.
 The grammar delivers operands and operators as flat lists; `condition`, `predicate` and `arithmetic` apply precedence.
 """
 
@@ -42,11 +43,15 @@ _CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "C
 """How an error names a clause, where that is not its kind in capital letters."""
 
 
-class Word(NamedTuple):
-    """A keyword or an operator that the action of a larger rule needs to see, in small letters."""
+class Token(NamedTuple):
+    """What a token has matched: its span in the statement, and its text.
+
+    Actions of larger rules see those of keywords and operators, in small letters, among the nodes.
+    """
 
     span: Span
     text: str
+    segment: Segment
 
 
 class Arguments(NamedTuple):
@@ -65,67 +70,61 @@ class Clause(NamedTuple):
 # Tokens
 
 
-def drop(_segment: Segment, _place: int, _found: Any) -> list[Any]:
+def drop(_token: Token) -> list[Any]:
     """A token that adds nothing to the tree."""
     return []
 
 
-def prefixes(segment: Segment, place: int, found: Any) -> tuple[int, bool]:
+def prefixes(token: Token) -> tuple[int, bool]:
     """Any number of signs or NOTs: where they start in the statement, and whether an odd number of them negates."""
-    written: str = found[0].upper()
-    return segment.start + place, (written.count("-") or written.count("NOT")) % 2 == 1
+    return token.span.start, (token.text.count("-") or token.text.upper().count("NOT")) % 2 == 1
 
 
-def word(segment: Segment, place: int, found: Any) -> Word:
-    return Word(span_of(segment, place, found), found[0].lower())
+def word(token: Token) -> Token:
+    return Token(token.span, token.text.lower(), token.segment)
 
 
-def name(segment: Segment, place: int, found: Any) -> nodes.Name:
-    written: str = found[0]
-    unquoted = written[1:-1].replace('""', '"') if written.startswith('"') else written
-    return nodes.Name(span_of(segment, place, found), unquoted, is_quoted=written.startswith('"'))
+def name(token: Token) -> nodes.Name:
+    unquoted = token.text[1:-1].replace('""', '"') if token.text.startswith('"') else token.text
+    return nodes.Name(token.span, unquoted, is_quoted=token.text.startswith('"'))
 
 
-def text(segment: Segment, place: int, found: Any) -> nodes.Literal:
-    return nodes.Literal(span_of(segment, place, found), found[0][1:-1].replace("''", "'"))
+def text(token: Token) -> nodes.Literal:
+    return nodes.Literal(token.span, token.text[1:-1].replace("''", "'"))
 
 
-def star(segment: Segment, place: int, found: Any) -> nodes.Star:
-    return nodes.Star(span_of(segment, place, found))
+def star(token: Token) -> nodes.Star:
+    return nodes.Star(token.span)
 
 
-def value(segment: Segment, place: int, found: Any) -> nodes.Name | nodes.Literal | nodes.Duration:
-    written: str = found[0]
-    if written[0] == "'":
-        return text(segment, place, found)
-    if written[0].isdecimal():
-        return number(segment, place, found)
-    constant = written.upper()
+def value(token: Token) -> nodes.Name | nodes.Literal | nodes.Duration:
+    if token.text[0] == "'":
+        return text(token)
+    if token.text[0].isdecimal():
+        return number(token)
+    constant = token.text.upper()
     if constant in _CONSTANTS:
-        return nodes.Literal(span_of(segment, place, found), _CONSTANTS[constant])
-    return name(segment, place, found)
+        return nodes.Literal(token.span, _CONSTANTS[constant])
+    return name(token)
 
 
-def number(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Duration:
-    written: str = found[0]
-    if not _NUMBER.fullmatch(written):
-        return duration(segment, place, found)
-    span = span_of(segment, place, found)
-    value = int(written) if written.isdigit() and len(written) <= _MOST_DIGITS else float(written)
+def number(token: Token) -> nodes.Literal | nodes.Duration:
+    if not _NUMBER.fullmatch(token.text):
+        return duration(token)
+    value = int(token.text) if token.text.isdigit() and len(token.text) <= _MOST_DIGITS else float(token.text)
     if value == float("inf") or (isinstance(value, int) and value > _LARGEST):
-        raise OqlError("oql_type_mismatch", span, "The number is too large.", hint="Whole numbers go up to 2^63 - 1.")
-    return nodes.Literal(span, value)
+        hint = "Whole numbers go up to 2^63 - 1."
+        raise OqlError("oql_type_mismatch", token.span, "The number is too large.", hint=hint)
+    return nodes.Literal(token.span, value)
 
 
-def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
-    written: str = found[0]
-    span = span_of(segment, place, found)
-    match = _DURATION.fullmatch(written)
+def duration(token: Token) -> nodes.Duration:
+    match = _DURATION.fullmatch(token.text)
     amount, unit = match.groups() if match else ("", "")
     if match is None:
-        wrong = f"{written!r} is not a duration."
+        wrong = f"{token.text!r} is not a duration."
     elif not unit:
-        wrong = f"{written} has no unit of time."
+        wrong = f"{token.text} has no unit of time."
     elif unit == "M":
         wrong = "M could be minutes or months."
     elif unit.lower() not in UNITS_MS:
@@ -135,55 +134,53 @@ def duration(segment: Segment, place: int, found: Any) -> nodes.Duration:
     elif len(amount) > 15 or int(amount) * UNITS_MS[unit.lower()] > _LONGEST_MS:
         wrong = "A duration can be at most 100 years."
     else:
-        return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()])
+        return nodes.Duration(token.span, int(amount) * UNITS_MS[unit.lower()])
     hint = "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d."
-    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", segment[place:]):
+    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", token.segment.statement[token.span.start :]):
         hint = f"Write a time in single quotes: '{date[0]}'."
     if unit == "M":
         hint = "Write 1m for a minute, 30d for a month."
-    raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
+    raise OqlError("oql_bad_duration", token.span, wrong, expected=["a duration"], hint=hint)
 
 
-def length(segment: Segment, place: int, found: Any) -> nodes.Duration:
+def length(token: Token) -> nodes.Duration:
     """A duration that cannot be zero."""
-    length = duration(segment, place, found)
+    length = duration(token)
     if length.milliseconds == 0:
         raise OqlError("oql_bad_duration", length.span, "The duration has to be at least 1ms.", expected=["a duration"])
     return length
 
 
-def auto(segment: Segment, place: int, found: Any) -> nodes.Duration:
-    return nodes.Duration(span_of(segment, place, found), 0)
+def auto(token: Token) -> nodes.Duration:
+    return nodes.Duration(token.span, 0)
 
 
-def count(segment: Segment, place: int, found: Any) -> nodes.Literal | nodes.Duration:
-    if not found[0].isdecimal():
-        span = span_of(segment, place, found)
-        raise OqlError("oql_syntax", span, f"{found[0]!r} is not a whole number.", expected=["a whole number"])
-    return number(segment, place, found)
+def count(token: Token) -> nodes.Literal | nodes.Duration:
+    if not token.text.isdecimal():
+        raise OqlError("oql_syntax", token.span, f"{token.text!r} is not a whole number.", expected=["a whole number"])
+    return number(token)
 
 
 # Groups
 
 
-def group(segment: Segment, place: int, found: Any) -> Expression:
+def group(token: Token) -> Expression:
     """An expression in parentheses, or CASE ... END; its span includes them."""
-    inner: Expression = replace(segment.tree(place), span=span_of(segment, place, found))
+    inner: Expression = replace(token.segment.trees[token.span.start], span=token.span)
     return inner
 
 
-def values(segment: Segment, place: int, found: Any) -> list[Any]:
+def values(token: Token) -> list[Any]:
     """The list of IN, and its closing parenthesis as a span."""
-    return [*segment.tree(place).expressions, span_of(segment, place, found)]
+    return [*token.segment.trees[token.span.start].expressions, token.span]
 
 
-def call_head(segment: Segment, place: int, found: Any) -> nodes.Call:
-    written: str = found[0]
-    parenthesis = written.index("(")
-    name = written[:parenthesis].rstrip()
-    inner = segment.tree(place + parenthesis)
-    function = nodes.Name(segment.span(place, place + len(name)), name)
-    return nodes.Call(span_of(segment, place, found), function, inner.expressions, inner.distinct)
+def call_head(token: Token) -> nodes.Call:
+    parenthesis = token.text.index("(")
+    name = token.text[:parenthesis].rstrip()
+    inner = token.segment.trees[token.span.start + parenthesis]
+    function = nodes.Name(Span(token.span.start, token.span.start + len(name)), name)
+    return nodes.Call(token.span, function, inner.expressions, inner.distinct)
 
 
 def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
@@ -195,19 +192,19 @@ def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
     return replace(call, span=Span(call.span.start, end), filter=condition)
 
 
-def filter_(segment: Segment, place: int, found: Any) -> tuple[int, Expression]:
+def filter_(token: Token) -> tuple[int, Expression]:
     """Where FILTER (WHERE ...) ends, and its condition."""
-    return segment.span(place, place + len(found[0])).end, segment.tree(place)
+    return token.span.end, token.segment.trees[token.span.start]
 
 
 def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
-    distinct = bool(found) and isinstance(found[0], Word)
+    distinct = bool(found) and isinstance(found[0], Token)
     return Arguments(tuple(found[distinct:]), distinct)
 
 
 def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
     *parts, end = found
-    return nodes.Operation(Span(segment.start + place, end.end), "case", tuple(parts))
+    return nodes.Operation(Span(segment.start + place, end.span.end), "case", tuple(parts))
 
 
 def otherwise(segment: Segment, place: int, found: Any) -> Expression:
@@ -223,7 +220,7 @@ def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
     """``signs operand {operator signs operand}``: products before sums, each from left to right."""
     parts = list(found)
     operands = [_signed(parts[index], parts[index + 1]) for index in range(0, len(parts), 3)]
-    operators: list[Word] = parts[2::3]
+    operators: list[Token] = parts[2::3]
     if len(operators) > MOST_TERMS:
         message = f"An expression can have at most {MOST_TERMS} operators."
         raise OqlError("oql_too_long", operators[MOST_TERMS].span, message)
@@ -276,7 +273,7 @@ def _signed(signs: tuple[int, bool], operand: Expression) -> Expression:
     return nodes.Operation(span, "negative", (operand,))
 
 
-def _binary(operator: Word, left: Expression, right: Expression) -> nodes.Operation:
+def _binary(operator: Token, left: Expression, right: Expression) -> nodes.Operation:
     return nodes.Operation(Span(left.span.start, right.span.end), operator.text, (left, right))
 
 
@@ -321,7 +318,7 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
 
 
 def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:
-    if isinstance(first, Word):
+    if isinstance(first, Token):
         return nodes.Fill(span, first.text)
     value = _signed(first, *number)
     if not isinstance(value, nodes.Literal) or not isinstance(value.value, int | float):
@@ -359,7 +356,7 @@ def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
 
 def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     parts = list(found)
-    words = [part.text for part in parts if isinstance(part, Word)]
+    words = [part.text for part in parts if isinstance(part, Token)]
     items, source, *clauses = parts[len(words) :]
     by_kind: dict[str, Clause] = {}
     for clause in clauses:
@@ -370,7 +367,3 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
     named = [group for group in values.get("by", ()) if group.alias is not None]
     return nodes.Select((*named, *items), source, distinct="distinct" in words, explain="explain" in words, **values)
-
-
-def span_of(segment: Segment, place: int, found: Any) -> Span:
-    return segment.span(place, place + len(found[0]))

@@ -17,6 +17,7 @@ these places are what could have been written there.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pyparsing as pp
@@ -113,7 +114,7 @@ def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement
     return element
 
 
-def _token(name: str, pattern: str, action: actions.Action, *expected: str) -> pp.ParserElement:
+def _token(name: str, pattern: str, action: Callable[[actions.Token], Any], *expected: str) -> pp.ParserElement:
     """A token. `expected` are the words that could be written for it, by default its name."""
     words = expected or (name,)
 
@@ -123,7 +124,10 @@ def _token(name: str, pattern: str, action: actions.Action, *expected: str) -> p
         elif place == segment.farthest:
             segment.failures.append((name, words))
 
-    element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), action)
+    def act(segment: Segment, place: int, found: Any) -> Any:
+        return action(actions.Token(segment.span(place, place + len(found[0])), found[0], segment))
+
+    element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), act)
     element.set_fail_action(note)  # type: ignore[arg-type]  # a Segment, as above
     return element
 
@@ -132,7 +136,7 @@ def _words(*words: str) -> str:
     return rf"(?:{'|'.join(words)})(?!\w)"
 
 
-def _keyword(word: str, action: actions.Action = actions.drop) -> pp.ParserElement:
+def _keyword(word: str, action: Callable[[actions.Token], Any] = actions.drop) -> pp.ParserElement:
     return _token(word, _words(word), action)
 
 
@@ -264,7 +268,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(alone_or(condition, ",", r"\)"))
     when = _keyword("WHEN") + condition + _keyword("THEN") + condition
     otherwise = _rule(pp.Opt(_keyword("ELSE") + condition), actions.otherwise)
-    case = _keyword("CASE") + when[1, ...] + otherwise + _keyword("END", actions.span_of)
+    case = _keyword("CASE") + when[1, ...] + otherwise + _marked("END")
     grammars = {
         Kind.STATEMENT: statement,
         Kind.PARENTHESES: open_ + alone_or(condition, r"\)") + close,

@@ -68,10 +68,6 @@ class Segment(str):
     farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
 
-    def tree(self, place: int) -> Any:
-        """What was parsed of the group that starts at a place."""
-        return self.trees[self.start + place]
-
     def span(self, start: int, end: int) -> Span:
         return Span(self.start + start, self.start + end)
 
