@@ -170,9 +170,9 @@ def group(token: Token) -> Expression:
     return inner
 
 
-def values(token: Token) -> list[Any]:
-    """The list of IN, and its closing parenthesis as a span."""
-    return [*token.segment.trees[token.span.start].expressions, token.span]
+def values(token: Token) -> nodes.Operation:
+    """The list of IN; its span includes the parentheses."""
+    return nodes.Operation(token.span, "in", token.segment.trees[token.span.start].expressions)
 
 
 def call_head(token: Token) -> nodes.Call:
@@ -283,14 +283,11 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
         return nodes.Operation(left.span, "is not null" if len(rest) > 1 else "is null", (left,))
     negated = rest[0].text == "not"
     operator, *operands = rest[negated:]
-    last = operands[-1]
-    end = last.end if isinstance(last, Span) else last.span.end
+    span = Span(left.span.start, operands[-1].span.end)
+    if operator.text == "in":
+        operands = operands[0].operands
     symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.text, operator.text)
-    return nodes.Operation(
-        Span(left.span.start, end),
-        f"not {symbol}" if negated else symbol,
-        (left, *(operand for operand in operands if not isinstance(operand, Span))),
-    )
+    return nodes.Operation(span, f"not {symbol}" if negated else symbol, (left, *operands))
 
 
 # Clauses
@@ -358,12 +355,11 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     parts = list(found)
     words = [part.text for part in parts if isinstance(part, Token)]
     items, source, *clauses = parts[len(words) :]
-    by_kind: dict[str, Clause] = {}
+    values: dict[str, Any] = {}
     for clause in clauses:
-        if clause.kind in by_kind:
+        if clause.kind in values:
             name = _CLAUSE_NAMES.get(clause.kind, clause.kind.upper())
             raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
-        by_kind[clause.kind] = clause
-    values: dict[str, Any] = {kind: clause.value for kind, clause in by_kind.items()}
+        values[clause.kind] = clause.value
     named = [group for group in values.get("by", ()) if group.alias is not None]
     return nodes.Select((*named, *items), source, distinct="distinct" in words, explain="explain" in words, **values)
