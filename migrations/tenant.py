@@ -606,3 +606,9 @@ def outcomes_counted_by_job(db: Database) -> None:
             ORDER BY started_at DESC LIMIT 1
         )
     """)
+
+
+@migrations()
+def where_learning_begins(db: Database) -> None:
+    """Heartbeats of a job from before this time are not learned from: somebody said that its schedule has changed."""
+    db.execute("ALTER TABLE jobs ADD COLUMN schedule_changed_at INTEGER")

@@ -88,6 +88,7 @@ class JobFieldsSchema(Schema):
 
 class JobChangesSchema(JobFieldsSchema, ChangesSchema):
     name = ma.fields.Str(metadata={**_NAME, "description": "A new name; the history stays."})
+    schedule_changed_at = Time(allow_none=True, metadata=about("Learn the schedule from the heartbeats since then."))
 
 
 class NewJobSchema(JobFieldsSchema):

@@ -109,7 +109,7 @@ class HeartbeatService:
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=jobs.ping_uuid(db, job.id))
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             columns = _columns(db, job, changes, caller.now_ms)
-            is_rescheduled = not columns.keys().isdisjoint(("pin", "paused_at", "paused_until"))
+            is_rescheduled = not columns.keys().isdisjoint(("pin", "paused_at", "paused_until", "schedule_changed_at"))
             jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
                 (changed,) = expectations.changed_jobs(db, 1, job.id)
@@ -245,7 +245,7 @@ def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
 
 
 def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    """The columns of `job` that `changes` set. A pin or a pause that it has already stays as it is."""
+    """The columns of `job` that `changes` set. What it has already stays as it is."""
     columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
     columns |= {"pinned_by_person": 1} if "pin" in changes else {}
     if changes.get("pin", job.pin) != job.pin:
@@ -256,6 +256,8 @@ def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_m
         until_ms = changes.get("paused_until")
         if not job.paused or until_ms != job.paused_until:
             columns |= {"paused_at": now_ms, "paused_until": until_ms, "overdue_since": None}
+    if changes.get("schedule_changed_at", job.schedule_changed_at) != job.schedule_changed_at:
+        columns |= {"schedule_changed_at": changes["schedule_changed_at"], "overdue_since": None}
     if not changes.keys().isdisjoint(Attribution._fields):
         place = Attribution(*(changes.get(name, getattr(job, name)) for name in Attribution._fields))
         columns["attribution_id"] = find_attribution(db, None, NOWHERE, place)

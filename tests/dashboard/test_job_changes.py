@@ -169,3 +169,11 @@ def test_the_times_of_a_cron_expression_are_shown_before_it_is_pinned(admin: Vis
     assert refused.status_code == 422
     assert "Invalid minute" in refused.text
     assert client.get("/api/v1/jobs/alpha").json["pin"] is None
+
+
+def test_a_schedule_that_has_changed_is_learned_again(client: KeyClient, admin: Visitor, clock: Clock) -> None:
+    assert "The schedule of this job changed" in admin.get("/job?name=backup").text
+    assert admin.post("/job/schedule-changed?name=backup", since="-1d").status_code == 302
+    assert client.get("/api/v1/jobs/backup").json["schedule_changed_at"] == format_ms(clock() - 86_400_000)
+    assert "heartbeats from before then do not count" in admin.get("/job?name=backup").text
+    assert admin.post("/job/schedule-changed?name=backup", since="tomorrow").status_code == 422

@@ -90,6 +90,12 @@ def save_pin() -> ResponseReturnValue:
     return _changed({"pin": pin}, "Schedule reset to learned." if pin is None else "Schedule saved.")
 
 
+@blp.post("/schedule-changed")
+def schedule_changed() -> ResponseReturnValue:
+    since = forms.chosen_time("since", ("now", "-1h", "-1d", "-7d"))
+    return _changed({"schedule_changed_at": since}, "The schedule is learned from the heartbeats since then.")
+
+
 @blp.post("/pin/times")
 def pin_times() -> list[int]:
     """At most 1,000 times of the cron expression in the form, in milliseconds: those after `since`, by default now."""

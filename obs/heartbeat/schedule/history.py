@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import median_low
-from typing import TypeVar
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -38,7 +37,6 @@ Interval = tuple[int, int]
 """A time from its start to its end."""
 RETRIED_MS = 2 * MINUTE_MS
 """Clients repeat a heartbeat for at least this long. So after a shorter unknown time, such as a restart, it comes."""
-Time = TypeVar("Time", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Memory:
     def add(self, times: Iterable[int]) -> "Memory":
         """The memory after these heartbeats, in any order. Times outside the years 6 to 9995 are left out."""
         ordered = sorted({*self.times, *(time for time in times if EARLIEST_MS < time < LATEST_MS)})
-        return Memory(tuple(thinned(ordered, SECOND_MS)))
+        return Memory(tuple(_thinned(ordered)))
 
     def history(self, since: int | None = None) -> tuple[list[int], list[int]]:
         """The latest heartbeats from `since` on, and the older ones; two within 2 seconds count as the same one."""
@@ -74,22 +72,21 @@ class Memory:
         return Memory(tuple(accumulate(json.loads(zlib.decompress(data)))))
 
 
-def thinned(ordered: Sequence[Time], second: int) -> list[Time]:
-    """The times to remember of these ascending ones. `second` is the length of a second in their unit.
+def _thinned(ordered: Sequence[int]) -> list[int]:
+    """The times to remember of these ascending ones.
 
     Of times in the same two seconds, hour or day of UTC, the first one is kept, so that the result does not depend on
     what was forgotten before.
     """
     if not ordered:
         return []
-    kept: set[Time] = set()
+    kept: set[int] = set()
     end = len(ordered)
     while end and len(kept) < MAX_HEARTBEATS:
-        end = bisect_left(ordered, ordered[end - 1] // (2 * second) * 2 * second, 0, end)
+        end = bisect_left(ordered, ordered[end - 1] // _DUPLICATE_MS * _DUPLICATE_MS, 0, end)
         kept.add(ordered[end])
-    for length, count in ((3600 * second, _HOURS), (86400 * second, _DAYS)):
-        last = int(ordered[-1] // length)
-        at = bisect_left(ordered, (last - count) * length)
+    for length, count in ((HOUR_MS, _HOURS), (DAY_MS, _DAYS)):
+        at = bisect_left(ordered, (ordered[-1] // length - count) * length)
         while at < end:
             kept.add(ordered[at])
             at = bisect_left(ordered, (ordered[at] // length + 1) * length, at)

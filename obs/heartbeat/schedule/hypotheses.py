@@ -149,8 +149,7 @@ def weigh(
                 filled: dict[tuple[int, int], float] = {}
                 for slot, cost in zip(zip(days, places, strict=True), bits, strict=True):
                     filled[slot] = min(cost, filled.get(slot, OUTLIER_BITS))
-                more = OUTLIER_BITS * (len(bits) - len(filled))
-                least = _LATTICE_BITS + lattice.bits + sum(filled.values()) + more
+                least = _LATTICE_BITS + lattice.bits + sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
                 drafts.append((least, lattice, (days, places, residuals, bits), group))
     drafts.sort(key=lambda draft: draft[0])
     for least, lattice, assigned, group in drafts:

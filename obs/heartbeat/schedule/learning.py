@@ -27,7 +27,6 @@ from obs.heartbeat.schedule.history import (
     awaited,
     is_irregular,
     needed,
-    thinned,
     usual_interval,
     without_bursts,
 )
@@ -134,11 +133,8 @@ def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
     For tools that score a learner: `times` and the result are SECONDS since the epoch. Times that are not finite are
     ignored. Fits are cached by the heartbeats they were learned from, so asking after every heartbeat is cheap.
     """
-    ordered = sorted(time for time in times if EARLIEST_MS < time * SECOND_MS < LATEST_MS)
-    zones = tuple(zones)
-    seen, before_last = (
-        Memory().add(round(time * SECOND_MS) for time in thinned(some, 1)) for some in (ordered, ordered[:-1])
-    )
+    ordered = sorted(round(time * SECOND_MS) for time in times if EARLIEST_MS < time * SECOND_MS < LATEST_MS)
+    zones, seen, before_last = tuple(zones), Memory().add(ordered), Memory().add(ordered[:-1])
     fit = learn(seen.times, zones, _fits.get((zones, before_last)))
     if len(_fits) >= _CACHED_FITS:
         _fits.pop(next(iter(_fits)), None)

@@ -6,7 +6,7 @@ Times are milliseconds since the epoch, durations milliseconds.
 import json
 import sqlite3
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -48,6 +48,7 @@ class Changed:
     revision: int
     last_heartbeat_at: int
     is_relearned: bool
+    schedule_changed_at: int | None
     pin: Pin | None
     fit: Fit | None
     memory: Memory | None
@@ -58,7 +59,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
         "SELECT found.*, fits.fit, memories.memory FROM ("
-        " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision,"
+        " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision, schedule_changed_at,"
         " last_event_id IS learned_event_id AS is_relearned, pin, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
@@ -139,8 +140,10 @@ def expectation(
     memory = before.add(new) if new else before
     # A heartbeat that came late changes what was learned from those after it.
     late = [time for time in new if before.times and time < before.times[-1]]
-    known = None if late and before.add(late) != before else job.fit
-    times = memory.times[: bisect_right(memory.times, now_ms + FUTURE_MS)]
+    since = job.schedule_changed_at or 0
+    is_outdated = job.fit is not None and (job.fit.first_at or since) < since
+    known = None if is_outdated or (late and before.add(late) != before) else job.fit
+    times = memory.times[bisect_left(memory.times, since) : bisect_right(memory.times, now_ms + FUTURE_MS)]
     return replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown), memory=memory)
 
 

@@ -45,6 +45,7 @@ class Job:
     created_at: int
     first_heartbeat_at: int | None = field(metadata=about("The earliest time of a heartbeat."))
     learned: Description | None
+    schedule_changed_at: int | None = field(metadata=about("The schedule is learned from the heartbeats since then."))
     pin: Pin | None
     paused: bool
     paused_until: int | None = field(metadata=about("null: until the job is resumed."))
@@ -92,7 +93,7 @@ _JOB = f"""
            iif({SILENT_SQL}, NULL, jobs.last_heartbeat_at) AS last_heartbeat_at,
            nullif(jobs.first_heartbeat_at, {MAX_MS}) AS first_heartbeat_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
-           a.host, a.service, a.project, jobs.created_at, fits.learned,
+           a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.schedule_changed_at,
            jobs.pin, {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row,
            jobs.last_event_id, jobs.success_count, jobs.failed_count, jobs.lost_count, jobs.last_success_at,
            jobs.last_duration_ms,
