@@ -41,9 +41,7 @@ def test_a_preflight_records_nothing(acme: KeyClient) -> None:
 def test_responses_and_errors_can_be_read(acme: KeyClient, path: str) -> None:
     answer = acme.get(path, headers={"Origin": PAGE})
     assert answer.headers.getlist("Access-Control-Allow-Origin") == [PAGE]
-    assert {"ETag", "Location", "Retry-After", "X-Request-Id"} <= set(
-        answer.headers["Access-Control-Expose-Headers"].split(", ")
-    )
+    assert answer.headers["Access-Control-Expose-Headers"] == "*"  # all: such requests have no cookies
     assert "Origin" in answer.headers.getlist("Vary")
 
 

@@ -11,6 +11,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import STATES, STATUSES
+from obs.heartbeat.schedule import Description
 from obs.heartbeat.store.jobs import Event, Job, Run
 from obs.times import DAY_MS
 
@@ -29,16 +30,6 @@ def _seconds(name: str, least: int, description: str, example: int) -> WholeNumb
     error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {_YEAR_DAYS} days."
     limits = ma.validate.Range(least, _YEAR_DAYS * 86_400, error=error)
     return WholeNumber(validate=limits, metadata={"description": description, "example": example})
-
-
-class LearnedSchema(Schema):
-    state = ma.fields.Str(metadata={"description": "learning, regular or irregular.", "example": "regular"})
-    summary = ma.fields.Str(metadata={"example": "Weekdays at 02:00, Europe/Berlin"})
-    evidence = ma.fields.Str(metadata={"example": "Learned from 44 runs (43 match)"})
-    expected = ma.fields.Str(metadata={"example": "expected Mon 02:00, overdue at 02:07"})
-    confidence = ma.fields.Float(metadata={"description": "0 to 1", "example": 0.97})
-    cron = ma.fields.Str(allow_none=True, metadata={"example": "0 2 * * 1-5"})
-    zone = ma.fields.Str(metadata={"example": "Europe/Berlin"})
 
 
 class PinSchema(Schema):
@@ -118,7 +109,7 @@ _job_schema = partial(
     schema_of,
     Job,
     leave_out={"id", "last_event_id", "overdue_since", "last_run_at", "changes_at"},
-    learned=ma.fields.Nested(LearnedSchema, allow_none=True),
+    learned=ma.fields.Nested(schema_of(Description, "Learned"), allow_none=True),
     pin=ma.fields.Nested(PinSchema, allow_none=True, metadata=about("The schedule that was set by hand.")),
 )
 JobSchema = _job_schema()

@@ -17,10 +17,6 @@ Middleware = Callable[[Wsgi], Wsgi]
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
 _CLIENT = "obs.client_address"
-_EXPOSED = (
-    "ETag, Location, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Query-Bytes-Scanned, "
-    "X-Query-Rows-Scanned, X-Query-Window, X-Request-Id"
-)
 _PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
 
 
@@ -56,7 +52,7 @@ def allow_origins(setting: str) -> Middleware:
                     headers += [*_PREFLIGHT, ("Access-Control-Allow-Headers", names)]
                     start_response("204 No Content", headers)
                     return []
-                headers.append(("Access-Control-Expose-Headers", _EXPOSED))
+                headers.append(("Access-Control-Expose-Headers", "*"))
             return app(environ, lambda status, sent, *rest: start_response(status, [*sent, *headers], *rest))
 
         return shared if origins else app

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
-from typing import Literal
 
+from obs.api import about
 from obs.heartbeat.schedule.clock import local_time
 from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
@@ -27,29 +27,20 @@ _REGULAR_SHARE = 0.6
 _REGULAR_GRACE = 2  # usual intervals
 _CLOCK_ERROR_MS = 5 * SECOND_MS
 
-State = Literal["learning", "regular", "irregular"]
-
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A fit in words.
+    """A fit in words. The metadata of the fields is for the OpenAPI document."""
 
-    state       learning, regular, or irregular if no schedule fits
-    summary     the schedule: "Weekdays at 02:00, Europe/Berlin"; it ends with the zone if it has fixed times
-    evidence    "Learned from 44 runs (43 match)"; empty while learning
-    expected    "expected Mon 02:00, overdue at 02:07 because starts have been up to 4 min late"; empty while learning
-    confidence  0 to 1
-    cron        the equivalent cron expression; None if there is none
-    zone        the time zone of the times above and of the cron expression
-    """
-
-    state: State
-    summary: str
-    evidence: str
-    expected: str
-    confidence: float
-    cron: str | None
-    zone: str
+    state: str = field(metadata={"enum": ("learning", "regular", "irregular"), "example": "regular"})
+    summary: str = field(
+        metadata=about("It ends with the zone if it has fixed times.", "Weekdays at 02:00, Europe/Berlin")
+    )
+    evidence: str = field(metadata=about("Empty while learning.", "Learned from 44 runs (43 match)"))
+    expected: str = field(metadata=about("Empty while learning.", "expected Mon 02:00, overdue at 02:07"))
+    confidence: float = field(metadata=about("0 to 1", 0.97))
+    cron: str | None = field(metadata=about("The equivalent cron expression, if there is one.", "0 2 * * 1-5"))
+    zone: str = field(metadata=about("Of the times above and of the cron expression.", "Europe/Berlin"))
 
 
 def describe(fit: Fit) -> Description:
