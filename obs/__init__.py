@@ -17,6 +17,7 @@ from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
 from obs.dashboard.overview import JobsOfOrg
+from obs.heartbeat import checks
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
 from obs.heartbeat.service import HeartbeatService, SweepQueue
@@ -84,6 +85,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             heartbeat_routes.runs_blp,
             heartbeat_routes.maintenance_blp,
             heartbeat_routes.metrics_blp,
+            checks.blp,
             annotation_routes.blp,
             alert_routes.blp,
             query_routes.blp,
@@ -91,7 +93,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             tenancy_routes.me_blp,
             limits.blp,
         ],
-        describe=[heartbeat_operations.describe],
+        describe=heartbeat_operations.describe,
     )
     errors.register(app, dashboard.error_page)
     monitoring.init_app(app)

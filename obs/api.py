@@ -96,9 +96,7 @@ class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
         return None if rule is None else super().path_helper(rule, **kwargs)  # None: not a route of Flask
 
 
-def init_app(
-    app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Iterable[Callable[[APISpec], None]] = ()
-) -> None:
+def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Callable[[APISpec], None]) -> None:
     """Register the areas' routes, and the OpenAPI document of them and of what `describe` adds, at /api/openapi.json.
 
     Register the handlers of `obs.errors` afterwards: flask-smorest registers its own here.
@@ -130,8 +128,7 @@ def init_app(
     for converter in app.url_map.converters.values():
         if hasattr(converter, "openapi"):
             documented.register_converter(converter, lambda instance: instance.openapi)
-    for add_operations in describe:
-        add_operations(documented.spec)
+    describe(documented.spec)
     for blueprint in blueprints:
         documented.register_blueprint(blueprint)
     for name, schema in documented.spec.components.schemas.items():
@@ -192,7 +189,7 @@ def schema_of(
     return Schema.from_dict({**found, **others}, name=f"{name or row.__name__}Schema")
 
 
-def list_schema(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma.Schema]:
+def list_of(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma.Schema]:
     """The schema of a list of `item` under `name`, and if it is `paged`, of the cursor for the next page."""
     fields: dict[str, ma.fields.Field[Any]] = {name: ma.fields.List(ma.fields.Nested(item))}
     if paged:

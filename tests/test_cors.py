@@ -71,7 +71,7 @@ def test_any_origin(make_app: Callable[..., Flask], new_client: Callable[..., Ke
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/", "/sign-in", "/healthz", "/metrics"])
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/healthz", "/metrics", "/api/openapi.json"])
 def test_only_the_api_is_shared(acme: KeyClient, path: str) -> None:
     headers = acme.get(path, headers={"Origin": PAGE}).headers
     assert not [name for name in dict(headers) if name.startswith("Access-Control")]
@@ -93,3 +93,8 @@ def test_nothing_is_shared_by_default(client: KeyClient) -> None:
 def test_what_is_not_an_origin_is_refused_at_the_start(make_app: Callable[..., Flask], setting: str) -> None:
     with pytest.raises(ConfigError, match="CORS_ORIGINS must be origins"):
         make_app(CORS_ORIGINS=setting)
+
+
+def test_pushes_of_other_monitors_stay_as_they_are(acme: KeyClient) -> None:
+    pushed = acme.get("/api/push/6ba7b810-9dad-41d1-80b4-00c04fd430c8", headers={"Origin": PAGE})
+    assert pushed.headers.getlist("Access-Control-Allow-Origin") == ["*"]

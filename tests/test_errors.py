@@ -19,7 +19,7 @@ from tests.conftest import ACME, Clock, KeyClient
 
 OPTIONAL = {"errors": dict, "hint": str, "request_id": str}
 PING = "/api/v1/heartbeat/backup/ping"
-VALUES = {"job_name": "backup"}
+VALUES = {"job_name": "backup", "version": "v3"}
 OPEN_TO_ALL = ("/api/docs", "/api/openapi.json")
 
 

@@ -10,7 +10,7 @@ from obs.alerts.courier import Answer
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import EVENTS, Channel
 from obs.alerts.store.outbox import Delivery, State
-from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, list_schema, page_of
+from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, WholeNumber, list_of, page_of, schema_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 from obs.times import find_zone
@@ -82,21 +82,8 @@ def channel_json(channel: Channel, *, secret: bool = False) -> dict[str, Any]:
     return {**shown, "webhook": {"url": channel.masked, **({"secret": channel.secret} if secret else {})}}
 
 
-class DeliverySchema(Schema):
-    id = ma.fields.Int()
-    channel_id = ma.fields.Int()
-    channel = ma.fields.Str(metadata={"example": "phone"})
-    state = ma.fields.Str(metadata={"enum": list(State)})
-    title = ma.fields.Str(allow_none=True, metadata={"description": "Its title; null before the first attempt."})
-    created_at = Time()
-    attempts = ma.fields.Int()
-    last_attempt_at = Time(allow_none=True)
-    next_attempt_at = Time(allow_none=True)
-    sent_at = Time(allow_none=True)
-    answer = ma.fields.Str(allow_none=True, metadata={"description": "What the receiver answered last."})
-
-
-DeliveryListSchema = list_schema("deliveries", DeliverySchema, paged=True)
+DeliverySchema = schema_of(Delivery, leave_out={"reminder", "notice", "first_attempt_at"})
+DeliveryListSchema = list_of("deliveries", DeliverySchema, paged=True)
 
 
 class DeliveryPageSchema(PageSchema):
@@ -104,15 +91,12 @@ class DeliveryPageSchema(PageSchema):
     channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
-class IncidentSchema(Schema):
-    id = ma.fields.Int()
-    job = ma.fields.Str(metadata={"example": "nightly-backup"})
-    kind = ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)})
-    started_at = Time()
-    ended_at = Time(allow_none=True, metadata={"description": "null while it is open."})
-
-
-IncidentListSchema = list_schema("incidents", IncidentSchema, paged=True)
+IncidentSchema = schema_of(
+    incidents.Incident,
+    leave_out={"job_id", "heartbeat_at", "annotation_id", "notified", *incidents.PLACE},
+    kind=ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)}),
+)
+IncidentListSchema = list_of("incidents", IncidentSchema, paged=True)
 
 
 class IncidentPageSchema(PageSchema):
@@ -125,7 +109,7 @@ class TestResultSchema(Schema):
     answer = ma.fields.Str()
 
 
-@operation(blp, "GET /channels", "admin", list_schema("channels", ChannelSchema))
+@operation(blp, "GET /channels", "admin", list_of("channels", ChannelSchema))
 def list_channels() -> dict[str, Any]:
     """List the channels"""
     return {"channels": [channel_json(one) for one in services().alerts.channels(caller().org)]}

@@ -9,7 +9,7 @@ from werkzeug.http import quote_etag
 
 from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.api import Blueprint, list_schema, page_of, time_of_query
+from obs.api import Blueprint, list_of, page_of, time_of_query
 from obs.errors import invalid_field
 from obs.tenancy.auth import caller, operation
 
@@ -59,7 +59,7 @@ def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str
     return annotation, 201 if is_new else 200, {**_etag(annotation), "Location": location}
 
 
-@operation(blp, "GET /prefixes", "annotations:read", list_schema("prefixes", schemas.AnnotationPrefixSchema))
+@operation(blp, "GET /prefixes", "annotations:read", list_of("prefixes", schemas.AnnotationPrefixSchema))
 def list_prefixes() -> dict[str, Any]:
     """List the prefixes of names
 

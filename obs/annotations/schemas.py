@@ -6,7 +6,7 @@ from typing import Any
 import marshmallow as ma
 
 from obs.annotations.rules import is_web_url
-from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, list_schema
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, list_of
 
 _name = partial(Text, 1, 200, metadata={"description": "A slash-separated label.", "example": "deploy/web"})
 _title = partial(Text, 1, 500, metadata={"description": "The text on the marker.", "example": "Web 2.14.0 is out"})
@@ -76,7 +76,7 @@ class AnnotationQuerySchema(PageSchema):
     q = Text(0, 500, load_default="", metadata={"description": "Text that the title contains; case-insensitive."})
 
 
-AnnotationListSchema = list_schema("annotations", AnnotationSchema, paged=True)
+AnnotationListSchema = list_of("annotations", AnnotationSchema, paged=True)
 
 
 class AnnotationPrefixSchema(Schema):

@@ -6,7 +6,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, about, list_schema, schema_of
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, about, list_of, schema_of
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
@@ -102,7 +102,7 @@ class MaintenanceWindowSchema(Schema):
             raise ma.ValidationError(f"A maintenance window can be at most {_LONGEST_DAYS} days long.", "end_time")
 
 
-MaintenanceWindowListSchema = list_schema("maintenance_windows", MaintenanceWindowSchema)
+MaintenanceWindowListSchema = list_of("maintenance_windows", MaintenanceWindowSchema)
 
 
 _job_schema = partial(
@@ -113,7 +113,7 @@ _job_schema = partial(
     pin=ma.fields.Nested(PinSchema, allow_none=True, metadata=about("The schedule that was set by hand.")),
 )
 JobSchema = _job_schema()
-JobListSchema = list_schema("jobs", JobSchema, paged=True)
+JobListSchema = list_of("jobs", JobSchema, paged=True)
 JobWithPingUrlSchema = _job_schema(
     "JobWithPingUrl",
     ping_url=ma.fields.Str(
@@ -125,7 +125,7 @@ JobWithPingUrlSchema = _job_schema(
     ),
 )
 RunSchema = schema_of(Run)
-RunListSchema = list_schema("runs", RunSchema, paged=True)
+RunListSchema = list_of("runs", RunSchema, paged=True)
 RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.List(ma.fields.Nested(schema_of(Event))))
 
 

@@ -42,7 +42,7 @@ def allow_origins(setting: str) -> Middleware:
 
     def layer(app: Wsgi) -> Wsgi:
         def shared(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            if not environ["PATH_INFO"].startswith("/api/"):
+            if not environ["PATH_INFO"].startswith("/api/v"):  # the rest is as other monitors have it
                 return app(environ, start_response)
             origin, headers = environ.get("HTTP_ORIGIN"), [("Vary", "Origin")]
             if origin and (origin in origins or "*" in origins):

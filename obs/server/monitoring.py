@@ -29,7 +29,7 @@ def _unusable(tenancy: Tenancy) -> int:
 
 class Metrics:
     def __init__(self, tenancy: Tenancy, access_log: AccessLog) -> None:
-        self._registry, self._access_log = CollectorRegistry(), access_log
+        self.registry, self._access_log = CollectorRegistry(), access_log
         quotas, space = tenancy.quotas, tenancy.quotas.space
         for name, help_text, value in (
             ("obs_organizations", "Number of organizations.", lambda: len(tenancy.keyring.organizations())),
@@ -41,18 +41,15 @@ class Metrics:
             ("obs_oldest_delivery_seconds", _OLDEST, lambda: services().background.notifier.oldest_seconds()),
             ("obs_given_up_deliveries", _GIVEN_UP, lambda: services().background.notifier.given_up()),
         ):
-            Gauge(name, help_text, registry=self._registry).set_function(value)
+            Gauge(name, help_text, registry=self.registry).set_function(value)
         seconds = Histogram(
             "obs_http_request_duration_seconds",
             "Duration of HTTP requests in seconds, by endpoint and status.",
             ("endpoint", "status"),
-            registry=self._registry,
+            registry=self.registry,
             buckets=_BUCKETS,
         )
         self._observer = cache(lambda *labels: seconds.labels(*labels).observe)  # slow compared with a heartbeat
-
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
 
     def measure(self, inner: Wsgi) -> Wsgi:
         """The WSGI application that measures and logs every request to `inner`, and gives it a request id."""
@@ -114,7 +111,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
 
 
 def metrics() -> Response:
-    return Response(services().metrics.text(), content_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(services().metrics.registry), content_type=CONTENT_TYPE_LATEST)
 
 
 def init_app(app: Flask) -> None:

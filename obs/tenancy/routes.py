@@ -7,7 +7,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import ROW_ID, Blueprint, Schema, Time, list_schema
+from obs.api import ROW_ID, Blueprint, Schema, Time, list_of
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import caller, operation
@@ -59,7 +59,7 @@ def get_me() -> dict[str, Any]:
     return {"organization": caller().org.slug, "key": next(key for key in keys if key.id == caller().key_id)}
 
 
-@operation(blp, "GET", "admin", list_schema("keys", KeySchema))
+@operation(blp, "GET", "admin", list_of("keys", KeySchema))
 def list_keys() -> dict[str, Any]:
     """List the organization's keys
 

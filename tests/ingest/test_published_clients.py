@@ -98,6 +98,30 @@ def test_healthchecks_io(address: str, uuid: str, ping_key: str, runs: Runs) -> 
     assert [(run["status"], run["exit_code"]) for run in runs("photos")] == [("success", None), ("failed", 3)]
 
 
+CHECKS = """
+import sys
+from healthchecks_io import Client
+
+address, key, unique_key = sys.argv[1:]
+with Client(api_key=key, api_url=f"{address}/api/", api_version=3) as checks:
+    print([(check.name, check.status, check.tags) for check in checks.get_checks()])
+    print([check.uuid for check in checks.get_checks(tags=["nas"])], checks.get_checks(tags=["other"]))
+    print(checks.get_check(unique_key).last_ping)
+"""
+
+
+def test_healthchecks_io_lists_jobs(address: str, client: KeyClient, new_client: Callable[..., KeyClient]) -> None:
+    client.post("/api/v1/heartbeat/backup/end?status=fail", headers={"X-Platform-Host": "nas"})
+    client.post("/api/v1/heartbeat/photos/ping")
+    ping_url = client.get("/api/v1/jobs/backup").json["ping_url"]
+    unique_key = client.get("/api/v3/checks/?tag=nas").json["checks"][0]["unique_key"]
+    assert run_python(CHECKS, address, str(client.key), unique_key).splitlines() == [
+        "[('backup', 'down', 'nas'), ('photos', 'new', '')]",
+        f"['{ping_url.rpartition('/')[2]}'] []",
+        "2026-06-21 10:00:00+00:00",
+    ]
+
+
 SENTRY = """
 import sys
 import sentry_sdk

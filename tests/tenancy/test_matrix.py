@@ -66,6 +66,7 @@ def _heartbeats() -> dict[tuple[str, str], Route]:
 
 
 _ID = "<int(max=9223372036854775807):"
+_CHECKS = "/api/<any(v1, v2, v3):version>/checks"
 ROUTES: dict[tuple[str, str], Route] = {
     **_heartbeats(),
     ("GET", "/api/v1/jobs"): Route("query:read", 200, 200, "/api/v1/jobs"),
@@ -94,6 +95,8 @@ ROUTES: dict[tuple[str, str], Route] = {
         "annotations:write", 204, 404, "/api/v1/annotations/{annotation}"
     ),
     ("POST", "/api/v1/dsl"): Route("query:read", 200, 200, "/api/v1/dsl", {"query": "SHOW SOURCES"}),
+    ("GET", f"{_CHECKS}/"): Route("query:read", 200, 200, "/api/v3/checks/"),
+    ("GET", f"{_CHECKS}/<check>"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}"),
     ("GET", "/api/v1/metrics"): Route("query:read", 200, 200, "/api/v1/metrics"),
     ("GET", "/api/v1/limits"): Route("query:read", 200, 200, "/api/v1/limits"),
     ("GET", "/api/v1/me"): Route(ANY, 200, 200, "/api/v1/me"),

@@ -80,7 +80,7 @@ def test_every_operation_rejects_a_key_with_all_other_scopes(app: Flask, new_cli
     for shape, operations in document["paths"].items():
         for method, operation in operations.items():
             if method in ("get", "post", "put", "patch", "delete") and operation["x-scope"] != ANY:
-                path = re.sub(r"{\w+}", "1", shape)
+                path = re.sub(r"{\w+}", "1", shape.replace("{version}", "v3"))
                 assert clients[operation["x-scope"]].open(path, method=method).status_code == 403, (method, shape)
                 checked += 1
     assert checked >= len(ROUTES)

@@ -6,9 +6,10 @@ Times are milliseconds since the Unix epoch.
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
+from obs.api import about
 from obs.storage.connection import delete_oldest
 
 
@@ -64,11 +65,11 @@ class Incident:
 
     id: int
     job_id: int
-    job: str
+    job: str = field(metadata={"example": "nightly-backup"})
     heartbeat_at: int | None
     kind: IncidentKind
     started_at: int
-    ended_at: int | None  # None while it is open
+    ended_at: int | None = field(metadata=about("null while it is open."))
     annotation_id: int
     host: str | None
     service: str | None

@@ -8,13 +8,14 @@ An attempt is counted before it is made: nothing is added to a message that may 
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
 from obs.alerts.store import incidents
 from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
+from obs.api import about
 from obs.storage.connection import delete_oldest
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
 
@@ -55,10 +56,10 @@ class Delivery:
 
     id: int
     channel_id: int
-    channel: str
-    state: str
+    channel: str = field(metadata={"example": "phone"})
+    state: str = field(metadata={"enum": list(State)})
     reminder: int
-    title: str | None
+    title: str | None = field(metadata=about("Its title; null before the first attempt."))
     notice: str | None
     created_at: int
     attempts: int
@@ -66,7 +67,7 @@ class Delivery:
     last_attempt_at: int | None
     next_attempt_at: int | None
     sent_at: int | None
-    answer: str | None
+    answer: str | None = field(metadata=about("What the receiver answered last."))
 
 
 class Pending(NamedTuple):

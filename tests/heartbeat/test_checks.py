@@ -1,0 +1,134 @@
+"""Jobs as the management API of Healthchecks shows them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import Clock, KeyClient
+from tests.heartbeat.conftest import Sender
+
+UUID = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+CHECKS = "/api/v3/checks/"
+Sweep = Callable[[], None]
+
+
+@pytest.fixture
+def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
+    return new_client("acme", "admin")
+
+
+@pytest.fixture
+def reader(new_client: Callable[..., KeyClient]) -> KeyClient:
+    return new_client("acme", "query:read")
+
+
+def check(client: KeyClient, version: str = "v3") -> dict[str, Any]:
+    (found,) = client.get(f"/api/{version}/checks/").json["checks"]
+    assert isinstance(found, dict)
+    return found
+
+
+def status(client: KeyClient) -> tuple[str, str, bool]:
+    """As version 1 says it, as versions 2 and 3 say it, and whether a run is open."""
+    first, second, third = (check(client, version) for version in ("v1", "v2", "v3"))
+    assert {**first, "status": third["status"]} == second == third
+    return first["status"], third["status"], third["started"]
+
+
+def test_all_fields(by_path: Sender, admin: KeyClient, reader: KeyClient, clock: Clock) -> None:
+    pin = {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "grace_seconds": 600}
+    place = {"project": "home", "service": "photo backup", "host": "nas"}
+    admin.put("/api/v1/jobs/db/Nightly backup", json={"pin": pin, "ping_uuid": UUID, **place})
+    by_path("end", "db/Nightly backup", duration_ms=61_500)
+    found = check(admin)
+    key = found.pop("unique_key")
+    assert len(key) == 40
+    public = {
+        "name": "db/Nightly backup",
+        "slug": "db-nightly-backup",
+        "tags": "home photo-backup nas",
+        "desc": "",
+        "grace": 600,
+        "n_pings": 1,
+        "status": "up",
+        "started": False,
+        "last_ping": "2026-06-21T10:00:00.000Z",
+        "next_ping": "2026-06-22T00:00:00.000Z",
+        "last_duration": 61,
+        "manual_resume": False,
+        "methods": "",
+        "schedule": "0 2 * * *",
+        "tz": "Europe/Berlin",
+    }
+    ping_url = f"http://127.0.0.1:8080/in/acme/ping/{UUID}"
+    assert found == {**public, "uuid": UUID, "ping_url": ping_url}
+    assert check(reader) == {**public, "unique_key": key}
+    for one in (UUID, UUID.upper(), key):
+        assert reader.get(f"{CHECKS}{one}").json == check(reader)
+
+
+def test_the_status_of_a_check(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    admin.put("/api/v1/jobs/backup", json={"pin": {"interval_seconds": 3600, "grace_seconds": 600}})
+    assert (status(admin), check(admin)["last_ping"]) == (("new", "new", False), None)
+    by_path("start")
+    assert status(admin) == ("started", "up", True)
+    by_path("end")
+    assert (status(admin), check(admin)["timeout"]) == (("up", "up", False), 3600)
+    sweep()
+    clock.advance(minutes=65)
+    assert status(admin) == ("grace", "grace", False)
+    clock.advance(minutes=6)
+    assert status(admin) == ("down", "down", False)
+    by_path("end", status="fail")
+    assert status(admin) == ("down", "down", False)
+    admin.patch("/api/v1/jobs/backup", json={"paused": True})
+    assert status(admin) == ("paused", "paused", False)
+
+
+def test_a_schedule_that_was_learned(by_path: Sender, reader: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    by_path("ping")
+    assert check(reader)["timeout"] == 86_400  # the default of Healthchecks while nothing is known
+    for day in range(20):
+        clock.set(f"2026-07-{day + 1:02}T02:00:{day * 7 % 20 + 1:02}Z")
+        by_path("ping")
+        sweep()
+    assert check(reader)["schedule"] == "0 2 * * *"
+    assert "timeout" not in check(reader)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["a", "b", "c"]),
+        ("?tag=home", ["a", "b"]),
+        ("?tag=home&tag=nas", ["a"]),
+        ("?tag=nas&tag=nowhere", []),
+        ("?tag=photo-backup", ["b"]),
+    ],
+)
+def test_tags_are_the_places_of_a_job(admin: KeyClient, query: str, names: list[str]) -> None:
+    admin.put("/api/v1/jobs/a", json={"project": "home", "host": "nas"})
+    admin.put("/api/v1/jobs/b", json={"project": "home", "service": "photo backup"})
+    admin.put("/api/v1/jobs/c", json={"host": "nas"})
+    assert [one["name"] for one in admin.get(f"{CHECKS}{query}").json["checks"]] == names
+
+
+@pytest.mark.parametrize("check_id", [UUID, "0" * 40, "f" * 40, "backup", f"{99:040x}"])
+def test_an_unknown_check_is_not_found(by_path: Sender, reader: KeyClient, check_id: str) -> None:
+    by_path("ping")
+    answer = reader.get(f"{CHECKS}{check_id}")
+    assert (answer.status_code, answer.json["error"]) == (404, "job_not_found")
+
+
+def test_other_organizations_and_other_keys(
+    by_path: Sender, reader: KeyClient, other_client: KeyClient, new_client: Callable[..., KeyClient]
+) -> None:
+    by_path("ping")
+    key = check(reader)["unique_key"]
+    assert other_client.get(CHECKS).json == {"checks": []}
+    assert other_client.get(f"{CHECKS}{key}").status_code == 404
+    assert new_client("acme", "heartbeat:write").get(CHECKS).status_code == 403
+    assert reader.get("/api/v4/checks/").status_code == 404
+    reader.key = None
+    assert reader.get(CHECKS).status_code == 401
