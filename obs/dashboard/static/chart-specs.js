@@ -4,7 +4,7 @@
    a result, times are ISO 8601. "--failed" is a colour of the style sheet. */
 const LENGTHS = [[86400000, "days"], [3600000, "hours"], [60000, "minutes"], [1000, "seconds"], [1, "milliseconds"]];
 const PREVIOUS = "_previous";
-const TICKS = { year: "%Y", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S" };
+const TICKS = { year: "%Y", quarter: "%b", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S" };
 const TIME = {
   field: "t", type: "temporal", title: null, scale: { nice: false },
   axis: { format: TICKS, labelOverlap: true, labelSeparation: 8, grid: false },

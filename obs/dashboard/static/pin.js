@@ -1,8 +1,9 @@
 "use strict";
 
-/* While a schedule is typed: its next times in its zone and in the viewer's, and how many of the last runs it would have
-   called overdue. The server computes the times of a cron expression. */
+/* The schedule of a job: only the fields of the chosen type are shown. While one is typed: its next times in its zone and in
+   the viewer's, and how many of the last runs it would have called overdue. The server computes the times of a cron expression. */
 {
+  const FIELDS = { cron: ["cron", "timezone", "grace"], interval: ["interval", "grace"] };
   const WAIT_MS = 300;
   const place = document.getElementById("pin-preview");
   const form = place.closest("form");
@@ -15,7 +16,7 @@
 
   async function timesAfter(since) {
     const fields = new FormData(form);
-    fields.set("since", since);
+    if (since) fields.set("since", since);
     const response = await fetch(place.dataset.times, { method: "POST", body: fields, redirect: "manual" });
     if (response.ok) return response.json();
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -23,9 +24,10 @@
   }
 
   async function lastRuns() {
-    const { rows } = await ask(`SELECT time, ended_at FROM runs WHERE job = ${quoted(place.dataset.job)} ` +
-      "ORDER BY time DESC LIMIT 300 LAST 90d");
-    return rows.reverse().map(([start, end]) => ({ start: Date.parse(start), end: Date.parse(end ?? start) }));
+    runs ??= (await ask(`SELECT time, ended_at FROM runs WHERE job = ${quoted(place.dataset.job)} ` +
+      "ORDER BY time DESC LIMIT 300 LAST 90d")).rows.reverse()
+      .map(([start, end]) => ({ start: Date.parse(start), end: Date.parse(end ?? start) }));
+    return runs;
   }
 
   /* `dueAfter` is when the next run is due after one that ended. */
@@ -43,28 +45,43 @@
 
   async function preview() {
     if (kind.value === "interval") {
-      return interval.value ? [line("p", judge(await runs, (end) => end + Number(interval.value) * 60000))] : [];
+      return interval.value ? [line("p", judge(await lastRuns(), (end) => end + Number(interval.value) * 60000))] : [];
     }
     if (kind.value !== "cron") return [];
     const zone = timezone.value.trim() || "UTC";
     const list = document.createElement("ul");
-    const next = (await timesAfter(Date.now())).slice(0, 5);
-    list.append(...next.map((moment) => line("li", inZone(moment, zone) + (zone === ZONE ? "" : ` (${inZone(moment, ZONE)} here)`))));
-    const found = await runs;
+    const [next, found] = await Promise.all([timesAfter(), lastRuns()]);
+    list.append(...next.slice(0, 5).map((moment) => line("li", inZone(moment, zone) + (zone === ZONE ? "" : ` (${inZone(moment, ZONE)})`))));
     const times = found.length ? await timesAfter(found[0].end) : [];
     const isTooOften = times.at(-1) < found.at(-1)?.start; /* the server sends the first 1,000 */
     const verdict = isTooOften ? "It expects far more runs than there were."
       : judge(found, (end) => times.find((moment) => moment > end) ?? Infinity);
-    return [line("p", `Next times, ${zone}:`), list, line("p", verdict)];
+    return [line("p", `Next times in ${zone}${zone === ZONE ? "" : ` (in ${ZONE})`}:`), list, line("p", verdict)];
   }
 
   async function show() {
     const mine = ++asked;
-    runs ??= lastRuns();
     const parts = await preview().catch((error) => [line("p", error.message)]);
     if (mine === asked) place.replaceChildren(...parts); /* not if more was typed in the meantime */
   }
 
+  function showFields() {
+    for (const name of ["cron", "timezone", "interval", "grace"]) {
+      form.elements[name].closest(".field").hidden = !FIELDS[kind.value]?.includes(name);
+    }
+  }
+
+  function offerZones() {
+    const zones = document.createElement("datalist");
+    zones.id = "zones";
+    zones.append(...(Intl.supportedValuesOf?.("timeZone") ?? []).map((zone) => new Option("", zone)));
+    form.append(zones);
+    timezone.setAttribute("list", zones.id);
+  }
+
+  timezone.addEventListener("focus", offerZones, { once: true });
+  showFields();
+  kind.addEventListener("change", showFields);
   form.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(show, WAIT_MS);

@@ -38,6 +38,7 @@ def test_the_page_of_a_job_follows_the_job_and_keeps_what_is_typed_focused_and_s
     for _ in range(30):
         client.post("/api/v1/heartbeat/alpha/end?duration_ms=1000")
     page.goto(f"{address}/job?name=alpha")
+    page.get_by_label("Schedule type").select_option("Cron expression")
     page.get_by_label("Cron expression").fill("0 5 * *")
     page.evaluate("scrollTo(0, 500)")
     page.locator("#part-runs tbody a").nth(3).focus()

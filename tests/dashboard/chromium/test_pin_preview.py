@@ -30,15 +30,12 @@ def test_a_cron_expression_shows_its_next_times_in_both_zones_and_what_it_would_
     preview.get_by_label("Schedule type").select_option("Cron expression")
     preview.get_by_label("Cron expression").fill("0 2 * * 1-5")
     preview.get_by_label("Time zone", exact=True).fill("America/New_York")
-    expect(preview.locator("#pin-preview")).to_contain_text("Next times, America/New_York:")
-    assert times(preview)[:2] == [
-        "Mon 22 Jun, 02:00 (Mon 22 Jun, 08:00 here)",
-        "Tue 23 Jun, 02:00 (Tue 23 Jun, 08:00 here)",
-    ]
+    expect(preview.locator("#pin-preview")).to_contain_text("Next times in America/New_York (in Europe/Berlin):")
+    assert times(preview)[:2] == ["Mon 22 Jun, 02:00 (Mon 22 Jun, 08:00)", "Tue 23 Jun, 02:00 (Tue 23 Jun, 08:00)"]
     preview.get_by_label("Cron expression").fill("0 2 * * *")
     preview.get_by_label("Time zone", exact=True).fill("UTC")
-    expect(preview.locator("#pin-preview")).to_contain_text("Next times, UTC:")
-    expect(preview.locator("#pin-preview li").first).to_have_text("Sun 21 Jun, 02:00 (Sun 21 Jun, 04:00 here)")
+    expect(preview.locator("#pin-preview")).to_contain_text("Next times in UTC (in Europe/Berlin):")
+    expect(preview.locator("#pin-preview li").first).to_have_text("Sun 21 Jun, 02:00 (Sun 21 Jun, 04:00)")
     expect(preview.locator("#pin-preview")).to_contain_text("Of the last 11 runs, 2 would have been overdue.")
     preview.get_by_label("Grace period (minutes)").fill("15")
     expect(preview.locator("#pin-preview")).to_contain_text("Of the last 11 runs, 1 would have been overdue.")
@@ -59,6 +56,21 @@ def test_an_interval_shows_what_it_would_have_flagged(preview: Page) -> None:
     preview.get_by_label("Schedule type").select_option("Interval")
     preview.get_by_label("Interval (minutes)").fill("1440")
     expect(preview.locator("#pin-preview")).to_have_text("Of the last 11 runs, 2 would have been overdue.")
+
+
+def test_only_the_fields_of_the_chosen_type_are_shown(preview: Page) -> None:
+    fields = preview.locator("#settings + .columns form").first.locator(".field:visible label")
+    for chosen, names in (
+        ("Learned automatically", []),
+        ("Cron expression", ["Cron expression", "Time zone", "Grace period (minutes)"]),
+        ("Interval", ["Interval (minutes)", "Grace period (minutes)"]),
+        ("None (never overdue)", []),
+    ):
+        preview.get_by_label("Schedule type").select_option(chosen)
+        expect(fields).to_have_text(["Schedule type", *names])
+    preview.get_by_label("Schedule type").select_option("Cron expression")
+    preview.get_by_label("Time zone", exact=True).focus()
+    assert "Europe/Berlin" in preview.locator("#zones option").evaluate_all("all => all.map(one => one.value)")
 
 
 def test_the_preview_changes_nothing(preview: Page, client: KeyClient) -> None:
