@@ -155,7 +155,7 @@ def delete_window(window_id: int) -> None:
 
 
 @operation(metrics_blp, "GET /metrics", "query:read")
-@metrics_blp.doc(responses={"200": {"content": {"text/plain": {"schema": {"type": "string"}}}}})
+@metrics_blp.doc(responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
 def get_metrics() -> Response:
     """Get the jobs as metrics for Prometheus"""
     with caller().read() as db:

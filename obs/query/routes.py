@@ -42,7 +42,7 @@ _TEXT = {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}
 
 
 @operation(blp, "POST /dsl", "query:read", QueryResultSchema, body=QuerySchema)
-@blp.doc(responses={"200": {"content": {FORMATS[0]: {"schema": QueryResultSchema}, **_TEXT}}})
+@blp.doc(responses={200: {"content": {FORMATS[0]: {"schema": QueryResultSchema}, **_TEXT}}})
 def dsl(fields: dict[str, str]) -> Response:
     """Run an OQL statement
 
