@@ -210,11 +210,11 @@ def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Se
 
 
 def time_zones(configured: str) -> list[str]:
-    """The time zones in which jobs may be scheduled, besides UTC, the likeliest first.
+    """The time zones in which jobs may be scheduled, the likeliest first: that of the machine, then UTC.
 
     `configured` are names separated by spaces. Raises ConfigError for an unknown one.
     """
-    zones = list(dict.fromkeys([tzlocal.get_localzone_name(), *configured.split()]))
+    zones = list(dict.fromkeys([tzlocal.get_localzone_name(), "UTC", *configured.split()]))
     for zone in zones:
         if find_zone(zone) is None:
             raise ConfigError(f"TIME_ZONES contains {zone!r}, which is not a known time zone")

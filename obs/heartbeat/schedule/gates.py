@@ -147,10 +147,7 @@ def _choices(of: int, taken: int) -> float:
 
 
 def _monthday_bits(days: tuple[int, ...], months: int) -> float | None:
-    """The cost of one to four days of the month, or of up to 30 consecutive ones; None for any other set.
-
-    Consecutive days were seen in two `months` or more: days in one month may be all days since the job was created.
-    """
+    """The cost of one to four days of the month, or of up to 30 consecutive ones in several months; None for others."""
     if len(days) <= 4:
         return -math.log2(0.05) + 1.5 * (len(days) - 1) + _choices(31, len(days))
     if len(days) <= 30 and days[-1] - days[0] == len(days) - 1 and months > 1:

@@ -25,7 +25,7 @@ NEGLIGIBLE = 1e-5
 """A hypothesis is dropped if its weight is below this share of the weight of the best one."""
 
 _NEGLIGIBLE_BITS = 17.0  # 2^-17 is less than NEGLIGIBLE
-_UTC_SHARE = 0.6
+_FIRST_SHARE = 0.6
 _LATTICE_BITS = 1.0
 _GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
@@ -114,7 +114,7 @@ def weigh(
 ) -> list[Weighed]:
     """All hypotheses with a weight that matters, for the ascending times of at least two heartbeats.
 
-    `zones` are the names of the time zones to try besides UTC, likelier ones first. `older` are those of the heartbeats
+    `zones` are the names of the time zones to try, likelier ones first, also UTC. `older` are those of the heartbeats
     before `times` that the memory has kept. Slots in `unknown` times are not missed. The best hypothesis comes first.
     """
     excused = {bisect_left(times, start) for start, _ in unknown} | {bisect_left(times, end) for _, end in unknown}
@@ -124,7 +124,7 @@ def weigh(
     usual = usual_interval(times)
     mean = (times[-1] - times[0]) / (len(times) - 1)
     groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
-    names = tuple(dict.fromkeys(("UTC", *zones)))
+    names = tuple(dict.fromkeys((*zones, "UTC")))
     for zone in names:
         ahead = offsets(zone, times)
         # Zones that differ by the same number of whole hours throughout have the same slots: search once for all.
@@ -174,10 +174,10 @@ def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:
 
 
 def _zone_shares(names: Sequence[str]) -> dict[str, float]:
-    """The prior probability of each zone: 0.6 for UTC, which is the first; earlier zones get more of the rest."""
+    """The prior probability of each zone: 0.6 for the first; earlier zones get more of the rest."""
     parts = [1 / (place + 3) for place in range(len(names) - 1)]
-    rest = (1 - _UTC_SHARE) / sum(parts) if parts else 0.0
-    return {"UTC": _UTC_SHARE} | {name: rest * part for name, part in zip(names[1:], parts, strict=True)}
+    rest = (1 - _FIRST_SHARE) / sum(parts) if parts else 0.0
+    return {names[0]: _FIRST_SHARE} | {name: rest * part for name, part in zip(names[1:], parts, strict=True)}
 
 
 def _weigh_lattice(
@@ -214,7 +214,7 @@ def _weigh_lattice(
         if active:
             tried.update(gates.candidates(tuple(sorted(active)), days[-1] - min(active)))
         for gate, gate_bits in tried.items():
-            if gate.kind == "every" and len(lattice.open) == 24 and zone != "UTC":
+            if gate.kind == "every" and len(lattice.open) == 24 and shares[zone] < max(shares.values()):
                 continue  # running all hours of all days looks the same in every zone
             stated = gate_bits - math.log2(shares[zone])
             if office_hours and gate.numbers == gates.WORKDAYS:

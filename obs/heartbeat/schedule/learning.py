@@ -79,7 +79,7 @@ def learn(
 ) -> Fit:
     """What the heartbeats show about the job's schedule. `times` may be in any order.
 
-    `zones` are the names of the time zones that the job may be scheduled in, besides UTC, likelier ones first.
+    `zones` are the names of the time zones that the job may be scheduled in, likelier ones first; UTC is tried as well.
     `previous` is the fit from before the latest heartbeat; it saves work if that heartbeat came as expected. Raises
     zoneinfo.ZoneInfoNotFoundError for an unknown zone.
 
@@ -241,7 +241,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     return replace(
         fit,
         interval_ms=usual,
-        expected_at=expected,
+        expected_at=next((slot for slot, _ in slots if slot <= overdue), overdue),
         overdue_at=overdue,
         grace_ms=overdue - expected if switched_off else grace,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),

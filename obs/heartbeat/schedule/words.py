@@ -11,7 +11,7 @@ from obs.heartbeat.schedule.clock import local_time
 from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.history import MAX_HEARTBEATS
-from obs.heartbeat.schedule.hypotheses import Hypothesis
+from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -22,6 +22,7 @@ _USUAL_GAP_TOLERANCE = 0.02
 EVERY_MINUTE = "* * * * *"
 _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has a longer gap than one of cron
 _MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
+_MAX_DAYS_LISTED = 4  # more days of the month than this are consecutive
 _TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
 _REGULAR_SHARE = 0.6
 _REGULAR_GRACE = 2  # usual intervals
@@ -44,7 +45,7 @@ class Description:
 
 
 def describe(fit: Fit) -> Description:
-    """The fit in words. Times are in the learned zone, which is UTC if the zone makes no difference."""
+    """The fit in words. Times are in the learned zone, the likeliest of those that make no difference."""
     hypothesis = fit.hypothesis
     if hypothesis is None or fit.expected_at is None or fit.overdue_at is None:
         return Description("learning", f"Learning: {fit.seen} of {fit.needed} runs so far", "", "", 0.0, None, "UTC")
@@ -96,9 +97,16 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
     day = _day_format(expected - last)
     overdue_format = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
     text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {overdue.strftime(overdue_format)}"
-    if overdue_at - expected_at > 2 * (fit.grace_ms or 0):
-        return f"{text} because other schedules are still possible"
+    wait, grace, usual = overdue_at - expected_at, fit.grace_ms or 0, fit.interval_ms or 0
     latest = max(fit.candidates[0].residuals)
+    if wait > 2 * grace or wait > 2 * usual > 2 * latest:
+        for other in fit.candidates[1:]:
+            if (
+                next_slot(other.hypothesis, fit.last_at or 0, other.hypothesis.spacing_ms // 4, other.skip)
+                > expected_at + grace
+            ):
+                return f'{text} because the schedule may also be "{schedule_words(other.hypothesis, other.residuals)}"'
+        return f"{text} because it was silent for as long before"
     return f"{text} because starts have been up to {duration_words(latest)} late" if latest >= SECOND_MS else text
 
 
@@ -152,7 +160,8 @@ def _days(gate: Gate) -> str:
                 return "Weekdays"
             return "Weekends" if gate.numbers == (5, 6) else _listed([f"{_DAYS[n]}s" for n in gate.numbers])
         case "monthdays":
-            days = _listed([_ordinal(n) for n in gate.numbers])
+            numbers = [_ordinal(n) for n in gate.numbers]
+            days = _listed(numbers) if len(numbers) <= _MAX_DAYS_LISTED else f"{numbers[0]} to the {numbers[-1]}"
             months = _listed([_MONTHS[n - 1] for n in gate.months]) if gate.months else ""
             return f"On the {days} of {months}" if months else f"Monthly on the {days}"
         case "monthstep":
@@ -231,7 +240,7 @@ def _cron_days(gate: Gate) -> str | None:
         case "weekdays":
             return f"* * {_cron_numbers(sorted((day + 1) % 7 for day in gate.numbers), 7)}"
         case "monthdays":
-            return f"{','.join(map(str, gate.numbers))} {months} *"
+            return f"{_cron_numbers(gate.numbers, 32)} {months} *"
         case "monthstep":
             start, step = gate.numbers
             return f"{start}-31/{step} * *"

@@ -34,11 +34,15 @@ plausible = st.tuples(
 
 @settings(max_examples=80)
 @given(st.one_of(anything, plausible))
-def test_no_history_raises_and_no_job_is_overdue_before_its_last_heartbeat(times: list[int]) -> None:
+def test_no_history_raises_and_no_job_is_overdue_before_its_last_heartbeat_or_before_it_is_expected(
+    times: list[int],
+) -> None:
     fit = learn(times)
     seen = Memory().add(times).history()[0]
     if fit.overdue_at is not None:
         assert fit.overdue_at >= seen[-1]
+        assert fit.expected_at is not None
+        assert fit.overdue_at >= fit.expected_at
     described = describe(fit)
     assert described.summary
     assert 0 <= described.confidence <= 1

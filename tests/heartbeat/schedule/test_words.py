@@ -1,5 +1,6 @@
 """What was learned, in words and as a cron expression."""
 
+import random
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from obs.heartbeat.schedule.hypotheses import Hypothesis
 from obs.heartbeat.schedule.words import cron_expression, schedule_words
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
 from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap
+from tests.heartbeat.schedule.stories import STORIES
 
 
 @pytest.mark.parametrize(
@@ -64,13 +66,13 @@ def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: 
             Lattice(DAY_MS, tuple(n * HOUR_MS for n in (1, 5, 9, 13)), (0,), 0.0),
             Gate("monthdays", (1, 2, 3, 22)),
             "4 times a day, 01:00-13:00, monthly on the 1st, 2nd, 3rd and 22nd",
-            "0 1-13/4 1,2,3,22 * *",
+            "0 1-13/4 1-3,22 * *",
         ),
         (
             Lattice(DAY_MS, (HOUR_MS,), (0,), 0.0),
             Gate("monthdays", (11, 12, 13)),
             "Monthly on the 11th, 12th and 13th at 01:00",
-            "0 1 11,12,13 * *",
+            "0 1 11-13 * *",
         ),
         (
             Lattice(DAY_MS, tuple(n * HOUR_MS for n in (1, 2, 9, 13)), (0,), 0.0),
@@ -115,7 +117,8 @@ def test_an_overdue_time_on_another_day_is_shown_with_its_day() -> None:
     wednesday_to_friday = cron("0 9 * * 1-5", since="2025-01-14 12:00", count=3)
     described = describe(learn(wednesday_to_friday))
     assert re.fullmatch(
-        r"expected Sat 09:00, overdue at Mon 09:0\d because other schedules are still possible", described.expected
+        r'expected Sat 09:00, overdue at Mon 09:0\d because the schedule may also be "Weekdays at 09:00"',
+        described.expected,
     )
 
 
@@ -189,3 +192,24 @@ def test_a_job_that_runs_every_minute_has_a_cron_expression(gap_ms: int, express
     described = describe(learn([at("2026-06-21 10:00:17") + number * gap_ms for number in range(12)]))
     assert described.cron == expression
     assert (described.summary == "Every minute") == (gap_ms < 61_000)
+
+
+def test_of_zones_that_fit_equally_well_the_first_is_named() -> None:
+    """A job at 02:00 in Berlin, in winter."""
+    times = cron("0 2 * * 1-5", zone="Europe/Berlin", since="2025-01-07 00:00", count=30)
+    local = describe(learn(times, zones=("Europe/Berlin", "UTC", "Europe/London")))
+    assert (local.summary, local.cron) == ("Weekdays at 02:00, Europe/Berlin", "0 2 * * 1-5")
+    assert describe(learn(times, zones=("UTC", "Europe/Berlin"))).summary == "Weekdays at 01:00, UTC"
+
+
+def test_a_long_range_of_days_is_named_by_its_ends() -> None:
+    hypothesis = Hypothesis(
+        "UTC", Lattice(DAY_MS, (3 * HOUR_MS,), (0,), 0.0), Gate("monthdays", tuple(range(3, 27))), 0, 0.0
+    )
+    assert schedule_words(hypothesis, [0] * 20) == "Monthly on the 3rd to the 26th at 03:00"
+    assert cron_expression(hypothesis, [0] * 20) == "0 3 3-26 * *"
+
+
+def test_a_job_that_is_often_switched_off_is_waited_for_because_of_its_silences() -> None:
+    times = STORIES["laptop"][0](random.Random(2)).times
+    assert describe(learn(times)).expected.endswith(" because it was silent for as long before")
