@@ -41,6 +41,74 @@ def failing(client: KeyClient, clock: Clock) -> None:
         client.post(f"{EMAIL}/end?exit_code=75", data="\x1b[1;31mERROR: relay denied\x1b[0m\ngave up")
 
 
+@pytest.fixture
+def slower(client: KeyClient, clock: Clock) -> None:
+    """A job that takes twice as long since a deploy five days ago, and that failed last."""
+    for day in range(1, 22):
+        clock.set(f"2026-06-{day:02}T10:00:00Z")
+        client.post(f"{EMAIL}/end?duration_ms={(120_000 if day > 16 else 60_000) + day}")
+    note = {"name": "deploy/shop", "title": "Shop 4.1", "start_time": "2026-06-16T12:00:00Z"}
+    client.post("/api/v1/annotations", json=note)
+    clock.advance(hours=1)
+    client.post(f"{EMAIL}/end?status=fail", data="gave up")
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.usefixtures("slower")
+def test_that_it_is_slower_and_since_which_deploy_takes_one_click(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    with clicks(page, 1):
+        page.locator("#jobs tr", has_text="shop/send-mail").locator("svg").click()
+        verdict = page.locator("#verdict")
+        expect(verdict).to_have_text(
+            "Median of the last 7 days: 2 min, +100 % vs. the week before. 2.0 times as long since “Shop 4.1”."
+        )
+        verdict.scroll_into_view_if_needed()
+        expect(verdict).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_job_is_paused_for_a_week_with_the_keyboard(page: Page, address: str) -> None:
+    with clicks(page, 0):
+        page.keyboard.press("/")
+        page.keyboard.type("mx-7")
+        page.keyboard.press("Enter")
+        expect(page.locator("#jobs tbody th")).to_have_count(1)
+        page.get_by_role("link", name="shop/send-mail").press("Enter")
+        page.get_by_label("Pause for").press("1")
+        page.get_by_label("Pause for").press("ArrowDown")
+        page.get_by_label("Pause for").press("ArrowDown")
+        page.get_by_role("button", name="Pause", exact=True).press("Enter")
+        expect(page.locator("h1")).to_contain_text("paused")
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.usefixtures("failing")
+def test_a_chart_without_knowing_oql_takes_two_clicks_and_its_choices(
+    page: Page, address: str, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    with clicks(page, 2):
+        page.get_by_role("link", name="Query").click()
+        page.get_by_role("combobox", name="By", exact=True).select_option("job")
+        page.get_by_role("combobox", name="Every", exact=True).select_option("hour")
+        page.get_by_role("button", name="Run", exact=True).click()
+        expect(page.get_by_role("figure", name="count over time")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.usefixtures("failing")
+def test_a_word_in_the_log_is_found_with_two_clicks(page: Page, clock: Clock, width: int, height: int) -> None:
+    clock.advance(seconds=1)
+    page.set_viewport_size({"width": width, "height": height})
+    with clicks(page, 2):
+        page.locator("#jobs tr", has_text="shop/send-mail").locator("svg").click()
+        page.get_by_label("Search the log").click()
+        page.keyboard.type("RELAY")
+        page.keyboard.press("Enter")
+        expect(page.locator(".found li")).to_have_count(3)
+
+
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.usefixtures("failing")
 def test_why_is_it_broken_takes_no_click(page: Page, width: int, height: int) -> None:
