@@ -16,7 +16,7 @@ from obs.query.execution.explain import COLUMNS, explain, narrower_window
 from obs.query.execution.grid import Grid, Group, Key, count_groups, read_grid, with_largest
 from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
 from obs.query.execution.result import Cell, Row
-from obs.query.execution.session import Session, open_session
+from obs.query.execution.session import Session, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
 from obs.query.language.grammar import parse
@@ -85,6 +85,8 @@ class Engine:
                 found = run(plan, path, now_ms, limits)
         except OqlError as error:
             raise error.error(statement) from error
+        except RecursionError as error:  # the checker and the compiler take some frames for each level
+            raise too_complex().error(statement) from error
         fields = {"output_type": found.output_type, "columns": found.columns, "rows": found.rows}
         headers = {
             "Server-Timing": f"parse;dur={parse_seconds * 1000:.2f}, run;dur={found.run_seconds * 1000:.2f}",

@@ -107,8 +107,12 @@ def _explanation(message: str) -> OqlError | None:
         message = "a sum or an absolute value does not fit into 64 bits."
         return OqlError("oql_type_mismatch", Span(0, 0), message, hint="Multiply by 1.0 first: sum(x * 1.0).")
     if any(part in message for part in _TOO_COMPLEX):
-        return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
+        return too_complex()
     return None
+
+
+def too_complex() -> OqlError:
+    return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
 
 
 @contextmanager

@@ -24,14 +24,8 @@ import pyparsing as pp
 
 from obs.query.language import actions, habits
 from obs.query.language.errors import OqlError, similar
-from obs.query.language.nodes import Call, Literal, Operation, Select, Span, Statement, children
+from obs.query.language.nodes import Literal, Span, Statement
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
-
-MOST_TREE_LEVELS = 250
-"""Levels of a syntax tree. Functions that walk it need two frames for each; Python's default limit is 1,000."""
-MOST_CALL_LEVELS = 12
-"""Levels of function calls, IN and CASE, each inside the one before. SQLite's parser has room for little more: 100
-symbols. A chain of if or CASE, each the ELSE of the one before, is one level, as `case_sql` writes it as one CASE."""
 
 
 def parse(text: str) -> Statement:
@@ -53,7 +47,6 @@ def parse(text: str) -> Statement:
         raise min(errors, key=lambda error: error.span.start)
     statement = trees[0]
     assert isinstance(statement, Statement)
-    _check_levels(statement)
     return statement
 
 
@@ -83,29 +76,6 @@ _SUMMARY = {
     **dict.fromkeys(("an operator", "a comparison", "AND or OR", "FILTER"), "an operator"),
 }
 """How an error names what is expected, where that is one of several things."""
-
-
-def _check_levels(statement: Statement) -> None:
-    """Raises OqlError (oql_too_long)."""
-    if not isinstance(statement, Select):
-        return
-    roots = [item.expression for item in (*statement.items, *statement.by)]
-    roots += [sorting.expression for sorting in statement.order]
-    roots += [condition for condition in (statement.where, statement.having) if condition is not None]
-    pending = [(root, 1, 0, False) for root in roots]
-    while pending:
-        node, level, calls, is_else = pending.pop()
-        chooses = isinstance(node, Operation) and node.operator == "case"
-        chooses = chooses or (isinstance(node, Call) and node.name.name.lower() == "if")
-        if isinstance(node, Call) or (isinstance(node, Operation) and node.operator in ("case", "in", "not in")):
-            calls += not (chooses and is_else)
-        if calls > MOST_CALL_LEVELS:
-            message = f"Function calls, IN and CASE are nested more than {MOST_CALL_LEVELS} levels deep."
-            raise OqlError("oql_too_long", node.span, message)
-        if level > MOST_TREE_LEVELS:
-            raise OqlError("oql_too_long", node.span, f"The expression has more than {MOST_TREE_LEVELS} levels.")
-        inner = children(node)
-        pending += [(child, level + 1, calls, chooses and child is inner[-1]) for child in inner]
 
 
 def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement:

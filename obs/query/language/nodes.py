@@ -67,14 +67,6 @@ DAYS = ("today", "yesterday")
 Expression = Name | Literal | Duration | Star | Call | Operation
 
 
-def children(expression: Expression) -> tuple[Expression, ...]:
-    if isinstance(expression, Operation):
-        return expression.operands
-    if isinstance(expression, Call):
-        return (*expression.arguments, expression.filter) if expression.filter is not None else expression.arguments
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Item:
     """A column of the result. `text` is the expression as it was written."""

@@ -45,8 +45,9 @@ def _with_window_of_time(statement: nodes.Select) -> nodes.Select:
     """The statement with the conditions on the time in its WHERE, if they are joined with AND, as its window."""
     condition = statement.where
     assert condition is not None
-    is_and = isinstance(condition, nodes.Operation) and condition.operator == "and"
-    conditions = nodes.children(condition) if is_and else (condition,)
+    conditions: tuple[nodes.Expression, ...] = (condition,)
+    if isinstance(condition, nodes.Operation) and condition.operator == "and":
+        conditions = condition.operands
     rest: list[nodes.Expression] = []
     bounds: dict[str, nodes.Moment] = {}
     for condition in conditions:
