@@ -285,10 +285,10 @@ def test_pages_say_who_was_notified_of_an_incident(world: World, receiver: Recei
     world.add_channel(receiver, "phone of Ann")
     world.end("photos", "fail")
     world.pass_time(seconds=1)
-    assert "Nobody was notified yet" in visitor.get("/job?name=photos").text
+    assert "Nobody has been notified yet" in visitor.get("/job?name=photos").text
     assert '<td data-label="notified">nobody</td>' in visitor.get("/incidents").text
     world.pass_time(seconds=10)
     sent_at = world.deliveries()[0]["sent_at"][:19]
     for page in ("/job?name=photos", "/incidents"):
         assert f'phone of Ann <time datetime="{sent_at}Z"' in visitor.get(page).text
-    assert "Nobody was notified yet" not in visitor.get("/job?name=photos").text
+    assert "Nobody has been notified yet" not in visitor.get("/job?name=photos").text

@@ -73,6 +73,10 @@ def test_the_incidents_follow(
     client.post("/api/v1/heartbeat/alpha/end?status=fail")
     services(app).background.tasks["sweep"].run()
     expect(page.locator("h1")).to_have_text("1 open incident")
+    page.get_by_text("Ongoing").click()
+    expect(page.locator("h1")).to_contain_text("alpha")
+    page.go_back()
+    page.get_by_label("Title").fill("New disks")
     window = {"start_time": "2026-06-22T08:00:00Z", "end_time": "2026-06-22T09:00:00Z", "title": "Move"}
     new_client("acme", "admin").post("/api/v1/maintenance", json=window)
     expect(page.get_by_role("row", name="Move")).to_be_visible()
