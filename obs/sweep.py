@@ -214,7 +214,7 @@ def time_zones(configured: str) -> list[str]:
 
     `configured` are names separated by spaces. Raises ConfigError for an unknown one.
     """
-    zones = list(dict.fromkeys([tzlocal.get_localzone_name(), "UTC", *configured.split()]))
+    zones = list(dict.fromkeys([tzlocal.get_localzone_name().replace("Etc/UTC", "UTC"), "UTC", *configured.split()]))
     for zone in zones:
         if find_zone(zone) is None:
             raise ConfigError(f"TIME_ZONES contains {zone!r}, which is not a known time zone")

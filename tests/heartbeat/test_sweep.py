@@ -57,6 +57,28 @@ def test_a_job_with_history_is_expected_again(by_path: Sender, client: KeyClient
     assert job["overdue_at"] >= job["expected_at"]
 
 
+@pytest.mark.parametrize(
+    ("machine", "summary"),
+    [("Europe/Berlin", "Every day at 11:00, Europe/Berlin"), ("Etc/UTC", "Every day at 10:00, UTC")],
+)
+def test_times_are_in_the_zone_of_the_machine_where_others_fit_equally_well(
+    make_app: Callable[..., Flask],
+    new_client: Callable[..., KeyClient],
+    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
+    machine: str,
+    summary: str,
+) -> None:
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: machine)
+    app = make_app()
+    client = new_client("acme", app=app)
+    for day in range(1, 21):
+        clock.set(f"2027-01-{day:02}T10:00:{day * 7 % 5:02}Z")
+        Sender(client, "path")("ping")
+        services(app).background.tasks["sweep"].run()
+    assert _job(client)["learned"]["summary"] == summary
+
+
 def test_overdue_at_its_moment_and_not_before(by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep) -> None:
     _hourly(by_path, clock, sweep)
     clock.set(_job(client)["overdue_at"])

@@ -106,7 +106,8 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
                 > expected_at + grace
             ):
                 return f'{text} because the schedule may also be "{schedule_words(other.hypothesis, other.residuals)}"'
-        return f"{text} because it was silent for as long before"
+        reason = "it was silent for as long before" if wait > usual else "other schedules are still possible"
+        return f"{text} because {reason}"
     return f"{text} because starts have been up to {duration_words(latest)} late" if latest >= SECOND_MS else text
 
 
