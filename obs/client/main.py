@@ -12,9 +12,8 @@ from .outbox import Outbox, flush, warn
 from .run import Run, messages
 
 # Imported only when they are used, because `obs run` must start fast.
-_LATER = {"views": ("jobs", "query", "annotate"), "setup": ("login", "systemd")}
-COMMANDS = ("run", "ping", "log", "flush", *_LATER["views"], *_LATER["setup"])
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LATER = dict.fromkeys(("login", "systemd"), ".setup") | dict.fromkeys(("jobs", "query", "annotate"), ".views")
+COMMANDS = ("run", "ping", "log", "flush", *_LATER)
 
 
 def main(arguments: list[str]) -> int:
@@ -22,10 +21,8 @@ def main(arguments: list[str]) -> int:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = _parser().parse_args(arguments[:end]), arguments[end + 1 :]
     try:
-        for module, names in _LATER.items():
-            if options.command in names:
-                getattr(import_module(f".{module}", __package__), options.command)(options)
-                return 0
+        if options.command in _LATER:
+            return int(getattr(import_module(_LATER[options.command], __package__), options.command)(options) or 0)
         return _report(options, command)
     except OSError as error:
         warn(str(error))
@@ -61,18 +58,19 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, about: str, *arguments: str, **flags: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about)
         for argument in arguments:
-            command.add_argument(argument, metavar=argument.upper())
+            name = argument.strip("?")
+            command.add_argument(name, metavar=name.upper(), nargs="?" if name != argument else None)
         for flag, effect in flags.items():
             command.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=effect)
         return command
 
     flags = {"no_log": "do not send the output", "log_on_failure": "send the output only if the command fails"}
-    about = "run a command and report it: obs run JOB [OPTION]... -- COMMAND..."
-    run = add("run", about, "job", quiet="do not pass the output on: it is only in the log", **flags)
+    run = add(
+        "run", "run a command: obs run JOB [OPTION]... -- COMMAND...", "job", quiet="only log the output", **flags
+    )
     run.add_argument("--timeout", type=_seconds, help="stop the command after this time, such as 90s or 2h")
     ping = add("ping", "report that a job ran", "job", systemd="report the start or the end of this unit of systemd")
-    log = add("log", "send a log message", "job")
-    log.add_argument("text", nargs="?", help="the message; default: standard input")
+    log = add("log", "send a log message, by default from standard input", "job", "text?")
     for command in (run, ping, log):
         for name, default in (("host", os.uname().nodename), ("service", None), ("project", None)):
             command.add_argument(f"--{name}", default=default, help=f"{name} of the job")
@@ -80,8 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     add("login", "ask for a key, test it, and store it with the URL of the server", "url")
     add("jobs", "list the jobs", trouble="only the jobs that need attention")
     add("query", "run a statement in OQL", "statement", csv="print CSV", json="print JSON")
-    annotate = add("annotate", "mark the time on charts", "name", end="end the last annotation of that name")
-    annotate.add_argument("title", metavar="TITLE", nargs="?", help="the text on the chart")
+    add("annotate", "mark the time on charts", "name", "title?", end="end the last annotation of that name")
     add("systemd", "print a drop-in that reports a unit", "unit")
     return parser
 
@@ -90,4 +87,4 @@ def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if not match:
         raise argparse.ArgumentTypeError("not a time such as 90s, 30m or 2h")
-    return float(match[1]) * _UNITS[match[2]]
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]

@@ -12,14 +12,14 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
 from .server import Server, ServerError, configured
 
-_PATIENCE_SECONDS = 10.0
-"""How long the end of a run waits until its heartbeats are sent."""
+_PATIENCE_SECONDS = 10.0  # how long the end of a run waits until its heartbeats are sent
 _REFUSED = (400, 404, 405, 413, 415, 422)
 """With these statuses the server will always refuse a heartbeat; with any other, it may accept it later."""
 
@@ -101,16 +101,15 @@ def flush() -> int:
     server, sent = configured(), 0
     for name in sorted(os.listdir(folder()) if os.path.isdir(folder()) else ()):
         path = os.path.join(folder(), name)
-        try:
-            with open(path, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                for line in file:
-                    if line.endswith(b"\n"):  # else the disk was full, or the process killed
-                        send(server, json.loads(line))
+        # These errors: its run goes on, or another process has sent it.
+        with suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for line in file:
+                if line.endswith(b"\n"):  # else the disk was full, or the process killed
+                    send(server, json.loads(line))
+            if file.tell():  # else its run begins at this moment
                 os.unlink(path)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # its run goes on, or another process has sent it
-        sent += 1
+                sent += 1
     return sent
 
 

@@ -31,7 +31,6 @@ class Run:
         self._head, self._tail, self._size, self._sent = b"", b"", 0, 0
         self._sent_at = time.monotonic()
         self._selector = selectors.DefaultSelector()
-        self._process: subprocess.Popen[bytes]
 
     def report(self) -> int:
         """Run the command and report it; returns its exit code, 128 + N if signal N killed it."""
@@ -39,8 +38,7 @@ class Run:
         self._outbox.add("start")
         try:
             self._start()
-            problem = self._wait()
-            code = self._process.returncode
+            problem, code = self._wait(), self._process.returncode
             code = 128 - code if code < 0 else code
         except OSError as error:
             code, problem = (127 if isinstance(error, FileNotFoundError) else 126), f"cannot run: {error}"
@@ -127,12 +125,10 @@ class Run:
 
 def _write(target: int, piece: bytes) -> bool:
     """Write all of `piece`; False if nobody reads it."""
-    try:
+    with suppress(OSError):
         while piece:
             piece = piece[os.write(target, piece) :]
-    except OSError:
-        return False
-    return True
+    return not piece
 
 
 def messages(output: bytes) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from getpass import getpass
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -13,31 +14,30 @@ from .server import CONFIG, Server
 
 _PROGRAM = os.path.abspath(sys.argv[0])
 _DROP_IN = """\
-# Save this as /etc/systemd/system/{unit}.d/obs.conf, then run: systemctl daemon-reload
+# Save this as /etc/systemd/system/{unit}.service.d/obs.conf, then run: systemctl daemon-reload
 # It runs as root, with what `sudo obs login URL` stores. The job has the name of the unit.
 [Service]
-ExecStartPre=-+/usr/bin/env HOME={home} {program} ping %N --systemd
-ExecStopPost=-+/usr/bin/env HOME={home} {program} ping %N --systemd
+ExecStartPre=-+/usr/bin/env HOME=/root {program} ping %N --systemd
+ExecStopPost=-+/usr/bin/env HOME=/root {program} ping %N --systemd
 """
 
 
 def login(options: Any) -> None:
     """Ask for the key, test it, and store it with the URL in a file that only the user can read."""
     key = (getpass("API key: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
-    found, path = Server(options.url, key).request("GET", "me", "organization"), os.path.expanduser(CONFIG)
+    found, path = Server(options.url, key).request("GET", "me", "organization"), Path(CONFIG).expanduser()
     os.umask(0o077)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.new", "w") as file:
-        file.write(f'url = "{options.url}"\nkey = "{key}"\n')
-    os.replace(file.name, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(f'url = "{options.url}"\nkey = "{key}"\n')
+    new.replace(path)
     warn(f"organization {found['organization']}, scopes {', '.join(found['key']['scopes'])}: stored in {path}")
 
 
 def systemd(options: Any) -> None:
     """Print a drop-in, with which systemd calls `report_unit` before a unit starts and after it has ended."""
-    unit = f"{options.unit.removesuffix('.service')}.service"
     program = quote(_PROGRAM).replace("%", "%%").replace("$", "$$")
-    sys.stdout.write(_DROP_IN.format(unit=unit, home=os.path.expanduser("~root"), program=program))
+    sys.stdout.write(_DROP_IN.format(unit=options.unit.removesuffix(".service"), program=program))
 
 
 def report_unit(outbox: Outbox) -> int:

@@ -14,8 +14,6 @@ from urllib.parse import quote
 from .outbox import now, printable
 from .server import ServerError, configured
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-
 
 def jobs(options: Any) -> None:
     """List the jobs."""
@@ -32,11 +30,8 @@ def query(options: Any) -> None:
     """Run a statement and show the result: a timeseries as a chart."""
     accept = {"Accept": "text/csv"} if options.csv else {"Accept": "application/json"} if options.json else {}
     answer = configured().request("POST", "dsl", "rows", {"query": options.statement}, **accept)
-    if accept:
-        _show(answer.replace("\r\n", "\n").rstrip("\n").split("\n"))
-    else:
-        shown = _chart if answer["output_type"] == "timeseries" else _table
-        _show(shown(answer["columns"], answer["rows"]))
+    draw = _chart if not accept and answer["output_type"] == "timeseries" else _table
+    _show(answer if accept else draw(answer["columns"], answer["rows"]))
 
 
 def annotate(options: Any) -> None:
@@ -44,40 +39,39 @@ def annotate(options: Any) -> None:
     server, time, title = configured(), now(), {"title": options.title} if options.title else {}
     if options.end:
         path = f"annotations?limit=1000&start=-7d&name_prefix={quote(options.name, safe='')}"
-        for found in server.request("GET", path, "annotations")["annotations"]:
-            if found["name"] == options.name and not (found["end_time"] or found["by_service"]):
-                changes = {"end_time": max(time, found["start_time"]), **title}
-                server.request("PUT", f"annotations/{found['id']}", "id", changes)
+        for one in server.request("GET", path, "annotations")["annotations"]:
+            if one["name"] == options.name and not (one["end_time"] or one["by_service"]):
+                changes = {"end_time": max(time, one["start_time"]), **title}
+                server.request("PUT", f"annotations/{one['id']}", "id", changes)
                 return
     if not title:
         raise ServerError(f"{options.name} has no open annotation of the last 7 days, so a TITLE is needed")
     server.request("POST", "annotations", "id", {"name": options.name, "start_time": time, **title})
 
 
-def _show(lines: Iterable[str]) -> None:
+def _show(text: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly where nobody reads on, as after `| head`
-    text = "\n".join(map(printable if sys.stdout.isatty() else str, lines))
-    sys.stdout.buffer.write(f"{text}\n".encode(sys.stdout.encoding, "replace"))
+    lines = map(printable if sys.stdout.isatty() else str, text.replace("\r\n", "\n").rstrip("\n").split("\n"))
+    sys.stdout.buffer.write("\n".join([*lines, ""]).encode(sys.stdout.encoding, "replace"))
 
 
 def _text(cell: Any) -> str:
     return printable(cell) if isinstance(cell, str) else json.dumps(cell)
 
 
-def _width(text: str) -> int:
-    """The columns that `text` takes on a terminal."""
+def _width(text: str) -> int:  # on a terminal
     return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Lines with aligned columns."""
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Aligned columns."""
     cells = [[_text(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(map(_width, column)) for column in zip(*cells)]
     padded = ([cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)] for row in cells)
-    return ["  ".join(row).rstrip() for row in padded]
+    return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
-def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A line of blocks for each number of each group, from the lowest value, but at most 0, to the highest."""
     numbers = [one for one in range(1, len(columns)) if {type(row[one]) for row in rows} <= {int, float, type(None)}]
     times = sorted({row[0] for row in rows})
@@ -94,7 +88,7 @@ def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
         low, high = (find(value or 0 for value in (0, *values.values())) for find in (min, max))
         parts = ([values.get(time) for time in times[start : start + step]] for start in range(0, len(times), step))
         tops = (max((value for value in part if value is not None), default=None) for part in parts)
-        blocks = (" " if top is None else _BLOCKS[round((top - low) / ((high - low) or 1) * 7)] for top in tops)
+        blocks = (" " if top is None else "▁▂▃▄▅▆▇█"[round((top - low) / ((high - low) or 1) * 7)] for top in tops)
         drawn.append((name, "".join(blocks), low, high))
     merged = f", the highest of each {step}" if step > 1 else ""
     return _table(("", f"{times[0][:16]} to {times[-1][:16]} (UTC){merged}", "LOW", "HIGH"), drawn)

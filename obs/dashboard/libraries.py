@@ -73,8 +73,7 @@ def _zipapp() -> bytes:
         archive.writestr(zipfile.ZipInfo("__main__.py"), _CLIENT_MAIN)
         for module in sorted(files("obs.client").iterdir(), key=lambda one: one.name):
             if module.name.endswith(".py"):
-                place = zipfile.ZipInfo(f"obs_client/{module.name}")
-                archive.writestr(place, module.read_text(), zipfile.ZIP_DEFLATED)
+                archive.writestr(zipfile.ZipInfo(f"obs_client/{module.name}"), module.read_text(), zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 

@@ -208,6 +208,14 @@ def test_a_file_in_use_is_not_sent_by_others(machine: Machine, runs: Runs) -> No
     assert [run["status"] for run in runs("photos")] == ["success"]
 
 
+def test_the_file_of_a_run_that_begins_just_now_is_left_to_it(machine: Machine) -> None:
+    machine.spool.mkdir(parents=True)
+    (machine.spool / "1-new.ndjson").touch()  # its process has not locked it yet
+    done = machine.obs("flush")
+    assert (done.returncode, done.stderr) == (0, b"obs: sent the heartbeats of 0 runs\n")
+    assert (machine.spool / "1-new.ndjson").exists()
+
+
 def test_twenty_at_once(machine: Machine, runs: Runs) -> None:
     machine.url, url = REFUSING, machine.url
     machine.obs("run", "before", "--", "true")
