@@ -13,7 +13,7 @@ from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
 from obs.dashboard import libraries, overview, schedules, wording
-from obs.dashboard.routes import alerts, annotations, incidents, job, jobs, query, settings, sign_in
+from obs.dashboard.routes import alerts, annotations, job, jobs, query, settings, sign_in
 from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
@@ -26,7 +26,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_PAGES = (sign_in, jobs, job, incidents, alerts, query, annotations, settings)
+_PAGES = (sign_in, jobs, job, alerts, query, annotations, settings)
 
 
 def init_app(app: Flask) -> None:
@@ -70,7 +70,7 @@ def init_app(app: Flask) -> None:
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
     pages.after_request(_compress)
-    for blueprint in (*(page.blp for page in _PAGES), jobs.projects, libraries.vega):
+    for blueprint in (*(page.blp for page in _PAGES), jobs.projects, alerts.incidents, libraries.vega):
         pages.register_blueprint(blueprint)
     app.register_blueprint(pages)
     app.register_blueprint(libraries.docs)

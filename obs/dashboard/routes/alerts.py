@@ -1,4 +1,4 @@
-"""The page of channels and of the messages that were sent to them."""
+"""Incidents with maintenance windows; channels with the messages that were sent to them."""
 
 import re
 import secrets
@@ -10,18 +10,55 @@ from flask.typing import ResponseReturnValue
 
 from obs.alerts.routes import ChannelRequestSchema
 from obs.alerts.service import result_of_test
+from obs.alerts.store import incidents as store
 from obs.alerts.store import outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS
-from obs.alerts.store.incidents import PLACE
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
+from obs.dashboard.routes import page_version
 from obs.dashboard.sessions import viewer
+from obs.heartbeat.schemas import MaintenanceWindowSchema
+from obs.heartbeat.store import maintenance
 from obs.services import services
 
+incidents = Blueprint("incidents", __name__, url_prefix="/incidents")
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
 _NUMBER = f"<{ROW_ID}:number>"
-_SHOWN = 100
+_INCIDENTS_SHOWN = 200
+_DELIVERIES_SHOWN = 100
+_TIMES = ("start_time", "end_time")
+
+
+@incidents.get("", endpoint="page")
+def incidents_page(form: Form | None = None) -> str:
+    """Incidents, open ones first, and maintenance windows."""
+    caller = viewer()
+    with caller.read() as db:
+        windows = maintenance.windows(db)
+        found = store.incidents(db, limit=_INCIDENTS_SHOWN)
+    version = page_version([(one.id, one.ended_at, one.notified) for one in found], windows)
+    return render_template(
+        "incidents.html",
+        found=found,
+        windows=windows,
+        form=form or Form({"title": "Maintenance"}),
+        version=None if form else version,
+    )
+
+
+@incidents.post("/maintenance")
+@forms.shown_again(incidents_page)
+def add_window() -> ResponseReturnValue:
+    window = load(MaintenanceWindowSchema, forms.entered(("title", *_TIMES), _TIMES))
+    services().heartbeats.add_window(viewer(), **window)
+    return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
+
+
+@incidents.post(f"/maintenance/{_NUMBER}/delete")
+def delete_window(number: int) -> ResponseReturnValue:
+    services().heartbeats.delete_window(viewer(), number)
+    return forms.saved("Maintenance window deleted.", "dashboard.incidents.page")
 
 
 @blp.get("")
@@ -29,7 +66,7 @@ def page(form: Form | None = None) -> str:
     """Channels, the form of a new one, and the latest deliveries."""
     caller = viewer()
     with caller.read() as db:
-        deliveries = outbox.page(db, _SHOWN)
+        deliveries = outbox.page(db, _DELIVERIES_SHOWN)
     return render_template(
         "alerts.html",
         form=form or Form({"secret": secrets.token_urlsafe(32)}),
@@ -73,7 +110,7 @@ def _tested(number: int, before: str) -> ResponseReturnValue:
 
 def _fields() -> dict[str, Any]:
     """The fields of a new channel, as the API takes them."""
-    fields: dict[str, Any] = forms.entered(("name", "job_prefix", *PLACE, "reminder_hours"))
+    fields: dict[str, Any] = forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))
     if fields.get("reminder_hours", "").isdecimal():
         fields["reminder_hours"] = int(fields["reminder_hours"])
     if quiet := forms.entered(("from", "until", "timezone")):
