@@ -58,17 +58,14 @@ class Viewer:
 
     def poll(self) -> int:
         """Poll once; the page would then show all changes. Returns the status."""
-        while True:
-            status, text = self.get(f"/jobs/changes?sort=last&since={self.since}")
-            if status == 204:
-                return status
+        status, text = self.get(f"/jobs/changes?sort=last&since={self.since}")
+        if status != 204:
             rows = dict(re.findall(r'id=\\"job-(\d+)\\" data-v=\\"(\w+)\\"', text))
             shown = dict(row.split(":") for row in self.have.split(",")) | rows
             self.have = ",".join(f"{number}:{version}" for number, version in shown.items())
             version = re.search(r'"version":"(\d+)"', text)
-            if version is not None or '"more"' not in text:
-                self.since = version[1] if version else ""
-                return status
+            self.since = version[1] if version else ""
+        return status
 
 
 class Watching:

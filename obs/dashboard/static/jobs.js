@@ -36,7 +36,7 @@ function apply(changes) {
       if (body.rows[place] !== row) body.insertBefore(row, body.rows[place]);
     });
   }
-  if (changes.summary && changes.summary !== summary) { /* a screen reader should not repeat unchanged counts */
+  if (changes.summary !== summary) { /* a screen reader should not repeat unchanged counts */
     summary = changes.summary;
     const place = document.getElementById("summary");
     const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -46,7 +46,7 @@ function apply(changes) {
 }
 
 async function refresh() {
-  if (document.hidden) return false;
+  if (document.hidden) return;
   const place = table || awaiting;
   const have = table ? [...table.tBodies[0].rows].map((row) => `${row.id.slice(4)}:${row.dataset.v}`).join() : "";
   const address = new URL(place.dataset.changes, location.href);
@@ -54,17 +54,16 @@ async function refresh() {
   const response = await fetch(address, { headers: { "X-Have": have }, redirect: "manual" });
   if (response.type === "opaqueredirect") location.reload();
   if (response.ok) document.dispatchEvent(new Event("updated"));
-  if (!response.ok || response.status === 204) return false; /* 204: nothing has changed */
+  if (!response.ok || response.status === 204) return; /* 204: nothing has changed */
   const changes = await response.json();
-  if (changes.version) place.dataset.version = changes.version;
+  place.dataset.version = changes.version;
   if (table) apply(changes);
   else if (changes.order) location.replace(awaiting.dataset.page);
-  return Boolean(table && changes.more);
 }
 
 async function keepCurrent() {
   try {
-    while (await refresh());
+    await refresh();
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; /* the server cannot be reached: try again */
   } finally {
