@@ -1,10 +1,11 @@
-"""A job's past runs as SVG. Pure. Days are ordinals of dates in the viewer's zone; moments are milliseconds."""
+"""The past runs of a job as bars and by day. Pure. Days are ordinals in the zone of the viewer, times milliseconds."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
 from itertools import zip_longest
+from operator import itemgetter
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -18,9 +19,7 @@ BARS = 30
 _BASE, _FOOT = 9, 11
 _DRAWN_GAPS = 3  # between two runs at most; the label has the exact number
 DAYS = 91
-_CELL, _SIDE, _LEAST_HEIGHT, _MARKED_SHARE = 15, 13, 3, 0.5
 _WORST_FIRST = (*PROBLEMS, *(status for status in STATUSES if status not in PROBLEMS))
-_MARKS = {**dict.fromkeys(PROBLEMS, "m0 3l7 7m0-7l-7 7"), "missed": "m0 6.5h7"}
 
 
 class Bar(NamedTuple):
@@ -78,42 +77,36 @@ def day_of(moment_ms: int, zone: ZoneInfo) -> int:
     return datetime.fromtimestamp(moment_ms / 1000, zone).toordinal()
 
 
-def draw_calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> Markup:
-    """`results` has runs by day and status, `missed` those missed by day; `first_seen` is the first heartbeat's day."""
-    oldest = today - DAYS + 1
-    monday = oldest - date.fromordinal(oldest).weekday()
-    shown = range(oldest, today + 1)
-    cells = (_cell(day, results.get(day, {}), missed.get(day, 0), monday, day >= first_seen) for day in shown)
-    width = ((today - monday) // 7 + 1) * _CELL
-    bad = sum(not counts.keys().isdisjoint(PROBLEMS) for counts in results.values())
-    words = (
-        f"Last {DAYS} days: runs on {wording.count(len(results), 'day')}, {' or '.join(PROBLEMS)} runs on "
-        f"{wording.count(bad, 'day')}, missed on {wording.count(sum(map(bool, missed.values())), 'day')}"
-    )
-    # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
-    return Markup(  # noqa: S704
-        f'<svg class="calendar" viewBox="0 0 {width} {7 * _CELL}" width="{width}" height="{7 * _CELL}" role="img"'
-        f' aria-label="{words}">{"".join(cells)}</svg>'
-    )
+class Day(NamedTuple):
+    """A day of the calendar. Of its `runs`, some were `problems`, and others were `missed`.
+
+    `status` is that of the other runs, ``none`` without any, or ``before`` the job was seen. `worst` is the most
+    frequent problem, or ``missed``.
+    """
+
+    date: date
+    runs: int
+    problems: int
+    missed: int
+    results: str
+    status: str
+    worst: str
+
+
+def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> list[Day]:
+    """The last DAYS days. `results` has runs by day and status, `missed` those missed by day."""
+    shown = range(today - DAYS + 1, today + 1)
+    return [_day(day, results.get(day, {}), missed.get(day, 0), day >= first_seen) for day in shown]
+
+
+def _day(day: int, counts: Mapping[str, int], missed: int, is_known: bool) -> Day:
+    words = wording.results({status: counts[status] for status in _WORST_FIRST if status in counts}, missed)
+    good = next((status for status in reversed(_WORST_FIRST) if status in counts), "none" if is_known else "before")
+    problems = {status: counts[status] for status in PROBLEMS if status in counts}
+    worst, _ = max({**problems, "missed": missed}.items(), key=itemgetter(1))
+    return Day(date.fromordinal(day), sum(counts.values()), sum(problems.values()), missed, words, good, worst)
 
 
 def midnight(day: int, zone: ZoneInfo) -> int:
     """When a day starts."""
     return round(datetime.combine(date.fromordinal(day), time(), zone).timestamp() * 1000)
-
-
-def _cell(day: int, counts: Mapping[str, int], missed: int, monday: int, known: bool) -> str:
-    week, weekday = divmod(day - monday, 7)
-    words = wording.results({status: counts[status] for status in _WORST_FIRST if status in counts}, missed)
-    x, y = week * _CELL + 1, weekday * _CELL + 1
-    good = next((status for status in reversed(_WORST_FIRST) if status in counts), "none" if known else "before")
-    cell = f'<rect class="day-{good}" x="{x}" y="{y}" width="{_SIDE}" height="{_SIDE}" rx="3"/>'
-    problems = {**{status: counts[status] for status in PROBLEMS if status in counts}, "missed": missed}
-    bad = sum(problems.values())
-    if bad:
-        share = bad / (sum(counts.values()) + missed)
-        worst, height = max(problems, key=lambda name: problems[name]), max(_LEAST_HEIGHT, round(share * _SIDE))
-        cell += f'<rect class="day-{worst}" x="{x}" y="{y + _SIDE - height}" width="{_SIDE}" height="{height}" rx="3"/>'
-        if share >= _MARKED_SHARE:
-            cell += f'<path class="mark-{worst}" d="M{x + 3} {y}{_MARKS[worst]}"/>'
-    return f"<g><title>{date.fromordinal(day):%a %d %b %Y}: {words or 'no runs'}</title>{cell}</g>"

@@ -1,14 +1,18 @@
 """Durations, intervals, schedules, bars and calendars in words."""
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from flask import Flask
 
 from obs.dashboard import drawings, schedules, wording
 from obs.dashboard.drawings import Bar
+from obs.heartbeat.runs import PROBLEMS
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
 
 NOW_MS = 20_000 * DAY_MS
@@ -126,13 +130,18 @@ UTC = ZoneInfo("UTC")
 FRIDAY = date(2024, 10, 4).toordinal()
 
 
-def test_a_day_of_the_calendar_shows_its_worst_result() -> None:
-    drawn = str(drawings.draw_calendar({FRIDAY: {"success": 3, "failed": 1}}, {}, FRIDAY - 10, FRIDAY + 1))
+def drawn_days(app: Flask, results: schedules.Results, missed: Mapping[int, int], today: int) -> str:
+    macros: Any = app.jinja_env.get_template("job/calendar.html").module
+    return str(macros.draw_calendar(drawings.calendar(results, missed, FRIDAY - 10, today), PROBLEMS))
+
+
+def test_a_day_of_the_calendar_shows_its_worst_result(app: Flask) -> None:
+    drawn = drawn_days(app, {FRIDAY: {"success": 3, "failed": 1}}, {}, FRIDAY + 1)
     assert "<title>Fri 04 Oct 2024: 1 failed, 3 succeeded</title>" in drawn
     assert "runs on 1 day, failed or lost runs on 1 day" in drawn
 
 
-def test_the_calendar_distinguishes_missed_days_from_days_without_a_scheduled_run() -> None:
+def test_the_calendar_distinguishes_missed_days_from_days_without_a_scheduled_run(app: Flask) -> None:
     now_ms = 20_000 * DAY_MS + 12 * HOUR_MS  # the same Friday
     days = drawings.days(now_ms, UTC)
     weekdays = (day for day in days if date.fromordinal(day).weekday() < 5)
@@ -140,7 +149,7 @@ def test_the_calendar_distinguishes_missed_days_from_days_without_a_scheduled_ru
     due = schedules.Due("0 2 * * 1-5", "Europe/Berlin", DAY_MS)
     missed = schedules.missed_by_day(due, came, days, 0, now_ms)
     assert {day: count for day, count in missed.items() if count} == {FRIDAY - 2: 1}
-    drawn = str(drawings.draw_calendar(came, missed, FRIDAY - 10, FRIDAY))
+    drawn = drawn_days(app, came, missed, FRIDAY)
     assert "<title>Wed 02 Oct 2024: 1 missed</title>" in drawn
     assert drawn.count("day-missed") == 1
     assert "missed on 1 day" in drawn
@@ -195,9 +204,9 @@ def test_nothing_is_missed_before_the_first_heartbeat() -> None:
     ],
 )
 def test_a_day_is_filled_by_its_share_of_problems(
-    counts: dict[str, int], missed: int, parts: list[tuple[str, int]]
+    app: Flask, counts: dict[str, int], missed: int, parts: list[tuple[str, int]]
 ) -> None:
-    drawn = str(drawings.draw_calendar({FRIDAY: counts} if counts else {}, {FRIDAY: missed}, FRIDAY, FRIDAY))
+    drawn = drawn_days(app, {FRIDAY: counts} if counts else {}, {FRIDAY: missed}, FRIDAY)
     cell = drawn[drawn.index("Fri 04 Oct 2024") :]
     assert [(name, int(height)) for name, height in re.findall(r'day-(\w+)"[^>]*height="(\d+)"', cell)] == parts
     assert ("mark-" in cell) == (parts[-1][0] != "success" and parts[-1][1] >= 10)

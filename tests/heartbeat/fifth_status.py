@@ -105,7 +105,7 @@ def totals(folder: Path) -> dict[str, Any]:
         for job in db.execute("SELECT id FROM jobs").fetchall():
             results = dashboard_store.results_by_day(db, job[0], days)
             by_day.update({status: sum(day.get(status, 0) for day in results.values()) for status in STATUSES})
-            titles += drawings.draw_calendar(results, {}, min(days), max(days))
+            titles += "\n".join(day.results for day in drawings.calendar(results, {}, min(days), max(days)))
         drawn: Counter[str] = Counter()
         for number, word in re.findall(r"(\d+) (open|succeeded|failed|lost|cancelled)\b", titles):
             drawn[{"succeeded": "success"}.get(word, word)] += int(number)

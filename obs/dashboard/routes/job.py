@@ -73,7 +73,7 @@ def page(**refused: Form) -> str:
         start=start,
         points=points,
         statuses=STATUSES,
-        calendar=drawings.draw_calendar(results, missed, drawings.day_of(first_ms, zone), today),
+        calendar=drawings.calendar(results, missed, drawings.day_of(first_ms, zone), today),
         problems=PROBLEMS,
         pauses=_PAUSES,
         pin=refused.get("pin") or Form(schedules.form_values(job)),
