@@ -12,7 +12,9 @@ from .outbox import Outbox, flush, warn
 from .run import Run, messages
 
 # Imported only when they are used, because `obs run` must start fast.
-_LATER = dict.fromkeys(("login", "systemd"), ".setup") | dict.fromkeys(("jobs", "query", "annotate"), ".views")
+_LATER = dict.fromkeys(("login", "systemd", "crontab"), ".setup") | dict.fromkeys(
+    ("jobs", "query", "annotate"), ".views"
+)
 COMMANDS = ("run", "ping", "log", "flush", *_LATER)
 
 
@@ -80,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     add("query", "run a statement in OQL", "statement", csv="print CSV", json="print JSON")
     add("annotate", "mark the time on charts", "name", "title?", end="end the last annotation of that name")
     add("systemd", "print a drop-in that reports a unit", "unit")
+    add("crontab", "show your crontab with each command in obs run", write="save the old one, and install this one")
     return parser
 
 
