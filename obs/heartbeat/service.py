@@ -105,8 +105,8 @@ class HeartbeatService:
                 jobs.add_job(db, name, caller.now_ms)
                 audit.add(db, caller.actor, caller.now_ms, Action.CREATE_JOB, name)
             job = known_job(db, name, caller.now_ms)
-            if uuid is not None:
-                jobs.set_ping_uuid(db, job.id, uuid, replaces=jobs.ping_uuid(db, job.id))
+            if uuid is not None and uuid != (known := jobs.ping_uuid(db, job.id)):
+                jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             columns = _columns(db, job, changes, caller.now_ms)
             is_rescheduled = not columns.keys().isdisjoint(("pin", "paused_at", "paused_until", "schedule_changed_at"))
