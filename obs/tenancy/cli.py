@@ -8,9 +8,11 @@ from pathlib import Path
 import click
 
 from obs import config, times
+from obs.api import load
 from obs.errors import ServiceError
 from obs.tenancy import instance, keys, service, store
 from obs.tenancy.auth import Tenancy
+from obs.tenancy.routes import KeyRequestSchema
 
 
 @contextmanager
@@ -129,12 +131,13 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expire
     """
     with opened(folder) as tenancy:
         try:
-            expires_at = None if expires is None else times.parse_time(expires, tenancy.clock())
+            expires_at = expires and times.format_ms(times.parse_time(expires, tenancy.clock()))
         except ValueError as error:
             raise click.ClickException(f"--expires: {error}") from error
         found = service.find_organization(tenancy, org)
         chosen = (*scopes, keys.PING) if ping else scopes or keys.DEFAULT_SCOPES
-        created = service.create_key(tenancy, found, label, chosen, expires_at)
+        fields = load(KeyRequestSchema, {"label": label, "scopes": chosen, "expires_at": expires_at})
+        created = service.create_key(tenancy, found, **fields)
     click.echo(f"Created key {created.id}. Copy it now: it will not be shown again.", err=True)
     click.echo(created.key)
 

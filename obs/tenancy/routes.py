@@ -1,13 +1,10 @@
-"""Keys over HTTP: managing them, which needs the scope ``admin``, and what a key gives access to.
-
-Limits in the schemas are for the OpenAPI document: `obs.tenancy.service` enforces them.
-"""
+"""Keys over HTTP: managing them, which needs the scope ``admin``, and what a key gives access to."""
 
 from typing import Any
 
 import marshmallow as ma
 
-from obs.api import ROW_ID, Blueprint, Schema, Time, list_of
+from obs.api import ROW_ID, Blueprint, Schema, Text, Time, list_of, schema_of
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import caller, operation
@@ -17,18 +14,9 @@ blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API ke
 me_blp = Blueprint("me", __name__, url_prefix="/api/v1/me", description="The key of the request.")
 
 
-class KeySchema(Schema):
-    id = ma.fields.Int(metadata={"description": "Used to revoke the key.", "example": 7})
-    label = ma.fields.Str(metadata={"description": "What the key is for.", "example": "backup server"})
-    scopes = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
-    created_at = Time()
-    expires_at = Time(allow_none=True)
-    revoked_at = Time(allow_none=True)
-    last_used_at = Time(allow_none=True)
-
-
-class NewKeySchema(KeySchema):
-    key = ma.fields.Str(metadata={"description": "The key. It is not stored and cannot be shown again."})
+_SCOPES = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
+KeySchema = schema_of(store.Key, leave_out={"org", "key"}, scopes=_SCOPES)
+NewKeySchema = schema_of(store.Key, "NewKey", {"org"}, scopes=_SCOPES)
 
 
 class MeSchema(Schema):
@@ -37,17 +25,12 @@ class MeSchema(Schema):
 
 
 class KeyRequestSchema(Schema):
-    label = ma.fields.Str(
-        required=True, metadata={"minLength": 1, "maxLength": service.LONGEST_LABEL, "example": "backup server"}
-    )
+    label = Text(1, 200, required=True, metadata={"example": "backup server"})
     scopes = ma.fields.List(
-        ma.fields.Str(metadata={"enum": [*SCOPES, PING]}),
+        ma.fields.Str(validate=ma.validate.OneOf((*SCOPES, PING))),
         load_default=list(DEFAULT_SCOPES),
-        metadata={
-            "minItems": 1,
-            "description": "What the key may do. Default: only `heartbeat:write`.",
-            "example": ["heartbeat:write"],
-        },
+        validate=ma.validate.Length(1, error="Choose at least one scope."),
+        metadata={"description": "What the key may do. Default: only `heartbeat:write`.", "example": [*DEFAULT_SCOPES]},
     )
     expires_at = Time(load_default=None, allow_none=True, metadata={"description": "Default: the key never expires."})
 

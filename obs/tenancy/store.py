@@ -3,9 +3,10 @@
 import secrets
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from obs.api import about
 from obs.storage.connection import delete_oldest
 from obs.storage.databases import Org
 from obs.tenancy import keys
@@ -19,17 +20,17 @@ _KEYS = """
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key. `key` is the key itself, which is not stored: only a new one has it."""
+    """A key. `key` is the key itself: only a new one has it."""
 
     org: Org
     scopes: tuple[str, ...]
-    id: int
-    label: str
+    id: int = field(metadata=about("Used to revoke the key.", 7))
+    label: str = field(metadata=about("What the key is for.", "backup server"))
     created_at: int
     expires_at: int | None
     revoked_at: int | None = None
     last_used_at: int | None = None
-    key: str = ""
+    key: str = field(default="", metadata=about("The key. It is not stored and cannot be shown again."))
 
     @property
     def name(self) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import service, store
 from tests.conftest import ACME, KeyClient
@@ -47,12 +46,6 @@ def test_a_key_needs_scopes_that_there_are(app: Flask, new_client: Callable[...,
     assert (answer.status_code, answer.json["error"]) == (422, "invalid_field")
     assert "scopes" in answer.json["errors"]["json"]
     assert _labels(app) == before
-
-
-def test_no_way_leads_to_a_key_without_scopes(app: Flask, client: KeyClient) -> None:
-    with pytest.raises(ServiceError) as refused:
-        service.create_key(services(app).tenancy, ACME, "x", scopes=[])
-    assert refused.value.errors == {"json": {"scopes": ["Choose at least one scope."]}}
 
 
 def test_the_form_makes_no_key_without_a_scope(app: Flask, admin: Visitor) -> None:
