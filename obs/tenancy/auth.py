@@ -2,8 +2,8 @@
 
 import functools
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -15,7 +15,6 @@ from obs.errors import ServiceError
 from obs.server.access_log import note_caller
 from obs.server.middleware import ENVIRON_ORG, IngestAddress, client_address
 from obs.services import services
-from obs.storage.connection import MissingFileError
 from obs.storage.databases import Databases, Org
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys
@@ -61,26 +60,10 @@ class Caller:
         return self.tenancy.quotas
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        """Like `Databases.write`. Raises ServiceError (401) too, when the organization was deleted meanwhile."""
-        try:
-            return self.databases.write(self.org, unit)
-        except MissingFileError:
-            self._require_organization()
-            raise
+        return self.databases.write(self.org, unit)
 
-    @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        """A read-only connection to the organization's file. Raises ServiceError (401, 503) like `write`."""
-        try:
-            with self.databases.read(self.org) as connection:
-                yield connection
-        except MissingFileError:
-            self._require_organization()
-            raise
-
-    def _require_organization(self) -> None:
-        if self.tenancy.keyring.organization(self.org.slug, at_once=True) != self.org:
-            raise _invalid_key()
+    def read(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self.databases.read(self.org)
 
 
 def caller() -> Caller:

@@ -61,9 +61,8 @@ class KeyRing:
                 return found
         return None
 
-    def organization(self, slug: str, *, at_once: bool = False) -> Org | None:
-        """The organization that has this slug, or None; with `at_once`, not even _CHECK_EVERY_SECONDS ago but now."""
-        self._reload_if_changed(at_once=at_once)
+    def organization(self, slug: str) -> Org | None:
+        self._reload_if_changed()
         return self._organizations.get(slug)
 
     def organizations(self) -> list[Org]:
