@@ -21,7 +21,6 @@ class Action(StrEnum):
     REVOKE_KEY = "revoke key"
     CREATE_ORGANIZATION = "create organization"
     SET_LIMIT = "set limit"
-    REACH_LIMIT = "reach limit"
     CREATE_JOB = "create job"
     DELETE_JOB = "delete job"
     DELETE_JOBS = "delete jobs"

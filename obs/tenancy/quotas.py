@@ -9,14 +9,12 @@ from obs.errors import ServiceError
 from obs.storage.databases import Databases, Org
 from obs.storage.disk import DiskSpace
 from obs.storage.file import DatabaseFile
-from obs.tenancy import audit, store
-from obs.tenancy.audit import Action, Actor
+from obs.tenancy import store
 from obs.tenancy.rate import PerMinute, seconds_left
 from obs.times import MINUTE_MS
 
 _MOST_STORED = 1.25  # heartbeats of existing jobs are recorded up to this multiple of `max_stored_bytes`
 _EPISODE_MS = 10 * MINUTE_MS  # refusals that follow each other within this time are logged once
-_SERVICE = Actor("service")
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +39,6 @@ class Quotas:
         self._clock = clock
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit
         self._refused_at: dict[tuple[Org, str], int] = {}
-        self._newly_reached: list[tuple[Org, str]] = []
         with control.read() as db:
             self._own = store.own_limits(db)
 
@@ -83,10 +80,6 @@ class Quotas:
                 self._stored[org] = self._measure(org)
             else:
                 self._stored.pop(org, None)
-        reached, self._newly_reached = self._newly_reached, []
-        for org, name in reached:
-            _log.warning("organization %s has reached its limit %s of %d", org, name, self._limit(org, name))
-            audit.note(self._databases, org, _SERVICE, now_ms, Action.REACH_LIMIT, name)
 
     def _limit(self, org: Org, name: str) -> int:
         return self._own.get(org.id, self._defaults).get(name, self._defaults[name])
@@ -103,7 +96,7 @@ class Quotas:
         self.refusals += 1
         now_ms, most = self._clock(), self._limit(org, name)
         if abs(now_ms - self._refused_at.get((org, name), 0)) > _EPISODE_MS:
-            self._newly_reached.append((org, name))
+            _log.warning("organization %s has reached its limit %s of %d", org, name, most)
         self._refused_at[org, name] = now_ms
         return ServiceError(
             error,
