@@ -1,6 +1,5 @@
 """``obs check``: the files of an instance or of a backup, and what is derived in them."""
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -16,10 +15,6 @@ from obs.storage.file import steps
 from obs.tenancy.cli import reported_errors
 
 _TENANT = migrations.tenant.migrations
-_AFFECTED = (
-    "SQLite {} can lose commits when two connections write to a file and checkpoint it at once (fixed in 3.51.3)."
-    " Only the server of obs does that to its files. Do not write to them with other programs while it runs."
-)
 
 
 @click.command("check")
@@ -44,8 +39,6 @@ def check(repair: bool, folder: Path) -> None:
                 click.echo(f"{path}: {problem}")
                 code = 1
     click.echo(f"Checked {len(paths) + 1} files.", err=True)
-    if (3, 7, 0) <= sqlite3.sqlite_version_info < (3, 51, 3):
-        click.echo(f"Warning: {_AFFECTED.format(sqlite3.sqlite_version)}", err=True)
     raise SystemExit(code)
 
 

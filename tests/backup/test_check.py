@@ -54,16 +54,6 @@ def test_a_folder_that_is_no_instance_is_not_made_one(obs: Obs, tmp_path: Path) 
     assert not (tmp_path / "nothing").exists()
 
 
-@pytest.mark.parametrize(
-    ("version", "warns"), [((3, 6, 23), False), ((3, 7, 0), True), ((3, 51, 2), True), ((3, 51, 3), False)]
-)
-def test_versions_of_sqlite_that_may_lose_commits(
-    obs: Obs, instance: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], warns: bool
-) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-    assert ("can lose commits" in obs("check").stderr) is warns
-
-
 DERIVED = {
     "runs": ("UPDATE jobs SET run_count = 2", "run_count of the job nightly is 2, and 3 by its rows"),
     "too many runs": ("UPDATE jobs SET run_count = 4", "run_count of the job nightly is 4, and 3 by its rows"),
