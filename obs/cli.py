@@ -17,8 +17,12 @@ from obs.demo.cli import demo
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
-_FOLDER = click.Path(path_type=Path, file_okay=False)
-_INSTANCE_HELP = "Folder of the instance (OBS_INSTANCE)."
+_INSTANCE = click.Option(
+    ["--instance", "folder"],
+    type=click.Path(path_type=Path, file_okay=False),
+    default=config.default_instance,
+    help="Folder of the instance (OBS_INSTANCE).",
+)
 
 
 class _Commands(click.Group):
@@ -33,12 +37,9 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, epilog=f"Commands of the client: {', '.join(client.COMMANDS)}. Try: obs run --help")
-@click.option("--instance", type=_FOLDER, help=_INSTANCE_HELP)
 @click.version_option(package_name="obs")
-@click.pass_context
-def main(context: click.Context, instance: Path | None) -> None:
+def main() -> None:
     """Annotations, OQL queries and cron heartbeats behind one HTTP API."""
-    context.obj = instance
 
 
 @click.command()
@@ -62,11 +63,7 @@ def serve(folder: Path, host: str | None, port: int | None, threads: int | None,
             sys.exit(server.serve(folder, overrides))
 
 
-def _folder(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
-    return value or context.find_object(Path) or config.default_instance()  # after the command, else after ``obs``
-
-
 for command in (serve, *tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):
     main.add_command(command)
     for each in command.commands.values() if isinstance(command, click.Group) else (command,):
-        each.params.append(click.Option(["--instance", "folder"], callback=_folder, type=_FOLDER, help=_INSTANCE_HELP))
+        each.params.append(_INSTANCE)

@@ -105,11 +105,6 @@ class ServiceError(Exception):
         details = {name: getattr(self, name) for name in ("hint", "errors", "headers", "extra")}
         return partial(ServiceError, self.error, self.message, **details), ()
 
-    @property
-    def advice(self) -> str | None:
-        """The hint, to show after the message; None where the message already contains it."""
-        return None if self.hint is None or self.hint in self.message else self.hint
-
     def body(self) -> dict[str, Any]:
         body: dict[str, Any] = {
             "code": self.status,

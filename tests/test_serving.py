@@ -36,7 +36,7 @@ class Server:
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.port = port or free_port()
         self.output = folder.with_name(f"{folder.name}-{self.port}.txt")
-        command = [*OBS, "--instance", str(folder), "serve", "--port", str(self.port)]
+        command = [*OBS, "serve", "--instance", str(folder), "--port", str(self.port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
@@ -180,7 +180,7 @@ def test_stopping_stores_when_keys_were_last_used(serve: Callable[..., Server], 
     server.ask("POST", "/api/v1/heartbeat/backup/ping", headers={"X-API-Key": server.key()})
     server.stop()
     listed = subprocess.run(
-        [*OBS, "--instance", str(tmp_path / "instance"), "key", "list", "default"],
+        [*OBS, "key", "list", "default", "--instance", str(tmp_path / "instance")],
         capture_output=True,
         check=True,
         text=True,
@@ -226,7 +226,7 @@ def test_a_closed_standard_output_does_not_stop_requests(tmp_path: Path) -> None
     reading, writing = os.pipe()
     os.close(reading)
     port = free_port()
-    command = [*OBS, "--instance", str(tmp_path / "instance"), "serve", "--port", str(port)]
+    command = [*OBS, "serve", "--instance", str(tmp_path / "instance"), "--port", str(port)]
     with subprocess.Popen(command, stdout=writing, stderr=subprocess.DEVNULL) as process:
         os.close(writing)
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -397,7 +397,7 @@ def test_an_address_in_use_is_a_clear_error(server: Server, serve: Callable[...,
 )
 def test_an_invalid_setting_is_a_clear_error(tmp_path: Path, variable: str, value: str, problem: str) -> None:
     answer = subprocess.run(
-        [*OBS, "--instance", str(tmp_path / "instance"), "serve"],
+        [*OBS, "serve", "--instance", str(tmp_path / "instance")],
         env={**os.environ, variable: value},
         capture_output=True,
         text=True,
@@ -495,7 +495,7 @@ def test_methods(server: Server, method: str, path: str, status: int) -> None:
 def test_a_new_key_works_at_once(server: Server) -> None:
     folder = server.output.with_name("instance")
     created = subprocess.run(
-        [*OBS, "--instance", str(folder), "key", "create", "default", "--label", "x", "--scope", "query:read"],
+        [*OBS, "key", "create", "default", "--label", "x", "--scope", "query:read", "--instance", str(folder)],
         capture_output=True,
         check=True,
         text=True,

@@ -281,7 +281,7 @@ def test_every_form_builds_an_address_that_can_be_saved(
 
 def test_channels_on_the_command_line(world: World, receiver: Receiver, tmp_path: Path) -> None:
     def run(*arguments: str, **kwargs: Any) -> tuple[int, str, str]:
-        done = CliRunner().invoke(cli.main, ["--instance", str(tmp_path / "instance"), "channel", *arguments], **kwargs)
+        done = CliRunner().invoke(cli.main, ["channel", *arguments, "--instance", str(tmp_path / "instance")], **kwargs)
         return done.exit_code, done.stdout, done.stderr
 
     code, number, said = run("add", "acme", "hook", "-", "--webhook", input=f"{receiver.url}\n")

@@ -112,7 +112,7 @@ def test_changes_on_the_command_line(app: Flask, root: KeyClient) -> None:
         ["org", "create", "initech"],
         ["org", "delete", "initech", "--yes"],
     ):
-        assert runner.invoke(main, ["--instance", app.instance_path, *command]).exit_code == 0
+        assert runner.invoke(main, [*command, "--instance", app.instance_path]).exit_code == 0
     tenancy = services(app).tenancy
     with tenancy.databases.read(ACME) as db:
         found = [(each.action, each.actor, each.object, each.address) for each in store.audit_entries(db, 9)]

@@ -16,7 +16,7 @@ def test_it_fills_an_organization_once_and_signs_in(
 ) -> None:
     monkeypatch.setattr(story, "DAYS", 10)  # at least one run on each day of the week, so that any silence is overdue
     (tmp_path / "instance" / "tenants" / "demo.0.db").write_text("left by a call that was interrupted")
-    runner, command = CliRunner(), ["--instance", str(tmp_path / "instance"), "demo"]
+    runner, command = CliRunner(), ["demo", "--instance", str(tmp_path / "instance")]
     first = runner.invoke(main, command)
     assert first.exit_code == 0, first.output
     visitor = Visitor(app)
