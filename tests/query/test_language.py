@@ -364,13 +364,10 @@ def test_explain_describes_the_query(ask: Ask) -> None:
     answer = ask("EXPLAIN SELECT count(*) FROM runs WHERE job = 'mail' EVERY 1h LAST 3h")
     assert (answer["output_type"], answer["columns"]) == ("table", ["what", "text"])
     said = dict(answer["rows"])
-    assert said["source"] == "runs: a run, by its start"
     assert said["window"] == "2026-06-21T07:00:00.000Z/2026-06-21T10:00:00.000Z"
-    assert said["buckets"] == "3 of 1h, the first at 2026-06-21T07:00:00.000Z"
     assert "mail" not in said["sql"]
     assert '"mail"' in said["parameters"]
     assert "runs_job" in " ".join(text for what, text in answer["rows"] if what == "plan")
-    assert said["estimated bytes"] == "unknown" or int(said["estimated bytes"]) >= 0
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""EXPLAIN, and the hint when a limit is exceeded. The cost is measured on slices of the window."""
+"""EXPLAIN, and the hint when a limit is exceeded."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 
 from obs import times
 from obs.errors import ServiceError
@@ -24,16 +23,9 @@ _SAFETY = 2
 """How many times less than the limit the window of a hint may cost: rows between the slices may be denser."""
 
 
-def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> Iterator[tuple[str, str]]:
-    """The rows of the result; COLUMNS names their columns. To estimate bytes, small parts of the window are read."""
-    scan = scans[0]
-    yield "source", f"{plan.source.name}: {plan.source.row}, by {plan.source.time}"
+def explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str]]:
+    """The rows of the result; COLUMNS names their columns."""
     yield "window", str(scan.window)
-    if scan.timeline is not None:
-        first = times.format_ms(scan.starts[0])
-        yield "buckets", f"{len(scan.starts)} of {write_duration(scan.timeline.interval_ms)}, the first at {first}"
-    if len(scans) > 1:
-        yield "compared with", str(scans[1].window)
     cover = find_cover(plan, scan, session)
     if cover is not None:
         yield from (("rollup", text) for text in _parts(cover))
@@ -44,8 +36,6 @@ def explain(plan: Plan, scans: Sequence[Scan], path: Path, session: Session) -> 
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
     for step in session.fetch(query_plan(statement)):
         yield "plan", step[3]
-    estimate = _estimate_bytes(plan, scan, None if cover is None and not scan.parts else statement, path, session)
-    yield "estimated bytes", "unknown" if estimate is None else str(estimate)
 
 
 def _parts(cover: Cover) -> Iterator[str]:
@@ -59,22 +49,6 @@ def _parts(cover: Cover) -> Iterator[str]:
         yield f"the rows of {', '.join(map(str, cover.rest))}"
 
 
-def _estimate_bytes(plan: Plan, scan: Scan, measured: SqlStatement | None, path: Path, session: Session) -> int | None:
-    """The bytes a plan reads: by running `measured`, else estimated from slices; None if the system counts none."""
-    counter = session.bytes_scanned
-    if counter() is None:
-        return None
-    if measured is not None:
-        return int(_cost(measured, session, counter))
-    slices = _slices(scan.window)
-    read = sum(int(_cost(select(plan, replace(scan, window=each)), session, counter)) for each in slices)
-    files = [path, path.with_name(path.name + "-wal")]
-    return min(
-        read * scan.window.length_ms // sum(each.length_ms for each in slices),
-        sum(file.stat().st_size for file in files if file.exists()),
-    )
-
-
 def narrower_window(
     refusal: ServiceError,
     plan: Plan,
@@ -82,29 +56,29 @@ def narrower_window(
     limits: Limits,
     open_session: Callable[[Limits], AbstractContextManager[Session]],
 ) -> str | None:
-    """For a query refused for its bytes or its time: a hint that names a window which is within the limit, if any."""
+    """For a query refused for its bytes or its time: a hint that names a window which is within the limit, if any.
+
+    The cost is measured on slices of the window.
+    """
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None
-    slices = _slices(scan.window)
+    window = scan.window
+    length = max(1, window.length_ms // _SHARE)
+    starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
+    scans = [replace(scan, window=Range(start, start + length), max_rows=None) for start in starts]
     try:
         with open_session(replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
             counter = session.bytes_scanned if limit == "max_bytes_scanned" else session.seconds
-            statements = [select(plan, replace(scan, window=each, max_rows=None)) for each in slices]
-            cost = max(_cost(statement, session, counter) for statement in statements)
+            cost = max(_cost(select(plan, each), session, counter) for each in scans)
     except ServiceError:  # a slice alone exceeds the limit, so no window can be named
         return None
-    allowed = refusal.extra["max"] / _SAFETY
-    length = int(slices[0].length_ms * allowed / max(cost, 1e-9))
-    if not 1 <= length < scan.window.length_ms:
+    possible = int(length * refusal.extra["max"] / _SAFETY / max(cost, 1e-9))
+    if not 1 <= possible < window.length_ms:
         return None
-    return f"Narrow the window to {write_duration(longest_duration(length))}, or choose one job with WHERE job = '...'."
-
-
-def _slices(window: Range) -> list[Range]:
-    length = max(1, window.length_ms // _SHARE)
-    starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
-    return [Range(start, start + length) for start in starts]
+    return (
+        f"Narrow the window to {write_duration(longest_duration(possible))}, or choose one job with WHERE job = '...'."
+    )
 
 
 def _cost(statement: SqlStatement, session: Session, counter: Callable[[], int | float | None]) -> float:

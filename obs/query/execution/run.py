@@ -111,7 +111,7 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
 
     try:
         with session_within(limits) as session:
-            return _read(plan, scans, path, limits, session)
+            return _read(plan, scans, limits, session)
     except ServiceError as refusal:
         hint = None if plan.explain else narrower_window(refusal, plan, scans[0], limits, session_within)
         if hint is None:
@@ -119,11 +119,11 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
         raise ServiceError(refusal.error, refusal.message, hint=hint, extra=refusal.extra) from refusal
 
 
-def _read(plan: Plan, scans: Sequence[Scan], path: Path, limits: Limits, session: Session) -> QueryResult:
+def _read(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -> QueryResult:
     scan, output_type = with_largest(plan, scans[0], session), plan.output_type
     if plan.explain:
         output_type, columns, count = "table", list(COLUMNS), 0
-        written: list[list[Cell]] = [list(row) for row in explain(plan.to_read(), [scan, *scans[1:]], path, session)]
+        written: list[list[Cell]] = [list(row) for row in explain(plan.to_read(), scan, session)]
     else:
         if plan.around is not None:
             rows, count = _read_around(plan, scan, limits, session)
