@@ -69,7 +69,7 @@ def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
     elif moment.text in DAYS:
         local = _local(now_ms, zone) if zone else now_ms
         midnight = (local // DAY_MS - DAYS.index(moment.text)) * DAY_MS
-        base = _instants(midnight, zone)[0] if zone else midnight
+        base = _moment(midnight, zone) if zone else midnight
     else:
         base = time_of(moment.text, moment.span)
     if moment.before_ms > base:
@@ -145,13 +145,8 @@ def _shifted(timeline: Timeline, window: Range, back_ms: int, zone: ZoneInfo | N
     Buckets with the same local time belong together, also the second ones where the clocks show it twice. One without
     a counterpart belongs to the bucket before it, so that each row is counted once.
     """
-    if zone is None or back_ms % DAY_MS:
-        starts = timeline.starts
-        if isinstance(starts, range):  # it may have more moments than fit in memory
-            starts = range(starts.start - back_ms, starts.stop - back_ms, starts.step)
-        else:
-            starts = [start - back_ms for start in starts]
-        return Timeline(window, timeline.interval_ms, starts)
+    if zone is not None and back_ms % DAY_MS:
+        return Timeline(window, timeline.interval_ms, [start - back_ms for start in timeline.starts])
     found = buckets(window, timeline.interval_ms, zone, back_ms)
     places = {key: place for place, key in enumerate(_showings(timeline.labels))}
     numbers: list[int] = []
@@ -171,28 +166,20 @@ def _showings(labels: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     """`back_ms` before a moment. Whole days are counted by the clocks of `zone`, so that midnight stays midnight."""
-    if zone is None or back_ms % DAY_MS:
-        return moment_ms - back_ms
-    local = _local(moment_ms, zone) - back_ms
     exact = moment_ms - back_ms
-    instants = _instants(local, zone)
-    return exact if exact in instants else instants[0]
+    if zone is None or back_ms % DAY_MS or offset_ms(exact, zone) == offset_ms(moment_ms, zone):
+        return exact
+    return _moment(_local(moment_ms, zone) - back_ms, zone)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - what local clocks show, without a zone
 
 
 def _local(moment_ms: int, zone: ZoneInfo) -> int:
     return moment_ms + offset_ms(moment_ms, zone)
 
 
-def _instants(local_ms: int, zone: ZoneInfo) -> list[int]:
-    """The moments at which the clocks of `zone` show `local_ms` or, if they never do, skip it; ascending."""
-    shown = _LOCAL_EPOCH + timedelta(milliseconds=local_ms)
-    moments = []
-    for fold in (0, 1):
-        moment = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
-        if _local(moment, zone) == local_ms or fold == 0:
-            moments.append(moment)
-    return sorted(set(moments))
+def _moment(local_ms: int, zone: ZoneInfo) -> int:
+    """The first moment at which the clocks of `zone` show `local_ms`; if they skip it, by those before the change."""
+    shown = datetime(1970, 1, 1, tzinfo=zone) + timedelta(milliseconds=local_ms)
+    return (shown - _EPOCH) // timedelta(milliseconds=1)
