@@ -89,8 +89,9 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         moment = datetime.fromtimestamp(moment_ms / 1000, zone)
         return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%a} {moment.day} {moment:%b %H:%M}"
 
-    if len(facts) == 1:
-        title, blocks = _sentence(facts[0], at), [*_details(facts[0], at), ("link", facts[0].link)]
+    if len({fact.one.job for fact in facts}) == 1:
+        rest = "\n".join(_sentence(fact, at) for fact in facts[1:])
+        title, blocks = _sentence(facts[0], at), [*_details(facts[0], at), ("text", rest), ("link", facts[0].link)]
     else:
         title, cause = _summary(facts), _cause(facts)
         problems = {(fact.one.host, fact.one.kind.event, fact.one.ended_at) for fact in facts}

@@ -91,6 +91,26 @@ def test_a_recovery_while_the_alert_is_on_its_way_is_reported(world: World, rece
     assert titles(receiver)[1:] == ["photos is OK again, after 11 s"]
 
 
+def test_a_job_that_was_overdue_and_then_fails_is_a_message_about_the_failure(world: World, receiver: Receiver) -> None:
+    for _ in range(10):
+        world.pass_time(hours=1)
+        world.end("photos", "ok")
+    world.pass_time(minutes=1)
+    world.add_channel(receiver)
+    world.pass_time(hours=16)
+    world.pass_time(seconds=11)
+    assert titles(receiver)[0].startswith("photos is overdue since")
+    world.pass_time(minutes=6)
+    world.client.post("/api/v1/heartbeat/photos/end?exit_code=3", data="disk full")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=11)
+    message = receiver.messages()[1]
+    assert message["title"].startswith("photos failed at")
+    assert message["title"].endswith("(exit code 3)")
+    assert "disk full" in message["text"]
+    assert "photos is OK again, after" in message["text"]
+
+
 def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
     world: World, receiver: Receiver
 ) -> None:
