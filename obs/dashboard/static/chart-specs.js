@@ -85,7 +85,7 @@ function trend(values) {
    but the last are taken to be as far apart as usual, so that a gap stays visible. */
 function waits(points) {
   const each = points.slice(1).map((point, place) => (point.time - points[place].time) / points[place].runs).sort((one, other) => one - other);
-  const usual = each[Math.floor(each.length / 2)];
+  const usual = each[Math.floor((each.length - 1) / 2)];
   return points.map(({ time }, place) => {
     const before = points[place - 1];
     return before ? Math.max(0, time - before.time - (before.runs - 1) * usual) : null;

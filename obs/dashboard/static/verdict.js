@@ -35,8 +35,8 @@
   function wordsForChange({ from, to, inside, outside }) {
     if (!from) return "";
     const times = Math.exp(at(inside, 0.5) - at(outside, 0.5));
-    const isLonger = times >= LEAST_CHANGE && at(inside, 0.25) > at(outside, 0.75);
-    const isShorter = times <= 1 / LEAST_CHANGE && at(inside, 0.75) < at(outside, 0.25);
+    const isLonger = times >= LEAST_CHANGE && at(inside, 0.1) > at(outside, 0.75);
+    const isShorter = times <= 1 / LEAST_CHANGE && at(inside, 0.9) < at(outside, 0.25);
     if (!isLonger && !isShorter) return "";
     const change = isLonger ? `${times.toFixed(1)} times as long` : `${Math.round(100 - 100 * times)} % shorter`;
     return `${change} ${to.title ? `from “${from.title}” to “${to.title}”` : `since “${from.title}”`}.`;

@@ -52,18 +52,45 @@ def test_a_slow_time_that_is_over_is_between_two_deploys(
     assert texts(chart, "text") == ["<b>Shop 4.1</b>", "Shop 4.0.1", "Shop 4.0"]
 
 
-def test_durations_that_only_vary_are_not_said_to_have_changed(
-    page: Page, address: str, client: KeyClient, clock: Clock
+@pytest.mark.parametrize(("slow_runs", "is_named"), [(3, False), (4, True)])
+def test_a_change_is_named_after_four_runs(
+    page: Page, address: str, client: KeyClient, clock: Clock, slow_runs: int, is_named: bool
 ) -> None:
-    random = Random(7)
-    for day in range(1, 22):
-        run_daily(client, clock, range(day, day + 1), random.randint(40_000, 80_000))
-        if day % 4 == 0:
-            deploy(client, f"Shop {day}", day)
+    run_daily(client, clock, range(1, 22 - slow_runs), 60_000)
+    run_daily(client, clock, range(22 - slow_runs, 22), 150_000)
+    deploy(client, "Shop 4.0", 21 - slow_runs)
     clock.advance(hours=1)
     page.goto(f"{address}/job?name=alpha")
     expect(page.locator("#verdict")).to_contain_text("vs. the week before.")
-    expect(page.locator("#verdict")).not_to_contain_text("Shop")
+    assert ("since “Shop 4.0”" in page.locator("#verdict").inner_text()) is is_named
+
+
+def test_durations_that_only_vary_are_hardly_ever_said_to_have_changed(
+    page: Page, address: str, client: KeyClient
+) -> None:
+    client.post("/api/v1/heartbeat/alpha/end?duration_ms=60000")
+    page.goto(f"{address}/job?name=alpha")
+    page.wait_for_function("document.querySelector('[data-chart]').views !== undefined")
+    random = Random(7)
+    deploys = [
+        {"name": "deploy/web", "title": f"Shop {day}", "start_time": day * 1000 - 500, "end_time": None}
+        for day in range(0, 40, 8)
+    ]
+    said = 0
+    for _ in range(200):
+        points = [
+            {"time": day * 1000, "status": "success", "duration_ms": random.randint(40_000, 90_000), "runs": 1}
+            for day in range(40)
+        ]
+        said += page.evaluate(
+            """(detail) => {
+                const drawn = new CustomEvent("drawn", { bubbles: true, detail: { ...detail, views: [] } });
+                document.querySelector("[data-chart]").dispatchEvent(drawn);
+                return document.getElementById("verdict").textContent.includes("Shop");
+            }""",
+            {"data": {"points": points, "end": 40_000}, "annotations": deploys},
+        )
+    assert said <= 4
 
 
 @pytest.mark.usefixtures("client")
@@ -140,6 +167,20 @@ def test_the_chart_of_a_job_that_only_pings_shows_its_gaps(
     expect(page.get_by_role("figure", name="Time between runs")).to_be_visible()
     assert [tip["Since the run before"] for tip in tips(chart, "symbol")] == ["1 h", "1 h", "5 h", "1 h"]
     assert "Duration" not in page.locator("#part-chart").inner_text()
+
+
+def test_a_gap_after_a_point_of_several_pings_is_as_long_as_it_was(
+    page: Page, address: str, client: KeyClient, clock: Clock
+) -> None:
+    for hour in (1, 2, 6):
+        for minute in (0, 15, 30, 45):
+            clock.set(f"2026-06-21T{hour:02}:{minute:02}:00Z")
+            client.post("/api/v1/heartbeat/alpha/ping")
+    (chart,) = charts(page, f"{address}/job?name=alpha&range=30d")
+    assert [(tip["Runs"], tip["Since the run before"]) for tip in tips(chart, "symbol")] == [
+        (4, "15 min"),
+        (4, "3 h 15 min"),
+    ]
 
 
 def test_on_a_phone_the_error_of_a_run_is_in_view_and_its_row_opens_it(
