@@ -2,8 +2,8 @@
 
 from typing import cast
 
-from flask import Flask, Request, Response, g, request, session
-from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
+from flask import Flask, Response, g, request, session
+from flask.sessions import SecureCookieSessionInterface, SessionMixin
 
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
@@ -18,12 +18,7 @@ NEW_KEY_MS = 5 * MINUTE_MS
 
 
 class PageSessions(SecureCookieSessionInterface):
-    """Flask's signed cookies, but not under ``/api/``: a heartbeat should not pay for reading and signing cookies."""
-
-    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        if request.path.startswith("/api/"):
-            return SecureCookieSession()
-        return super().open_session(app, request)
+    """Flask's signed cookies, which are sent again only with what depends on the session: not with style sheets."""
 
     def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
         if session.accessed or session.modified:

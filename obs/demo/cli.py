@@ -1,9 +1,8 @@
-"""``obs demo``: fill an organization with 90 days of plausible data."""
+"""``obs demo``: an organization with 90 days of plausible data."""
 
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -15,9 +14,7 @@ from obs.alerts.store import incidents as alerts
 from obs.annotations import service as annotations
 from obs.demo import story
 from obs.heartbeat.runs import Heartbeat
-from obs.heartbeat.store import jobs
 from obs.heartbeat.store.record import record
-from obs.storage.connection import copy, explained, open_reader
 from obs.storage.databases import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
@@ -30,24 +27,19 @@ _SWEEP_EVERY_MS = 3 * HOUR_MS
 
 
 @click.command("demo")
-@click.option("--org", default="demo", show_default=True, help="The organization; created if it does not exist.")
+@click.option("--org", default="demo", show_default=True, help="The name of the organization.")
 def demo(org: str, folder: Path) -> None:
-    """Fill an organization that has no jobs with 90 days of plausible data, and print a link to sign in.
+    """Create an organization with 90 days of plausible data, and print a link to sign in.
 
     25 jobs with different schedules, with failures, silences, a slow week after a deploy, and annotations.
     """
     settings = config.load(folder)
     with opened(folder, create=True) as tenancy:
-        now_ms, found = tenancy.clock(), tenancy.keyring.organization(org)
+        if tenancy.keyring.organization(org) is not None:
+            raise click.ClickException(f"There is already an organization {org}. Choose another name with --org.")
         with service.filled_organization(tenancy, org) as filled:
-            if found is not None:
-                with explained(), closing(open_reader(tenancy.databases.path(found), 5)) as db:
-                    copy(db, tenancy.databases.path(filled))
             tenancy.databases.migrate(filled, creates=True)
-            with tenancy.databases.read(filled) as db:
-                if jobs.jobs(db, now_ms, q=None, after=None, limit=1):
-                    raise click.ClickException(f"{org} has jobs already; choose another with --org.")
-            _fill(tenancy, filled, now_ms, time_zones(str(settings["TIME_ZONES"])))
+            _fill(tenancy, filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(
         f"{org} has {len(story.JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"

@@ -1,6 +1,6 @@
 """The overview of all jobs, which is the start page, and their projects with services and hosts."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,22 +104,12 @@ def projects_page() -> ResponseReturnValue:
     caller = viewer()
     with caller.read() as db:
         jobs = job_store.jobs(db, caller.now_ms, after=None, limit=-1)
-    found = sorted(
-        _Part(None, jobs).by("project"), key=lambda one: (one.name is None, -one.trouble, (one.name or "").casefold())
-    )
-    return render_template("projects.html", projects=found, states=STATES)
+    return render_template("projects.html", jobs=jobs, parts=_parts, states=STATES, trouble=TROUBLE)
 
 
-class _Part:
-    """Jobs that share a project, a service or a host, whose `name` this is."""
-
-    def __init__(self, name: str | None, jobs: Sequence[Job]) -> None:
-        self.name, self._jobs = name, jobs
-        self.states = Counter(job.status for job in jobs)
-        self.trouble = sum(self.states[state] for state in TROUBLE)
-
-    def by(self, attribute: str) -> list["_Part"]:
-        found = defaultdict[str | None, list[Job]](list)
-        for job in self._jobs:
-            found[getattr(job, attribute)].append(job)
-        return [_Part(name, jobs) for name, jobs in found.items()]
+def _parts(jobs: Sequence[Job], attribute: str) -> list[tuple[str | None, list[Job]]]:
+    """Jobs by their project, service or host; those with most jobs in trouble first, those without a name last."""
+    found = defaultdict[str | None, list[Job]](list)
+    for job in sorted(jobs, key=lambda job: (getattr(job, attribute) or "").casefold()):
+        found[getattr(job, attribute)].append(job)
+    return sorted(found.items(), key=lambda part: (part[0] is None, -sum(job.status in TROUBLE for job in part[1])))
