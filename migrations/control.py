@@ -180,3 +180,9 @@ def channels(db: Database) -> None:
             UNIQUE (organization_id, name)
         ) STRICT
     """)
+
+
+@migrations()
+def sessions_without_programs(db: Database) -> None:
+    """The programs that sessions were begun with were never shown."""
+    db.execute("ALTER TABLE sessions DROP COLUMN user_agent")

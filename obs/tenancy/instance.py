@@ -16,8 +16,7 @@ from obs.storage.file import DatabaseFile, FileOptions, migrate
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
-from obs.tenancy.quotas import Quotas
-from obs.tenancy.rate import counter_of_failures
+from obs.tenancy.quotas import Quotas, counter_of_failures
 
 _log = logging.getLogger(__name__)
 

@@ -168,22 +168,22 @@ def organization_of_link(tenancy: Tenancy, token: str) -> Org | None:
         return store.find_sign_in_link(db, token, tenancy.clock())
 
 
-def use_sign_in_link(tenancy: Tenancy, token: str, user_agent: str) -> str | None:
+def use_sign_in_link(tenancy: Tenancy, token: str) -> str | None:
     """Use up a sign-in token and begin a session as an admin; returns its token. None if the link is not valid."""
     now_ms = tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> str | None:
         org = store.find_sign_in_link(db, token, now_ms)
         store.delete_token(db, "sign_in_links", token)
-        return org and store.add_session(db, org, None, user_agent, now_ms + SESSION_MS, now_ms)
+        return org and store.add_session(db, org, None, now_ms + SESSION_MS, now_ms)
 
     return tenancy.control.write(unit)
 
 
-def begin_session(tenancy: Tenancy, org: Org, key_id: int, user_agent: str) -> str:
+def begin_session(tenancy: Tenancy, org: Org, key_id: int) -> str:
     """Begin a session with the rights of a key of `org`, while the key is valid; returns the token of the session."""
     now_ms = tenancy.clock()
-    return tenancy.control.write(lambda db: store.add_session(db, org, key_id, user_agent, now_ms + SESSION_MS, now_ms))
+    return tenancy.control.write(lambda db: store.add_session(db, org, key_id, now_ms + SESSION_MS, now_ms))
 
 
 def find_session(tenancy: Tenancy, token: str) -> store.Session | None:

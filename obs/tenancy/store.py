@@ -11,7 +11,6 @@ from obs.storage.connection import delete_oldest
 from obs.storage.databases import Org
 from obs.tenancy import keys
 
-_LONGEST_AGENT = 200
 _KEYS = """
     SELECT k.sha256, o.slug, o.id, k.scopes, k.id, k.label, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
     FROM api_keys AS k JOIN organizations AS o ON o.id = k.organization_id
@@ -193,16 +192,14 @@ def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
     return row and Org(*row)
 
 
-def add_session(
-    db: sqlite3.Connection, org: Org, key_id: int | None, user_agent: str, expires_at: int, now_ms: int
-) -> str:
+def add_session(db: sqlite3.Connection, org: Org, key_id: int | None, expires_at: int, now_ms: int) -> str:
     """Add a session and return its token, which is not stored; delete sessions that have expired."""
     token = secrets.token_urlsafe(32)
     db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
     db.execute(
-        "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at, user_agent) "
-        "SELECT ?1, id, ?2, ?3, ?3, ?4, ?5 FROM organizations WHERE id = ?6",
-        (keys.digest(token), key_id, now_ms, expires_at, user_agent[:_LONGEST_AGENT], org.id),
+        "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at) "
+        "SELECT ?1, id, ?2, ?3, ?3, ?4 FROM organizations WHERE id = ?5",
+        (keys.digest(token), key_id, now_ms, expires_at, org.id),
     )
     return token
 

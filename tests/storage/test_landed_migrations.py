@@ -22,6 +22,7 @@ LANDED = {
         "limits_of_organizations": "8c532c535702c2db",
         "organizations_of_ping_urls": "54a5c39fb365f344",
         "channels": "29d8901a9eca7b00",
+        "sessions_without_programs": "dfcef2bef25108b2",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",

@@ -9,7 +9,7 @@ from flask import Flask
 from obs.config import ConfigError
 from obs.server.middleware import client_address, client_network, trust_proxies
 from obs.services import services
-from obs.tenancy import rate, service
+from obs.tenancy import quotas, service
 from tests.conftest import ApiResponse, Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -102,8 +102,8 @@ def test_a_network_of_ipv6_is_one_client(app: Flask, client: KeyClient) -> None:
 
 
 def test_the_memory_for_addresses_is_limited(app: Flask, client: KeyClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate, "_MOST_SUBJECTS", 3)
-    limit = rate.PerMinute()
+    monkeypatch.setattr(quotas, "_MOST_SUBJECTS", 3)
+    limit = quotas.PerMinute()
     for subject in ("a", "a", "b", "c", "a", "d"):
         limit.count(subject, 10, 0, "requests")
     assert [limit.used(subject, 0) for subject in ("a", "c", "d")] == [3, 1, 1]

@@ -34,8 +34,7 @@ def by_key() -> ResponseReturnValue:
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         _note(org, name, Action.FAILED_SIGN_IN)
         return render_template("sign_in.html", failed=True, lacks_scope=credential is not None, next=wanted), 401
-    agent = request.user_agent.string
-    begin_session(service.begin_session(tenancy, credential.org, credential.id, agent))
+    begin_session(service.begin_session(tenancy, credential.org, credential.id))
     _note(credential.org, name, Action.SIGN_IN)
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
 
@@ -47,7 +46,7 @@ def by_link(token: str) -> ResponseReturnValue:
     org = service.organization_of_link(tenancy, token)
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
-    session = service.use_sign_in_link(tenancy, token, request.user_agent.string) if org is not None else None
+    session = service.use_sign_in_link(tenancy, token) if org is not None else None
     if session is None:
         tenancy.count_failure(request.environ, tenancy.clock())
         hint = "Create a new one: obs sign-in ORG"
