@@ -2,3 +2,7 @@
 
 The service offers the package as a single file at ``/client/obs``, in which it is called `obs_client`.
 """
+
+from .monitor import monitor
+
+__all__ = ["monitor"]

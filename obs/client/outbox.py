@@ -41,7 +41,8 @@ class Outbox:
             self._path, self._file = "", open(os.devnull, "wb")  # noqa: SIM115
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._thread = Thread(target=self._send, daemon=True)
-        self._thread.start()
+        with suppress(RuntimeError):  # there can be no more threads: another process sends it
+            self._thread.start()
 
     def add(self, kind: str, **fields: Any) -> None:
         """Add a heartbeat. A start and an end are on the disk when this returns, with those before them."""
@@ -53,14 +54,15 @@ class Outbox:
             self._file.flush()
             if kind != "log" and self._path:
                 os.fsync(self._file.fileno())
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: it is closed
             warn(f"cannot store heartbeats in {folder()}: {error}")
         self._events.put(event)
 
     def close(self, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         """Wait a little until all heartbeats are sent, and those of earlier runs."""
         self._events.put(None)
-        self._thread.join(patience_seconds)
+        if self._thread.is_alive():
+            self._thread.join(patience_seconds)
 
     def _send(self) -> None:
         try:
