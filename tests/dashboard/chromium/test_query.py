@@ -27,7 +27,7 @@ def test_an_error_is_selected(page: Page, address: str) -> None:
 def test_words_are_completed_in_the_editor(page: Page, address: str) -> None:
     page.goto(f"{address}/query")
     page.locator("#q").press_sequentially("SELECT max(durat")
-    expect(page.get_by_role("option").first).to_have_text("duration_ms")
+    expect(page.locator("#completions").get_by_role("option").first).to_have_text("duration_ms")
     page.press("#q", "Tab")
     expect(page.locator("#q")).to_have_value("SELECT max(duration_ms")
 
