@@ -146,9 +146,8 @@ def weigh(
             bits = residual_bits(residuals, lattice.placed)
             if bits is not None:
                 # Gate, zone and missed slots can only add to this. Only one heartbeat is the run of a slot.
-                filled: dict[tuple[int, int], float] = {}
-                for slot, cost in zip(zip(days, places, strict=True), bits, strict=True):
-                    filled[slot] = min(cost, filled.get(slot, OUTLIER_BITS))
+                slots = zip(zip(days, places, strict=True), bits, strict=True)
+                filled = dict(sorted(slots, key=lambda slot: slot[1], reverse=True))  # of each slot the least
                 least = _LATTICE_BITS + lattice.bits + sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
                 drafts.append((least, lattice, (days, places, residuals, bits), group))
     drafts.sort(key=lambda draft: draft[0])
@@ -194,8 +193,7 @@ def _weigh_lattice(
     """Append the lattice under each zone and gate to `found`, except those with a negligible weight.
 
     `assigned` are days, places, residuals and their costs, for a `group` of zones with their first offsets. `least` is
-    the least description length with this lattice, and `best` that of the best hypothesis so far; returns it as it is
-    afterwards.
+    the least description length with this lattice, and `best` the least of all so far; returns it as it is afterwards.
     """
     first_days, first_places, residuals, bits = assigned
     spare = least - (_LATTICE_BITS + lattice.bits + sum(bits))

@@ -57,7 +57,7 @@ _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
 _LONG_SILENCE = 5  # usual intervals
 _LONG_SILENCES = 3
-_LONGER_OFF = 1.5
+_MOVED_MS = 50 * MINUTE_MS  # to another time of day
 _LONGER = 1.1  # months have different lengths
 _MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
 _MIN_OLD_INTERVALS = 1.5  # the new part lasts at least this many usual intervals of the old part
@@ -288,9 +288,8 @@ def _switched_off(seen: Sequence[int], usual: int, unknown: Sequence[Interval]) 
     if len(long) < max(_LONG_SILENCES, days / 2):
         return 0
     a_day = max(1, round(len(long) / days))
-    moved = [(later - earlier) % DAY_MS for earlier, later in zip(long, long[a_day:], strict=False)]
-    irregular = sum(usual / 2 <= ms <= DAY_MS - usual / 2 for ms in moved)
-    return round(_LONGER_OFF * max(silences.values())) if 2 * irregular > len(moved) else 0
+    moved = sum(_MOVED_MS <= (b - a) % DAY_MS <= DAY_MS - _MOVED_MS for a, b in zip(long, long[a_day:], strict=False))
+    return _MISSED_GAPS * max(silences.values()) if 2 * moved > len(long) - a_day else 0
 
 
 def _silence(start: int, end: int, unknown: Sequence[Interval]) -> int:

@@ -105,7 +105,10 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
                 next_slot(other.hypothesis, fit.last_at or 0, other.hypothesis.spacing_ms // 4, other.skip)
                 > expected_at + grace
             ):
-                return f'{text} because the schedule may also be "{schedule_words(other.hypothesis, other.residuals)}"'
+                words = schedule_words(other.hypothesis, other.residuals)
+                if other.hypothesis.lattice is not None and other.hypothesis.zone != zone:
+                    words += f", {other.hypothesis.zone}"
+                return f'{text} because the schedule may also be "{words}"'
         reason = "it was silent for as long before" if wait > usual else "other schedules are still possible"
         return f"{text} because {reason}"
     return f"{text} because starts have been up to {duration_words(latest)} late" if latest >= SECOND_MS else text

@@ -213,3 +213,12 @@ def test_a_long_range_of_days_is_named_by_its_ends() -> None:
 def test_a_job_that_is_often_switched_off_is_waited_for_because_of_its_silences() -> None:
     times = STORIES["laptop"][0](random.Random(2)).times
     assert describe(learn(times)).expected.endswith(" because it was silent for as long before")
+
+
+def test_the_schedule_that_a_job_is_waited_for_is_named_with_its_zone_where_that_is_another() -> None:
+    """After three runs at the beginning of a month in UTC, the job may run at the end of a month in New York."""
+    times = [at(f"2026-{month:02}-01 01:00") for month in (9, 10, 11)]
+    described = describe(learn(delayed(times)))
+    assert described.expected.endswith(
+        'because the schedule may also be "Monthly on the last day at 21:00, America/New_York"'
+    )
