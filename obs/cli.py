@@ -45,17 +45,13 @@ def main() -> None:
 @click.command()
 @click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
-@click.option(
-    "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
-)
 @click.option("--check", is_flag=True, help="Only check that the program and its settings can be loaded.")
-def serve(folder: Path, host: str | None, port: int | None, threads: int | None, *, check: bool) -> None:
+def serve(folder: Path, host: str | None, port: int | None, *, check: bool) -> None:
     """Run the server until SIGINT or SIGTERM. SIGHUP starts the installed version in its place.
 
     Creates the instance if it is missing.
     """
-    options = {"HOST": host, "PORT": port, "THREADS": threads}
-    overrides = {name: value for name, value in options.items() if value is not None}
+    overrides = {name: value for name, value in {"HOST": host, "PORT": port}.items() if value is not None}
     with tenancy_cli.reported_errors():
         if check:
             server.check(folder, overrides)

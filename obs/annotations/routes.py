@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from flask import Response, request, url_for
+from flask import request, url_for
 from werkzeug.datastructures import ETags
 from werkzeug.http import quote_etag
 
@@ -71,12 +71,9 @@ def list_prefixes() -> dict[str, Any]:
 
 
 @operation(blp, "GET /<int:annotation_id>", "annotations:read", schemas.AnnotationSchema, headers=_ETAG, errors=(404,))
-@blp.alt_response(304, description="If-None-Match names the current version.")
-def get_annotation(annotation_id: int) -> Response | tuple[Annotation, dict[str, str]]:
+def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     """Get an annotation"""
     annotation = service.get(caller(), annotation_id)
-    if request.if_none_match.contains_weak(rules.version(annotation)):
-        return Response(status=304, headers=_etag(annotation))
     return annotation, _etag(annotation)
 
 

@@ -128,7 +128,8 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
         tenancy.count_failure(environ, now_ms)
-        raise _invalid_key()
+        hint = "Create a new key with: obs key create ORG --label LABEL"
+        raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
     note_caller(environ, credential.org.slug, credential.id)
     slug = environ.get(ENVIRON_ORG)
     if slug is not None and slug != credential.org.slug:
@@ -161,8 +162,3 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str)
         raise ServiceError("not_found")
     note_caller(environ, org.slug, key_id)
     return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))
-
-
-def _invalid_key() -> ServiceError:
-    hint = "Create a new key with: obs key create ORG --label LABEL"
-    return ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)

@@ -15,7 +15,7 @@ PATH = "/api/v1/annotations"
         (PATH, "get", {"200"}),
         (PATH, "post", {"200", "201"}),
         (f"{PATH}/prefixes", "get", {"200"}),
-        (f"{PATH}/{{annotation_id}}", "get", {"200", "304", "404"}),
+        (f"{PATH}/{{annotation_id}}", "get", {"200", "404"}),
         (f"{PATH}/{{annotation_id}}", "put", {"200", "404", "412"}),
         (f"{PATH}/{{annotation_id}}", "delete", {"204", "404", "412"}),
     ],
