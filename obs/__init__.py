@@ -70,7 +70,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         queries=QueryService(SOURCES, app.config),
         metrics=monitoring.Metrics(tenancy, access_log),
         alerts=alerts,
-        background=Background(tenancy, queue, alerts, app.config, folder),
+        background=Background(tenancy, queue, alerts, app.config),
         overviews=lru_cache(maxsize=16)(lambda org: JobsOfOrg()),
     )
     app.extensions["obs"] = built

@@ -1,4 +1,4 @@
-"""The background tasks: what runs, and how often. One APScheduler in one process of the instance."""
+"""The background tasks: what runs, and how often. One APScheduler in the process that writes."""
 
 import logging
 import math
@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
-from filelock import FileLock, Timeout
 
 from obs.alerts.service import AlertService
 from obs.alerts.store import incidents, outbox
@@ -105,20 +103,16 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
 
 
 class Background:
-    """The scheduler of one application. A file lock makes sure that one process of an instance runs the tasks."""
+    """The scheduler of one application. `obs serve` makes sure that there is one server of an instance."""
 
-    def __init__(
-        self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any], instance: Path
-    ) -> None:
-        """`instance` is the instance's folder. With TESTING in `settings`, only `start` starts the scheduler.
+    def __init__(self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any]) -> None:
+        """With TESTING in `settings`, only `start` starts the scheduler.
 
         Raises ConfigError for an unknown time zone in `settings`.
         """
         self.sweeper = Sweeper(tenancy, queue, alerts, settings)
         self.notifier = Notifier(tenancy, alerts, settings)
         self.tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
-        (instance / ".background.lock").touch(mode=0o600)  # on a full disk, a file that exists can still be locked
-        self._lock = FileLock(instance / ".background.lock", thread_local=False)
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
         self._starts_by_itself = not settings.get("TESTING")
@@ -155,7 +149,6 @@ class Background:
             if self._scheduler is not None:
                 self._scheduler.shutdown()
                 self._scheduler = None
-        self._lock.release()
 
     def is_alive(self) -> bool:
         """Whether the scheduler runs."""
@@ -179,16 +172,11 @@ class Background:
             alerts.courier.submit({"op": "fetch", "kind": "webhook", "address": url, "allow_private": True})
 
     def run(self, name: str) -> None:
-        """Run a task, unless another process of this instance runs the tasks."""
-        if not self._lock.is_locked:
-            try:
-                self._lock.acquire(blocking=False)
-            except Timeout:
-                return  # another process of this instance runs the tasks
+        """Run a task, and note when it was done. A problem with the control file is logged."""
         try:
             self.tasks[name].run()
             self._done_at[name] = time.monotonic()
-        except ServiceError as error:  # of the control file
+        except ServiceError as error:
             _log.warning("%s: %s", name, error.message)
 
 
