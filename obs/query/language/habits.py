@@ -24,6 +24,8 @@ WORDS: Mapping[str, str] = {
     "FACET": "Write BY.",
     "INTERVAL": "Write the duration alone: 1d, 90s or 5 minutes.",
     "OVER": "OQL has no window functions. BY and EVERY group rows.",
+    "OFFSET": "Narrow the window instead: UNTIL the time of the last row.",
+    **dict.fromkeys(("TODAY", "YESTERDAY"), "Write the day as a time: '2026-06-21'."),
     "MAX": "LIMIT takes a number. Without LIMIT, all rows are returned.",
     ".": "Write the column without the name of its source: a statement reads one source.",
     "{": "Write labels as conditions: WHERE job = 'backup'.",
