@@ -260,20 +260,14 @@ ADVISED = [
         "Write EVERY 1h or EVERY 1d: it makes one row for each bucket of time.",
     ),
     (
-        "SELECT count(*) FROM runs WHERE job IN ('backup') SINCE 1 day ago LIMIT MAX",
-        "oql_syntax",
-        "LIMIT takes a number. Without LIMIT, all rows are returned.",
-    ),
-    (
         "sum by (job) (rate(runs[5m]))",
         "oql_syntax",
         "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d.",
     ),
-    ('{job="backup"} |= "error"', "oql_syntax", "Write labels as conditions: WHERE job = 'backup'."),
     (
-        "SELECT * FROM logs WHERE message |= 'disk' LAST 1d",
+        '{job="backup"} |= "error"',
         "oql_syntax",
-        "Write WHERE message CONTAINS 'text' or message =~ 'regex'.",
+        "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d.",
     ),
     (
         'SELECT * FROM logs WHERE message CONTAINS "disk" LAST 1d',
@@ -376,7 +370,6 @@ ADVISED = [
     ("SELECT count(*) n FROM runs LAST 1d", "oql_syntax", "Did you mean IN?"),
     ("SELECT count(*) as 'n' FROM runs LAST 1d", "oql_syntax", "A name needs no quotes, or double quotes: AS n."),
     ("SELECT `job` FROM runs LAST 1d", "oql_syntax", "Write names without quotes, or in double quotes."),
-    ("SELECT [job] FROM runs LAST 1d", "oql_syntax", "Write the range of time as a window: LAST 1h."),
     (
         "SELECT * FROM runs WHERE job = backup LAST 1d",
         "oql_unknown_column",

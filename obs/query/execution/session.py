@@ -31,9 +31,6 @@ _SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,
     sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
-    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
 }
 _TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many")
 """Parts of SQLite's messages for a statement that is beyond its limits."""

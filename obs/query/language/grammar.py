@@ -178,10 +178,6 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     between = _marked("BETWEEN") + arithmetic + _keyword("AND") + arithmetic
     and_or = _token("AND or OR", rf"{_words('AND', 'OR')}|&&|\|\|", actions.word, "AND", "OR")
 
-    def alone_or(element: pp.ParserElement, *ends: str) -> pp.ParserElement:
-        """Most items of long lists are a value alone. One of `ends` after it shows that, which is quick to match."""
-        return _token("a value", rf"(?:{value})(?=\s*(?:{'|'.join(ends)}))", actions.value, *values) | element
-
     def conditions(matching: pp.ParserElement, *words: str) -> pp.ParserElement:
         names = ("IS", "NOT", "IN", "LIKE", "ILIKE", "CONTAINS", "STARTS", *words)
         ahead = _token("a comparison", rf"(?=[=!<>]|{_words(*names)})", actions.drop, "a comparison", *names)
@@ -195,8 +191,8 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     # Clauses
     now = _token("NOW", rf"{_words('NOW')}(?:\s*{group})?", actions.word)
     moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
-    group_item = _rule(alone_or(plain, ",") + pp.Opt(_keyword("AS") + name), actions.item)
-    sorting = _rule(alone_or(plain, ",") + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
+    group_item = _rule(plain + pp.Opt(_keyword("AS") + name), actions.item)
+    sorting = _rule(plain + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
     fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | signs + _token("a number", number, actions.number)
 
     by = _marked("BY") | _marked("GROUP") + _keyword("BY")
@@ -223,7 +219,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     )
 
     # Statements
-    item = _rule(star | alone_or(condition, ",", _words("FROM")) + pp.Opt(_keyword("AS") + name), actions.item)
+    item = _rule(star | condition + pp.Opt(_keyword("AS") + name), actions.item)
     items = pp.Group(_list_of(item))
     explain = pp.Opt(_marked("EXPLAIN"))
     select = (
@@ -234,15 +230,15 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # The other segments
     open_ = _symbol("(")
-    arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(alone_or(condition, ",", r"\)"))
+    arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(condition)
     when = _keyword("WHEN") + condition + _keyword("THEN") + condition
     otherwise = _rule(pp.Opt(_keyword("ELSE") + condition), actions.otherwise)
     case = _keyword("CASE") + when[1, ...] + otherwise + _marked("END")
     grammars = {
         Kind.STATEMENT: statement,
-        Kind.PARENTHESES: open_ + alone_or(condition, r"\)") + close,
+        Kind.PARENTHESES: open_ + condition + close,
         Kind.ARGUMENTS: open_ + _rule(pp.Opt(arguments), actions.arguments) + close,
-        Kind.VALUES: open_ + _rule(_list_of(alone_or(arithmetic, ",", r"\)")), actions.arguments) + close,
+        Kind.VALUES: open_ + _rule(_list_of(arithmetic), actions.arguments) + close,
         Kind.FILTER: open_ + _keyword("WHERE") + condition + close,
         Kind.CASE: _rule(case, actions.case),
     }

@@ -14,7 +14,6 @@ _COUNT_IF = "Write count(*) FILTER (WHERE condition)."
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("JOIN", "INNER", "LEFT", "OUTER", "UNION", "INTERSECT", "EXCEPT"), _ONE_SOURCE),
     **dict.fromkeys(("RLIKE", "REGEXP", "SIMILAR", "~", "MATCHES", "GLOB"), _LIKE_REGEX),
-    **dict.fromkeys(("|=", "|~"), "Write WHERE message CONTAINS 'text' or message =~ 'regex'."),
     **dict.fromkeys(("TIMESERIES", "SAMPLE", "RANGE"), _BUCKETS),
     **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "DROP", "CREATE", "ALTER"), "OQL reads data and cannot change it."),
     **dict.fromkeys(("TOP", "FIRST"), "Write LIMIT 10 at the end, or BY job TOP 10."),
@@ -23,13 +22,10 @@ WORDS: Mapping[str, str] = {
     "`": "Write names without quotes, or in double quotes.",
     "FACET": "Write BY.",
     "INTERVAL": "Write the duration alone: 1d, 90s or 5 minutes.",
-    "OVER": "OQL has no window functions. BY and EVERY group rows.",
     "OFFSET": "Narrow the window instead: UNTIL the time of the last row.",
     **dict.fromkeys(("TODAY", "YESTERDAY"), "Write the day as a time: '2026-06-21'."),
-    "MAX": "LIMIT takes a number. Without LIMIT, all rows are returned.",
+    "OVER": "OQL has no window functions. BY and EVERY group rows.",
     ".": "Write the column without the name of its source: a statement reads one source.",
-    "{": "Write labels as conditions: WHERE job = 'backup'.",
-    "[": "Write the range of time as a window: LAST 1h.",
     "SELECT": "A statement has one SELECT: there are no subqueries.",
     **dict.fromkeys(("HOUR", "DAY", "WEEK"), "Write a number and a unit: 1 hour, 1 day."),
 }

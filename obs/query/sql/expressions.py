@@ -75,6 +75,10 @@ class Writer:
             case Apply():
                 return f"({_OPERATORS[expression.name](self, expression)})"
 
+    def kept(self) -> str:
+        """Whether HAVING keeps a row of the result: 1 or 0."""
+        return "1" if self.plan.having is None else f"coalesce({self.expression(self.plan.having)}, 0)"
+
     def known_sql(self, expression: Checked) -> str | None:
         return self.known.get(expression) if self.known else None
 

@@ -44,10 +44,9 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     value that TOP ranks by, and those that ORDER BY sorts by.
     """
     sql = Writer(plan, scan, known={column: f":c{number}" for number, column in enumerate(columns)})
-    kept = "1" if plan.having is None else f"coalesce({sql.expression(plan.having)}, 0)"
     top = "0" if plan.top is None else sql.expression(plan.first_aggregate)
     keys = [sql.expression(order.expression) for order in plan.order]
-    return SqlStatement(f"SELECT {', '.join([kept, top, *keys])}", sql.parameters)
+    return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", sql.parameters)
 
 
 def query_plan(statement: SqlStatement) -> SqlStatement:
@@ -86,9 +85,6 @@ class RowSelect(Writer):
                 tail += f" HAVING {kept}"
             tail += self.order_by(by_group=bool(keys)) + self.limit(plan.limit, plan.top)
         return self.select(columns, tail)
-
-    def kept(self) -> str:
-        return "1" if self.plan.having is None else f"coalesce({self.expression(self.plan.having)}, 0)"
 
     def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
         source = self.plan.source
