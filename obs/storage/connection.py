@@ -116,21 +116,6 @@ def damages(db: sqlite3.Connection) -> list[str]:
     return found + [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in dangling]
 
 
-def explain_failure(error: sqlite3.Error, folder: Path | None = None) -> ServiceError | None:
-    """The 503 for a file (in `folder`) that is busy, full or unusable; None for a bug in this service."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if code is not None else None
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return busy()
-    if primary == sqlite3.SQLITE_CANTOPEN and folder and getattr(try_to_write(folder), "errno", None) == errno.ENOSPC:
-        primary = sqlite3.SQLITE_FULL  # there was no room for the files that SQLite keeps beside this one
-    if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
-        return ServiceError("storage_full", headers={"Retry-After": "30"})
-    if primary in _UNUSABLE:
-        return unavailable(f"The organization's file cannot be used: {error}.")
-    return None
-
-
 def busy(message: str | None = None, retry_after_seconds: int = 1) -> ServiceError:
     """The 503 for a file that cannot be used at the moment."""
     return ServiceError("storage_busy", message, headers={"Retry-After": str(retry_after_seconds)})
@@ -143,10 +128,18 @@ def unavailable(message: str, hint: str = _REPAIR) -> ServiceError:
 
 @contextmanager
 def explained(folder: Path | None = None) -> Iterator[None]:
+    """Raise the 503 for a file (in `folder`) that is busy, full or unusable. What is a bug in this service stays."""
     try:
         yield
     except sqlite3.Error as error:
-        explanation = explain_failure(error, folder)
-        if explanation is None:
-            raise
-        raise explanation from error
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+        primary = code & 0xFF
+        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise busy() from error
+        if primary == sqlite3.SQLITE_CANTOPEN and folder and getattr(try_to_write(folder), "errno", 0) == errno.ENOSPC:
+            primary = sqlite3.SQLITE_FULL  # there was no room for the files that SQLite keeps beside this one
+        if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
+            raise ServiceError("storage_full", headers={"Retry-After": "30"}) from error
+        if primary in _UNUSABLE:
+            raise unavailable(f"The organization's file cannot be used: {error}.") from error
+        raise

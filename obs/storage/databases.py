@@ -130,11 +130,8 @@ class Databases:
         return self._folder / org.file_name
 
     def size(self, org: Org) -> int:
-        """The size of the file of `org` in bytes, without its write-ahead log. Raises ServiceError (503)."""
-        try:
-            return self.path(org).stat().st_size
-        except FileNotFoundError as error:
-            raise MissingFileError() from error
+        """The size of the file of `org` in bytes, without its write-ahead log. Raises OSError."""
+        return self.path(org).stat().st_size
 
     def used_bytes(self, org: Org) -> int:
         """The bytes in the file of `org` that are in use. Raises ServiceError (503)."""

@@ -157,7 +157,7 @@ class Quotas:
         try:
             size = self._databases.size(org)
             return (size if size < most else self._databases.used_bytes(org)) / most
-        except ServiceError:  # without a usable file: who reads or writes it gets the error
+        except (ServiceError, OSError):  # without a usable file: who reads or writes it gets the error
             return 0.0
 
     def _exceeded(self, org: Org, name: str, error: str = "quota_exceeded", seconds: int | None = None) -> ServiceError:
