@@ -97,7 +97,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
 COMMANDS = {
     "org list": "org list",
     "org create": "org create second",
-    "demo in an organization without jobs": "demo --org second",
+    "demo": "demo --org fourth",
     "org set-limit": "org set-limit crash query_max_rows 100",
     "key create": "key create crash --label x",
     "key list": "key list crash",
