@@ -235,6 +235,17 @@ class Text(ma.fields.String):
         return text
 
 
+class WholeNumber(ma.fields.Integer):
+    """A whole number in JSON; 5.0 is accepted as 5, but text and booleans are not."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.make_error("invalid", input=value)
+        return int(super()._deserialize(value, attr, data, **kwargs))
+
+
 class Time(ma.fields.Field[int]):
     """A time: ISO 8601 in JSON, milliseconds since the epoch in Python."""
 

@@ -10,7 +10,7 @@ from obs.alerts.courier import Answer
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import EVENTS, Channel
 from obs.alerts.store.outbox import Delivery, State
-from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, list_of, page_of, schema_of
+from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, WholeNumber, list_of, page_of, schema_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 from obs.times import find_zone
@@ -58,9 +58,7 @@ class ChannelChangesSchema(ChangesSchema):
     service = _only("of this service")
     project = _only("of this project")
     recoveries = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Report the end as well."})
-    reminder_hours = ma.fields.Int(
-        strict=True, allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None}
-    )
+    reminder_hours = WholeNumber(allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None})
     quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True)
     always_loud = _events("What is reported in quiet hours as well.", 0)
     enabled = ma.fields.Bool(truthy={True}, falsy={False})

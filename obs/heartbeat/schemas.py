@@ -6,7 +6,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, about, list_of, schema_of
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, about, list_of, schema_of
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
@@ -26,10 +26,10 @@ def _text(check: Callable[[str], None], longest: int, description: str, example:
     return ma.fields.Str(validate=check, metadata={**limits, "description": description, "example": example})
 
 
-def _seconds(name: str, least: int, description: str, example: int) -> ma.fields.Int:
+def _seconds(name: str, least: int, description: str, example: int) -> WholeNumber:
     error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {_YEAR_DAYS} days."
     limits = ma.validate.Range(least, _YEAR_DAYS * 86_400, error=error)
-    return ma.fields.Int(strict=True, validate=limits, metadata={"description": description, "example": example})
+    return WholeNumber(validate=limits, metadata={"description": description, "example": example})
 
 
 class PinSchema(Schema):
@@ -52,8 +52,7 @@ class JobFieldsSchema(Schema):
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata=about("null returns the job to the learned schedule."))
     paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
-    failure_tolerance = ma.fields.Int(
-        strict=True,
+    failure_tolerance = WholeNumber(
         validate=ma.validate.Range(1, 1000, error="Must be from {min} to {max}."),
         metadata={"description": _TOLERANCE, "example": 3},
     )
