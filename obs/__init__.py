@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 
-from obs import api, config, dashboard, errors, limits
+from obs import api, checks, config, dashboard, errors, limits
 from obs.alerts import routes as alert_routes
 from obs.alerts.service import AlertService
 from obs.alerts.source import DELIVERIES, INCIDENTS
@@ -17,7 +17,6 @@ from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background
 from obs.dashboard.overview import JobsOfOrg
-from obs.heartbeat import checks
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
 from obs.heartbeat.service import HeartbeatService, SweepQueue

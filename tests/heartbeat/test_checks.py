@@ -114,10 +114,45 @@ def test_tags_are_the_places_of_a_job(admin: KeyClient, query: str, names: list[
     assert [one["name"] for one in admin.get(f"{CHECKS}{query}").json["checks"]] == names
 
 
+def test_runs_are_pings(by_path: Sender, admin: KeyClient, reader: KeyClient, clock: Clock) -> None:
+    admin.put("/api/v1/jobs/backup", json={"ping_uuid": UUID})
+    by_path("end", duration_ms=2_500)
+    clock.advance(minutes=1)
+    by_path("end", status="fail")
+    clock.advance(minutes=1)
+    by_path("start", run_id="r3")
+    pings = reader.get(f"{CHECKS}{UUID}/pings/").json["pings"]
+    assert [(one["n"], one["type"], one["rid"], one["duration"]) for one in pings] == [
+        (3, "start", "r3", None),
+        (2, "fail", None, None),
+        (1, "success", None, 2.5),
+    ]
+    assert [one["date"] for one in pings][1:] == ["2026-06-21T10:01:00.000Z", "2026-06-21T10:00:00.000Z"]
+
+
+def test_incidents_are_flips(by_path: Sender, admin: KeyClient, reader: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    def flips(query: str = "") -> list[tuple[str, int]]:
+        found = reader.get(f"{CHECKS}{UUID}/flips/{query}").json
+        return [(one["timestamp"][11:19], one["up"]) for one in found]
+
+    admin.put("/api/v1/jobs/backup", json={"ping_uuid": UUID})
+    assert flips() == []
+    for status in ("fail", "ok", "fail"):
+        by_path("end", status=status)
+        sweep()
+        clock.advance(minutes=1)
+    assert flips() == [("10:02:00", 0), ("10:01:00", 1), ("10:00:00", 0)]
+    assert flips("?seconds=90") == [("10:02:00", 0)]
+    now = clock() // 1000
+    assert flips(f"?start={now - 130}&end={now - 100}") == [("10:01:00", 1)]
+    assert reader.get(f"{CHECKS}{UUID}/flips/?seconds=soon").status_code == 422
+
+
+@pytest.mark.parametrize("rest", ["", "/pings/", "/flips/"])
 @pytest.mark.parametrize("check_id", [UUID, "0" * 40, "f" * 40, "backup", f"{99:040x}"])
-def test_an_unknown_check_is_not_found(by_path: Sender, reader: KeyClient, check_id: str) -> None:
+def test_an_unknown_check_is_not_found(by_path: Sender, reader: KeyClient, check_id: str, rest: str) -> None:
     by_path("ping")
-    answer = reader.get(f"{CHECKS}{check_id}")
+    answer = reader.get(f"{CHECKS}{check_id}{rest}")
     assert (answer.status_code, answer.json["error"]) == (404, "job_not_found")
 
 

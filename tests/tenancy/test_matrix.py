@@ -97,6 +97,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/api/v1/dsl"): Route("query:read", 200, 200, "/api/v1/dsl", {"query": "SHOW SOURCES"}),
     ("GET", f"{_CHECKS}/"): Route("query:read", 200, 200, "/api/v3/checks/"),
     ("GET", f"{_CHECKS}/<check>"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}"),
+    ("GET", f"{_CHECKS}/<check>/pings/"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}/pings/"),
+    ("GET", f"{_CHECKS}/<check>/flips/"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}/flips/"),
     ("GET", "/api/v1/metrics"): Route("query:read", 200, 200, "/api/v1/metrics"),
     ("GET", "/api/v1/limits"): Route("query:read", 200, 200, "/api/v1/limits"),
     ("GET", "/api/v1/me"): Route(ANY, 200, 200, "/api/v1/me"),
