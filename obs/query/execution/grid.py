@@ -61,14 +61,14 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     if not isinstance(value, Read) or value.column.name != rollup.measured:
         return scan
     largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
-    hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, interval_ms=HOUR_MS)
+    hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, offset=0, interval_ms=HOUR_MS)
     by_hour = replace(scan, timeline=buckets(scan.window, HOUR_MS, None), max_rows=None)
     if find_cover(hours, by_hour, session) is None:
         return scan
     rows = read_grid(hours, by_hour, session).rows
     found = sorted(((values[0], hour) for (hour, _), values in rows.items() if values[0] is not None), reverse=True)
     # Each hour has at least one row with its largest value, so smaller ones than that of the last hour are not needed.
-    last = plan.limit - 1
+    last = plan.limit + plan.offset - 1
     chosen = sorted(hour for most, hour in found if most >= found[last][0]) if last < len(found) else []
     if not 0 < len(chosen) <= _MAX_SPANS:
         return scan

@@ -149,7 +149,7 @@ def finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Ro
         for place, order in reversed(list(enumerate(plan.order))):
             ranked.sort(key=lambda each: _rank(each[1][place]), reverse=order.descending)
         rows = [row for _, _, row in ranked]
-    rows = rows[: plan.limit]
+    rows = rows[plan.offset :][: plan.limit]
     return sorted(rows, key=itemgetter(0)) if plan.interval_ms is not None else rows
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from obs.query.execution.limits import Limits, too_many_buckets
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
-from obs.query.language.nodes import Moment, Window
+from obs.query.language.nodes import DAYS, Moment, Window
 from obs.query.language.plan import Plan
 from obs.query.sql import MAX_GROUPS, Range, Scan, Timeline
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
@@ -30,7 +30,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     Raises ServiceError (422) for too many buckets, and OqlError (oql_bad_time) for a bad window.
     """
     try:
-        window = resolve(plan.window, now_ms)
+        window = resolve(plan.window, now_ms, plan.timezone)
         scan = Scan(window, now_ms, limits.max_rows + 1)  # one more, to notice that there are too many
         if plan.timezone is not None:
             whole = all(offset % HOUR_MS == 0 for _, _, offset in _offsets(window, plan.timezone))
@@ -52,10 +52,10 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         raise OqlError("oql_bad_time", plan.window.span, message, hint=hint) from error
 
 
-def resolve(window: Window, now_ms: int) -> Range:
+def resolve(window: Window, now_ms: int, zone: ZoneInfo | None = None) -> Range:
     """The range of a window at `now_ms`. Raises OqlError (oql_bad_time)."""
-    start = _resolve_moment(window.since, now_ms)
-    end = now_ms if window.until is None else _resolve_moment(window.until, now_ms)
+    start = _resolve_moment(window.since, now_ms, zone)
+    end = now_ms if window.until is None else _resolve_moment(window.until, now_ms, zone)
     if start >= end:
         wrong = window.until or window.since
         message = "the window must end after it starts."
@@ -63,8 +63,15 @@ def resolve(window: Window, now_ms: int) -> Range:
     return Range(start, end)
 
 
-def _resolve_moment(moment: Moment, now_ms: int) -> int:
-    base = now_ms if moment.text is None else time_of(moment.text, moment.span)
+def _resolve_moment(moment: Moment, now_ms: int, zone: ZoneInfo | None) -> int:
+    if moment.text is None:
+        base = now_ms
+    elif moment.text in DAYS:
+        local = _local(now_ms, zone) if zone else now_ms
+        midnight = (local // DAY_MS - DAYS.index(moment.text)) * DAY_MS
+        base = _moment(midnight, zone) if zone else midnight
+    else:
+        base = time_of(moment.text, moment.span)
     if moment.before_ms > base:
         raise OqlError("oql_bad_time", moment.span, "this time is before 1970.")
     return base - moment.before_ms
@@ -162,6 +169,17 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     exact = moment_ms - back_ms
     if zone is None or back_ms % DAY_MS or offset_ms(exact, zone) == offset_ms(moment_ms, zone):
         return exact
-    local_ms = exact + offset_ms(moment_ms, zone)
-    shown = datetime(1970, 1, 1, tzinfo=zone) + timedelta(milliseconds=local_ms)  # the first, if it is shown twice
-    return (shown - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return _moment(_local(moment_ms, zone) - back_ms, zone)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _local(moment_ms: int, zone: ZoneInfo) -> int:
+    return moment_ms + offset_ms(moment_ms, zone)
+
+
+def _moment(local_ms: int, zone: ZoneInfo) -> int:
+    """The first moment at which the clocks of `zone` show `local_ms`; if they skip it, by those before the change."""
+    shown = datetime(1970, 1, 1, tzinfo=zone) + timedelta(milliseconds=local_ms)
+    return (shown - _EPOCH) // timedelta(milliseconds=1)

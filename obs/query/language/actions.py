@@ -310,7 +310,8 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     if isinstance(first, nodes.Duration):
         return nodes.Moment(first.span, None, first.milliseconds)
     end = before[0].span.end if before else first.span.end
-    return nodes.Moment(Span(first.span.start, end), None, before[0].milliseconds if before else 0)
+    day = first.text if first.text in nodes.DAYS else None
+    return nodes.Moment(Span(first.span.start, end), day, before[0].milliseconds if before else 0)
 
 
 def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:

@@ -69,6 +69,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         interval_ms=statement.every.milliseconds if statement.every is not None else None,
         top=_count(statement.top, least=1),
         limit=_count(statement.limit, least=0),
+        offset=_count(statement.offset, least=0) or 0,
         fill=statement.fill,
         timezone=_timezone(statement.timezone),
         compare=statement.compare,
@@ -209,7 +210,7 @@ def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | 
         source=nodes.Name(around.span, "annotations"),
         where=nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix)),
         window=statement.window,
-        limit=None if statement.order or statement.having else statement.limit,
+        limit=None if statement.order or statement.having or statement.offset else statement.limit,
     )
     return Around(_check_select(annotations, "", sources), around.within.milliseconds)
 
@@ -222,7 +223,7 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
         return "table"
     if statement.by:
         return "bar" if len(statement.by) == 1 else "table"
-    may_be_dropped = statement.having or (statement.limit and statement.limit.value == 0)
+    may_be_dropped = statement.having or statement.offset or (statement.limit and statement.limit.value == 0)
     return "table" if may_be_dropped else "single_value"
 
 

@@ -189,7 +189,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     plain = conditions(matching)
 
     # Clauses
-    now = _token("NOW", rf"{_words('NOW')}(?:\s*{group})?", actions.word)
+    now = _token("NOW", rf"{_words('NOW')}(?:\s*{group})?|{_words('TODAY', 'YESTERDAY')}", actions.word, "NOW", "TODAY")
     moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
     group_item = _rule(plain + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(plain + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
@@ -199,7 +199,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     order_by = _marked("ORDER") + _keyword("BY")
     until = pp.Opt(_keyword("UNTIL") + moment)
     keywords = re.findall(
-        r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT FILL TIMEZONE COMPARE AROUND"
+        r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND"
     )
     clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
         _clause("where", _marked("WHERE"), condition)
@@ -208,6 +208,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
         | _clause("every", _marked("EVERY"), length | _keyword("AUTO", actions.auto))
         | _clause("order", order_by, _list_of(sorting))
         | _clause("limit", _marked("LIMIT"), count)
+        | _clause("offset", _marked("OFFSET"), count)
         | _clause("having", _marked("HAVING"), condition)
         | _clause("top", _marked("TOP"), count)
         | _clause("window", _marked("BETWEEN"), moment, _keyword("AND"), moment)

@@ -22,8 +22,6 @@ WORDS: Mapping[str, str] = {
     "`": "Write names without quotes, or in double quotes.",
     "FACET": "Write BY.",
     "INTERVAL": "Write the duration alone: 1d, 90s or 5 minutes.",
-    "OFFSET": "Narrow the window instead: UNTIL the time of the last row.",
-    **dict.fromkeys(("TODAY", "YESTERDAY"), "Write the day as a time: '2026-06-21'."),
     "OVER": "OQL has no window functions. BY and EVERY group rows.",
     ".": "Write the column without the name of its source: a statement reads one source.",
     "SELECT": "A statement has one SELECT: there are no subqueries.",

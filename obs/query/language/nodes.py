@@ -61,6 +61,9 @@ class Operation(Node):
     operands: tuple["Expression", ...]
 
 
+DAYS = ("today", "yesterday")
+"""Words for the midnight at which a day starts."""
+
 Expression = Name | Literal | Duration | Star | Call | Operation
 
 
@@ -81,7 +84,7 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Moment(Node):
-    """A time, `before_ms` milliseconds before a text in ISO 8601 or, if `text` is None, now."""
+    """A time, `before_ms` milliseconds before a text in ISO 8601, one of `DAYS`, or, if `text` is None, now."""
 
     text: str | None
     before_ms: int = 0
@@ -124,6 +127,7 @@ class Select:
     order: tuple[Sorting, ...] = ()
     top: Literal | None = None
     limit: Literal | None = None
+    offset: Literal | None = None
     fill: Fill | None = None
     timezone: Literal | None = None
     compare: Duration | None = None

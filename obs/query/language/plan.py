@@ -110,6 +110,7 @@ class Plan:
     order: tuple[Order, ...] = ()
     top: int | None = None
     limit: int | None = None
+    offset: int = 0
     fill: Fill | None = None
     timezone: ZoneInfo | None = None
     compare: Duration | None = None
@@ -153,14 +154,18 @@ class Plan:
     @property
     def is_ordered_last(self) -> bool:
         """Whether ORDER BY and LIMIT apply once the rows are put together, and not in SQL."""
-        return self.is_derived or self.interval_ms is not None or bool(self.top is not None and self.order)
+        return (
+            self.is_derived
+            or self.interval_ms is not None
+            or (self.top is not None and bool(self.order or self.offset))
+        )
 
     def to_read(self) -> "Plan":
         """The plan without what applies once the rows are put together."""
         if self.is_derived:
             top = self.top if self.interval_ms is not None else None
-            return replace(self, having=None, order=(), limit=None, top=top)
-        return replace(self, order=(), limit=None) if self.is_ordered_last else self
+            return replace(self, having=None, order=(), limit=None, offset=0, top=top)
+        return replace(self, order=(), limit=None, offset=0) if self.is_ordered_last else self
 
     @property
     def fills(self) -> bool:

@@ -91,6 +91,8 @@ def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
             return nodes.Moment(expression.span, written)
         case nodes.Name(name=name) | nodes.Call(name=nodes.Name(name=name), arguments=()) if name.upper() == "NOW":
             return nodes.Moment(expression.span, None)
+        case nodes.Name(name=name) if name.lower() in nodes.DAYS:
+            return nodes.Moment(expression.span, name.lower())
         case nodes.Operation(operator="-", operands=(base, nodes.Duration() as before)):
             moment = _as_moment(base)
             return moment and replace(moment, span=expression.span, before_ms=before.milliseconds)

@@ -133,7 +133,8 @@ class RowSelect(Writer):
     def limit(self, *limits: int | None) -> str:
         """LIMIT: the smallest of `limits` and the limit of the scan."""
         present = [limit for limit in (*limits, self.scan.max_rows) if limit is not None]
-        return f" LIMIT {self.bind(min(present))}" if present else ""
+        offset = f" OFFSET {self.bind(self.plan.offset)}" if self.plan.offset else ""
+        return f" LIMIT {self.bind(min(present))}{offset}" if present else ""
 
     def keep_top_groups(self, top: int) -> None:
         """Join the groups whose first aggregate is largest over the whole window, so that only their rows are read."""
