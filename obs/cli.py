@@ -17,12 +17,10 @@ from obs.demo.cli import demo
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
-_INSTANCE = click.Option(
-    ["--instance", "folder"],
-    type=click.Path(path_type=Path, file_okay=False),
-    default=config.default_instance,
-    help="Folder of the instance (OBS_INSTANCE).",
-)
+_FOLDER: dict[str, Any] = {
+    "type": click.Path(path_type=Path, file_okay=False),
+    "help": "Folder of the instance (OBS_INSTANCE).",
+}
 
 
 class _Commands(click.Group):
@@ -37,21 +35,28 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, epilog=f"Commands of the client: {', '.join(client.COMMANDS)}. Try: obs run --help")
+@click.option("--instance", **_FOLDER)
 @click.version_option(package_name="obs")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context, instance: Path | None) -> None:
     """Annotations, OQL queries and cron heartbeats behind one HTTP API."""
+    context.obj = instance or config.default_instance()
 
 
 @click.command()
 @click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
 @click.option("--check", is_flag=True, help="Only check that the program and its settings can be loaded.")
-def serve(folder: Path, host: str | None, port: int | None, *, check: bool) -> None:
+@click.option(
+    "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
+)
+def serve(folder: Path, host: str | None, port: int | None, threads: int | None, *, check: bool) -> None:
     """Run the server until SIGINT or SIGTERM. SIGHUP starts the installed version in its place.
 
     Creates the instance if it is missing.
     """
-    overrides = {name: value for name, value in {"HOST": host, "PORT": port}.items() if value is not None}
+    options = {"HOST": host, "PORT": port, "THREADS": threads}
+    overrides = {name: value for name, value in options.items() if value is not None}
     with tenancy_cli.reported_errors():
         if check:
             server.check(folder, overrides)
@@ -59,7 +64,11 @@ def serve(folder: Path, host: str | None, port: int | None, *, check: bool) -> N
             sys.exit(server.serve(folder, overrides))
 
 
+def _chosen(context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
+    return folder or context.find_object(Path)  # after the command, else after ``obs``
+
+
 for command in (serve, *tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):
     main.add_command(command)
     for each in command.commands.values() if isinstance(command, click.Group) else (command,):
-        each.params.append(_INSTANCE)
+        each.params.append(click.Option(["--instance", "folder"], callback=_chosen, **_FOLDER))

@@ -155,14 +155,21 @@ def test_a_sign_in_link_works_once(obs: Obs, app: Flask) -> None:
 
 
 def test_the_option_decides_which_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes precedence over OBS_INSTANCE."""
+    """Before or after the command name; it takes precedence over OBS_INSTANCE."""
     monkeypatch.setenv("OBS_INSTANCE", str(tmp_path / "from the environment"))
     run = CliRunner().invoke
-    chosen = str(tmp_path / "chosen")
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
     assert run(cli.main, ["org", "create", "e"]).exit_code == 0
-    assert run(cli.main, ["org", "create", "a", "--instance", chosen]).exit_code == 0
+    assert run(cli.main, ["--instance", before, "org", "create", "b"]).exit_code == 0
+    assert run(cli.main, ["org", "create", "a", "--instance", after]).exit_code == 0
+    assert run(cli.main, ["--instance", before, "org", "create", "a2", "--instance", after]).exit_code == 0
     created = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.db") if path.name != "control.db"}
-    assert created == {"from the environment/tenants/e.1.db", "chosen/tenants/a.1.db"}
+    assert created == {
+        "from the environment/tenants/e.1.db",
+        "before/tenants/b.1.db",
+        "after/tenants/a.1.db",
+        "after/tenants/a2.2.db",
+    }
 
 
 @pytest.mark.parametrize("command", [("org", "list"), ("key", "list", "acme"), ("sign-in", "acme")])
