@@ -9,12 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from obs.alerts import message
-from obs.alerts.courier import ATTEMPT_SECONDS, Answer, Courier
+from obs.alerts.courier import ATTEMPT_SECONDS, Answer, Courier, failure
 from obs.alerts.message import Message
 from obs.alerts.store import channels, incidents, outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS, Channel
 from obs.alerts.store.outbox import Delivery
-from obs.errors import ServiceError, invalid_field
+from obs.errors import ServiceError, invalid_field, invalid_fields
 from obs.storage.databases import Org
 from obs.tenancy import audit
 from obs.tenancy.audit import Action
@@ -78,7 +78,7 @@ class AlertService:
         """Send a test message now; returns the result. Raises ServiceError (404)."""
         channel = self.channel(org, channel_id)
         text = message.notice(_TEST.format(channel.name), "")
-        return self.send(channel, text, f"test-{secrets.token_hex(8)}").result(2 * ATTEMPT_SECONDS)
+        return _answer_of(self.send(channel, text, f"test-{secrets.token_hex(8)}"))
 
     def retry(self, caller: Caller, delivery_id: int) -> Delivery:
         """Send a delivery again that was given up, or waits. Raises ServiceError (404)."""
@@ -106,9 +106,10 @@ class AlertService:
             raise invalid_field("json", "url", "Send either url or webhook.")
         kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
         if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
-            answer = self.courier.submit({"op": "check", "kind": kind, "address": address}).result(2 * ATTEMPT_SECONDS)
+            answer = _answer_of(self.courier.submit({"op": "check", "kind": kind, "address": address}))
             if "masked" not in answer:
-                raise invalid_field("json", "webhook.url" if webhook else "url", str(answer["answer"]))
+                problem = {"url": [str(answer["answer"])]}
+                raise invalid_fields({"json": {"webhook": problem} if webhook else problem})
             values |= {"kind": kind, "address": address, "masked": answer["masked"], "secret": None}
         if webhook:
             values["secret"] = webhook.get("secret") or known.get("secret") or secrets.token_urlsafe(32)
@@ -116,13 +117,22 @@ class AlertService:
             channel_id = self._tenancy.control.write(lambda db: channels.save(db, values))
         except sqlite3.IntegrityError as error:
             raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
-        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, action, values["name"])
-        return self.channel(caller.org, channel_id)
+        saved = self.channel(caller.org, channel_id)
+        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)
+        return saved
 
     def _allows_private(self) -> bool:
         """Whether messages may go to private networks: as set, else while there is only one organization."""
         setting = self._settings["ALLOW_PRIVATE_TARGETS"]
         return setting == "1" or (setting == "auto" and len(self._tenancy.keyring.organizations()) == 1)
+
+
+def _answer_of(sent: Future[Answer]) -> Answer:
+    """The answer to an order, or that there is none."""
+    try:
+        return sent.result(2 * ATTEMPT_SECONDS)
+    except TimeoutError:
+        return failure("The process that sends messages does not answer.")
 
 
 def result_of_test(answer: Answer) -> str:

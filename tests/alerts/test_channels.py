@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -71,9 +71,9 @@ def visitor(world: World) -> Visitor:
         ({"quiet_hours": {"from": "22:00", "until": "07:00", "timezone": "Mars"}}, "timezone"),
         ({"quiet_hours": {"from": "22:00", "until": "07:00"}}, "timezone"),
         ({"webhook": {**HOOK, "secret": "short"}}, "secret"),
-        ({"webhook": {"url": "ftp://example.com"}}, "webhook.url"),
-        ({"webhook": {"url": "https://me:hunter2@example.com/hook"}}, "webhook.url"),
-        ({"webhook": {"url": "https://example.com/hook\x7f"}}, "webhook.url"),
+        ({"webhook": {"url": "ftp://example.com"}}, "url"),
+        ({"webhook": {"url": "https://me:hunter2@example.com/hook"}}, "url"),
+        ({"webhook": {"url": "https://example.com/hook\x7f"}}, "url"),
         ({"url": "ntfy://ntfy.sh/topic"}, "url"),
         ({"nonsense": 1}, "nonsense"),
         ({"recoveries": "yes"}, "recoveries"),
@@ -84,6 +84,38 @@ def test_an_invalid_field_is_named_and_nothing_is_saved(world: World, change: di
     assert answer.status_code == 422
     assert f"{field}'" in str(answer.json["errors"])
     assert world.client.get("/api/v1/channels").json["channels"] == []
+
+
+def test_the_address_of_a_webhook_is_named_where_it_was_sent(world: World) -> None:
+    body = {"name": "hook", "webhook": {"url": "ftp://example.com"}}
+    answer = world.client.post("/api/v1/channels", json=body)
+    assert answer.json["errors"] == {"json": {"webhook": {"url": ["Not a URL that starts with http:// or https://."]}}}
+    assert answer.json["message"].startswith("webhook.url: ")
+
+
+def test_a_channel_that_is_deleted_while_it_is_changed_stays_deleted(world: World) -> None:
+    created = world.client.post("/api/v1/channels", json={"name": "hook", "webhook": HOOK}).json
+    path, courier = f"/api/v1/channels/{created['id']}", services(world.app).alerts.courier
+    submit = courier.submit
+
+    def deleting(order: Mapping[str, Any]) -> Future[Answer]:
+        assert world.client.delete(path).status_code == 204
+        return submit(order)
+
+    courier.submit = deleting  # type: ignore[method-assign]
+    assert world.client.put(path, json={"webhook": {"url": "https://example.com/other"}}).status_code == 404
+    assert world.client.get("/api/v1/channels").json == {"channels": []}
+
+
+def test_a_courier_that_does_not_answer_is_an_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = world.client.post("/api/v1/channels", json={"name": "hook", "webhook": HOOK}).json
+    monkeypatch.setattr("obs.alerts.service.ATTEMPT_SECONDS", 0)
+    monkeypatch.setattr(services(world.app).alerts.courier, "submit", lambda order: Future[Answer]())
+    silent = "The process that sends messages does not answer."
+    tested = world.client.post(f"/api/v1/channels/{created['id']}/test")
+    assert (tested.status_code, tested.json) == (200, {"delivered": False, "answer": silent})
+    refused = world.client.post("/api/v1/channels", json={"name": "other", "webhook": HOOK})
+    assert (refused.status_code, refused.json["message"]) == (422, f"webhook.url: {silent}")
 
 
 def test_a_channel_keeps_what_is_not_changed(world: World) -> None:

@@ -78,16 +78,19 @@ def channels_of(db: sqlite3.Connection, org: Org) -> list[Channel]:
 def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
     """Add a channel, or replace the one whose ``id`` is in `values`, which have all columns; returns its id.
 
-    Raises sqlite3.IntegrityError where the name is taken.
+    The id is 0 if there is no such channel any more. Raises sqlite3.IntegrityError where the name is taken.
     """
-    done = db.execute(
+    add = (
         f"INSERT INTO channels (organization_id, {_COLUMNS}) VALUES (:organization_id, :id, :name, :kind, :address,"
-        " :masked, :secret, :enabled, :filter) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
-        " kind = excluded.kind, address = excluded.address, masked = excluded.masked, secret = excluded.secret,"
-        " enabled = excluded.enabled, filter = excluded.filter RETURNING id",
-        {**values, "filter": json.dumps(values["filter"])},
+        " :masked, :secret, :enabled, :filter) RETURNING id"
     )
-    return int(done.fetchone()[0])
+    replace = (
+        "UPDATE channels SET name = :name, kind = :kind, address = :address, masked = :masked, secret = :secret,"
+        " enabled = :enabled, filter = :filter WHERE id = :id RETURNING id"
+    )
+    values = {**values, "filter": json.dumps(values["filter"])}
+    done = db.execute(add if values["id"] is None else replace, values).fetchone()
+    return 0 if done is None else int(done[0])
 
 
 def delete(db: sqlite3.Connection, channel_id: int) -> None:
