@@ -28,6 +28,11 @@ def clicks(page: Page, at_most: int) -> Iterator[None]:
     assert page.evaluate("Number(sessionStorage.n)") <= at_most
 
 
+def open_job(page: Page) -> None:
+    """Click on the row or the card, anywhere. On phones, its link covers all of it."""
+    page.locator("#jobs tr", has_text="shop/send-mail").locator("svg").click(force=True)
+
+
 @pytest.fixture
 def failing(client: KeyClient, clock: Clock) -> None:
     """A job that was fine 43 hours ago and has failed three times since, among jobs that are fine."""
@@ -58,7 +63,7 @@ def slower(client: KeyClient, clock: Clock) -> None:
 def test_that_it_is_slower_and_since_which_deploy_takes_one_click(page: Page, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     with clicks(page, 1):
-        page.locator("#jobs tr", has_text="shop/send-mail").locator("svg").click()
+        open_job(page)
         verdict = page.locator("#verdict")
         expect(verdict).to_have_text(
             "Median of the last 7 days: 2 min, +100 % vs. the week before. 2.0 times as long since “Shop 4.1”."
@@ -102,7 +107,7 @@ def test_a_word_in_the_log_is_found_with_two_clicks(page: Page, clock: Clock, wi
     clock.advance(seconds=1)
     page.set_viewport_size({"width": width, "height": height})
     with clicks(page, 2):
-        page.locator("#jobs tr", has_text="shop/send-mail").locator("svg").click()
+        open_job(page)
         page.get_by_label("Search the log").click()
         page.keyboard.type("RELAY")
         page.keyboard.press("Enter")
@@ -124,7 +129,7 @@ def test_why_is_it_broken_takes_no_click(page: Page, width: int, height: int) ->
 def test_the_last_line_of_the_log_and_when_it_was_last_fine_take_one_click(page: Page, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     with clicks(page, 1):
-        page.locator("#jobs tr", has_text="shop/send-mail").locator("svg").click()  # anywhere on the row or the card
+        open_job(page)
         now = page.get_by_role("region", name="Now")
         expect(now).to_contain_text(
             re.compile(r"Failing since 23 Jun, 07:00\s*exit 75\s*3 in a row\s*last OK [0-9]+ d")
