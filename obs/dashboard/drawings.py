@@ -1,6 +1,6 @@
 """The past runs of a job as bars and by day. Pure. Days are ordinals in the zone of the viewer, times milliseconds."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
@@ -43,15 +43,29 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
     marks = _with_gaps(runs, gaps)[-BARS:]
     longest_ms = max((run.duration_ms or 0 for run in runs), default=0)
     first = BARS - len(marks)
-    lines = defaultdict[str, list[str]](list)
+    tops: dict[str, dict[int, int]] = {}
     for place, run in enumerate(marks, start=first):
         status, top = ("gap", _BASE - 1) if run is None else (run.status, _top(run.duration_ms, longest_ms))
-        lines[status].append(f"M{place} {_FOOT if status in PROBLEMS else _BASE}V{top}")
-    drawn = (f'<path class="bar-{status}" d="{"".join(found)}"/>' for status, found in lines.items())
+        tops.setdefault(status, {})[place] = top
+    drawn = (
+        f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in PROBLEMS else _BASE)}"/>'
+        for status, places in tops.items()
+    )
     counts = dict(Counter(run.status for run in runs).most_common())
     words = f"Last {len(runs)} runs: {wording.results(counts, sum(gaps))}" if runs else "No runs yet"
     # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
     return Markup(f'<svg role="img" aria-label="{words}">{"".join(drawn)}</svg>')  # noqa: S704
+
+
+def _steps(tops: dict[int, int], base: int) -> str:
+    steps, end, height = "", -1, base
+    for place, top in tops.items():
+        if place != end:
+            steps += (f"V{base}" if steps else "") + f"M{place} {base}"
+            height = base
+        steps += "h1" if top == height else f"V{top}h1"
+        end, height = place + 1, top
+    return f"{steps}V{base}"
 
 
 def _top(duration_ms: int | None, longest_ms: int) -> int:

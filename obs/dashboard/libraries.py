@@ -11,7 +11,7 @@ from pathlib import Path
 
 import flask_swagger_ui
 from filelock import FileLock
-from flask import Blueprint, Response, current_app, render_template, request, send_file, send_from_directory
+from flask import Blueprint, Response, current_app, render_template, request, send_from_directory
 
 from obs.server import compression
 from obs.storage.disk import write_once
@@ -35,7 +35,9 @@ _DOCS_POLICY = (
 @vega.get("/library/vega-<version>.js")
 def script(version: str) -> Response:  # noqa: ARG001 - the address changes with the version, there is only one file
     path = bundle(Path(current_app.instance_path) / "cache")
-    return send_file(path, mimetype="text/javascript", max_age=31_536_000)
+    # Not as a file: who leaves the page before all of it is sent would leave it open.
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(path.read_bytes(), mimetype="text/javascript", headers=headers)
 
 
 def bundle(folder: Path) -> Path:

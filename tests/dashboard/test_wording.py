@@ -78,17 +78,17 @@ def test_sizes(count: int, words: str) -> None:
 def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
     runs = (Bar(0, "success", 1000), Bar(DAY_MS, "failed", 2000), Bar(2 * DAY_MS, "lost", None))
     drawn = str(drawings.draw_bars(runs))
-    assert 'class="bar-success" d="M27 9V5"' in drawn
-    assert 'class="bar-failed" d="M28 11V0"' in drawn
-    assert 'class="bar-lost" d="M29 11V5"' in drawn
+    assert 'class="bar-success" d="M27 9V5h1V9"' in drawn
+    assert 'class="bar-failed" d="M28 11V0h1V11"' in drawn
+    assert 'class="bar-lost" d="M29 11V5h1V11"' in drawn
     assert "Last 3 runs: 1 succeeded, 1 failed, 1 lost" in drawn
 
 
-def test_gaps_are_drawn_before_the_run_that_came() -> None:
+def test_runs_of_one_length_are_one_step_and_gaps_are_drawn_before_the_run_that_came() -> None:
     runs = tuple(Bar(day * DAY_MS, "success", 1000) for day in range(4))
     drawn = str(drawings.draw_bars(runs, (0, 0, 1, 0, 2)))
-    assert 'class="bar-success" d="M23 9V0M24 9V0M26 9V0M27 9V0"' in drawn
-    assert 'class="bar-gap" d="M25 9V8M28 9V8M29 9V8"' in drawn
+    assert 'class="bar-success" d="M23 9V0h1h1V9M26 9V0h1h1V9"' in drawn
+    assert 'class="bar-gap" d="M25 9V8h1V9M28 9V8h1h1V9"' in drawn
     assert "Last 4 runs: 4 succeeded, 3 missed" in drawn
 
 
