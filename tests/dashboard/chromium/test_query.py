@@ -21,7 +21,8 @@ def test_an_error_is_selected(page: Page, address: str) -> None:
     page.press("#q", "Control+Enter")
     expect(page.get_by_role("alert")).to_contain_text("Did you mean duration_ms?")
     selected = "(q => q.value.slice(q.selectionStart, q.selectionEnd))(document.getElementById('q'))"
-    page.wait_for_function(f"{selected} === 'durationms'")
+    expect(page.locator("#q")).to_be_focused()  # and selected at once
+    assert page.evaluate(selected) == "durationms"
 
 
 def test_words_are_completed_in_the_editor(page: Page, address: str) -> None:
