@@ -51,9 +51,11 @@ def page(
     values["oldest"] = max(now_ms - RETENTION_MS, selection.start or 0)
     chosen = (
         "(start_time, id) < (:before_time, :before_id) AND instr(name, :name_prefix) = 1"
-        " AND (:by_service IS NULL OR by_service = :by_service) AND (:text = '' OR text_holds(title, :text))"
+        " AND (:by_service IS NULL OR by_service = :by_service)"
     )
-    db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
+    if selection.title_text:  # only then: SQLite compiles all statements of the connection again
+        db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
+        chosen += " AND text_holds(title, :text)"
     # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
     rows = db.execute(
         f"{_SELECT} WHERE start_time >= :oldest AND {chosen}"
