@@ -42,7 +42,7 @@ def body_too_large(size: int | str) -> ServiceError:
 
 
 def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceError] = body_too_large) -> bytes:
-    """The whole body of a request, for what is not handled by Flask.
+    """The whole body of a request.
 
     Raises ServiceError: `too_large` for a Content-Length above MOST_BODY_BYTES (the body is not read), 413 for such a
     body in chunks, 400 for an invalid Content-Length, and what `Bodies.read` raises.
@@ -54,12 +54,13 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
         raise ServiceError("bad_request", f"Content-Length is not a whole number: {text!r}.")
     elif (most := int(text)) > MOST_BODY_BYTES:
         raise too_large(most)
-    body = b""
-    while len(body) < most and (piece := environ["wsgi.input"].read(most - len(body))):
-        body += piece
-    if len(body) > MOST_BODY_BYTES:
+    pieces, missing = list[bytes](), most
+    while missing and (piece := environ["wsgi.input"].read(missing)):
+        pieces.append(piece)
+        missing -= len(piece)
+    if most - missing > MOST_BODY_BYTES:
         raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    return decoded(body, environ) if body else body
+    return decoded(b"".join(pieces), environ) if pieces else b""
 
 
 def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
