@@ -109,14 +109,15 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
         " ORDER BY heartbeat_at",
         (latest_ms, job.job_id, job.learned_event_id),
     )
-    found: set[int] = set()
+    found, known = list[int](), job.memory.times
     for time, status_before in rows:
         if status_before in (Status.FAILED, Status.LOST):  # this may be a retry, which belongs to the run before
-            before = max((known for known in (*job.memory.times, *found) if known < time), default=None)
+            place = bisect_left(known, time)
+            before = max([*known[max(0, place - 1) : place], *found[-1:]], default=None)
             if is_retry(job.fit, before, time):
                 continue
-        found.add(time)
-    return found
+        found.append(time)
+    return set(found)
 
 
 def has_heartbeat_after(db: sqlite3.Connection, moment: int) -> bool:
