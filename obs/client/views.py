@@ -18,9 +18,10 @@ from .server import ServerError, configured
 def jobs(options: Any) -> None:
     """List the jobs."""
     fields = ("status", "last_outcome", "last_heartbeat_at", "expected_at")
-    path, cursor, rows = f"jobs?limit=1000{'&status=trouble' if options.trouble else ''}", "", []
+    server, cursor, rows = configured(), "", []
+    path = f"jobs?limit=1000{'&status=trouble' if options.trouble else ''}"
     while cursor is not None:
-        page = configured().request("GET", path + cursor, "jobs")
+        page = server.request("GET", path + cursor, "jobs")
         rows += [(job["name"], *(str(job[field] or "")[:16] for field in fields)) for job in page["jobs"]]
         cursor = page["next_cursor"] and f"&cursor={quote(page['next_cursor'])}"
     _show(_table(("JOB", "STATE", "LAST RESULT", "LAST (UTC)", "EXPECTED (UTC)"), rows))
