@@ -1,7 +1,10 @@
 """An application on an empty instance, a clock that the test moves, and clients of two organizations."""
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +91,19 @@ class KeyClient(FlaskClient):
         return self.open(*args, method="DELETE", **kwargs)
 
 
+@contextmanager
+def serving(server: HTTPServer) -> Iterator[str]:
+    """Serves in a thread until the end of the block, which gets the URL."""
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -164,6 +180,12 @@ def new_client(app: Flask, empty_files: Path) -> Callable[..., KeyClient]:
 def client(new_client: Callable[..., KeyClient]) -> KeyClient:
     """A client of the organization ``acme`` that may do everything but manage keys."""
     return new_client("acme")
+
+
+@pytest.fixture
+def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
+    """A client of the organization ``acme`` with the scope admin."""
+    return new_client("acme", "admin")
 
 
 @pytest.fixture

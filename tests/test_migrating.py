@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from tests.conftest import KeyClient
+from tests.conftest import KeyClient, serving
 from tests.dashboard.conftest import address
 
 __all__ = ["address"]
@@ -52,13 +51,8 @@ def healthchecks() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(HTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
 
 
 def test_the_script_registers_the_checks_of_healthchecks(

@@ -21,11 +21,6 @@ def sweep(app: Flask) -> Callable[[], None]:
     return services(app).background.tasks["sweep"].run
 
 
-@pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
 class Job:
     """The job ``backup`` of ``acme``, which pings every hour."""
 

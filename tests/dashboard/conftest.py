@@ -1,7 +1,6 @@
 """Visitors who are signed in, and the application served over HTTP."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ from flask import Flask
 from werkzeug.serving import make_server
 from werkzeug.test import TestResponse
 
-from tests.conftest import KeyClient
+from tests.conftest import KeyClient, serving
 
 NewClient = Callable[..., KeyClient]
 
@@ -73,10 +72,5 @@ def stranger(app: Flask, new_client: NewClient) -> Visitor:
 @pytest.fixture
 def address(app: Flask) -> Iterator[str]:
     """The URL at which the application is served to a browser."""
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(make_server("127.0.0.1", 0, app, threaded=True)) as url:
+        yield url

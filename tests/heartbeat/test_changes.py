@@ -12,11 +12,6 @@ JOB = "/api/v1/jobs/backup"
 Sweep = Callable[[], None]
 
 
-@pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
 def _read(client: KeyClient) -> dict[str, Any]:
     answer = client.get(JOB)
     assert answer.status_code == 200

@@ -14,11 +14,6 @@ SHOWN = ("status", "expected_at", "overdue_at", "overdue", "paused")
 Sweep = Callable[[], None]
 
 
-@pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
 def shown(job: dict[str, Any]) -> dict[str, Any]:
     return {name: job[name] for name in SHOWN}
 

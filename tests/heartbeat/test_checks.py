@@ -14,11 +14,6 @@ Sweep = Callable[[], None]
 
 
 @pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
-@pytest.fixture
 def reader(new_client: Callable[..., KeyClient]) -> KeyClient:
     return new_client("acme", "query:read")
 

@@ -5,7 +5,6 @@ import os
 import queue
 import re
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,7 +18,7 @@ from sqlite_utils import Database
 
 import migrations.tenant
 from obs.services import services
-from tests.conftest import ACME, Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient, serving
 from tests.crash.served import free_port
 from tests.dashboard.conftest import address
 from tests.heartbeat.conftest import Sender
@@ -29,11 +28,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "prometheus.md"
 METRICS = "/api/v1/metrics"
 JOBS = "/api/v1/jobs"
 Sweep = Callable[[], None]
-
-
-@pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
 
 
 def read(client: KeyClient, **labels: str) -> dict[str, float]:
@@ -215,12 +209,8 @@ def alertmanager() -> Iterator[tuple[int, "queue.Queue[Any]"]]:
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port, received
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server.server_port, received
 
 
 @pytest.mark.prometheus

@@ -16,11 +16,6 @@ HOURLY = {"interval_seconds": 3600, "grace_seconds": 60}
 Sweep = Callable[[], None]
 
 
-@pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
 def open_incidents(client: KeyClient) -> list[tuple[str, str]]:
     return [(one["job"], one["kind"]) for one in client.get("/api/v1/incidents?state=open").json["incidents"]]
 

@@ -13,11 +13,6 @@ JOB = "/api/v1/jobs/backup"
 
 
 @pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
-@pytest.fixture
 def every(by_path: Sender, clock: Clock, sweep: Callable[[], None]) -> Callable[..., None]:
     def ping(runs: int, **interval: int) -> None:
         for _ in range(runs):

@@ -16,11 +16,6 @@ KEYS = "/api/v1/keys"
 PING = "/api/v1/heartbeat/backup/ping"
 
 
-@pytest.fixture
-def admin(new_client: Callable[..., KeyClient]) -> KeyClient:
-    return new_client("acme", "admin")
-
-
 def _with(app: Flask, key: str) -> KeyClient:
     client = app.test_client()
     assert isinstance(client, KeyClient)

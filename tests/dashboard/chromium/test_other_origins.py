@@ -1,6 +1,5 @@
 """A web page of another origin uses the API with a key, as far as the browser lets it."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ from flask import Flask
 from playwright.sync_api import Browser
 from werkzeug.serving import make_server
 
-from tests.conftest import KeyClient
+from tests.conftest import KeyClient, serving
 from tests.crash.served import free_port
 
 FETCH = """async ([url, key]) => {
@@ -40,15 +39,7 @@ def test_a_page_of_another_origin(
     port = free_port()
     app = make_app(CORS_ORIGINS=setting.format(port=port))
     client = new_client("acme", app=app)
-    server = make_server("127.0.0.1", port, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    context = browser.new_context()
-    try:
+    with serving(make_server("127.0.0.1", port, app, threaded=True)) as url, browser.new_context() as context:
         page = context.new_page()
         page.goto(f"http://localhost:{port}/healthz")
-        assert page.evaluate(FETCH, [f"http://127.0.0.1:{port}", client.key]) == seen
-    finally:
-        context.close()
-        server.shutdown()
-        thread.join()
+        assert page.evaluate(FETCH, [url, client.key]) == seen
