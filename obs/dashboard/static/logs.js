@@ -30,7 +30,7 @@
     moment.dateTime = time;
     moment.title = `${time.slice(0, 19).replace("T", " ")} UTC`;
     const link = element("a", "", moment);
-    if (run !== null) link.href = new URL(`job/run/${run}`, document.querySelector(".brand").href);
+    if (run !== null) link.href = addressOf(`job/run/${run}`);
     return element("li", "", link, element("pre", "", ...hits));
   }
 

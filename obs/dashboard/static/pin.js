@@ -17,10 +17,7 @@
   async function timesAfter(since) {
     const fields = new FormData(form);
     if (since) fields.set("since", since);
-    const response = await fetch(place.dataset.times, { method: "POST", body: fields, redirect: "manual" });
-    if (response.ok) return response.json();
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    throw new Error(page.querySelector("h1")?.textContent.replace(/^[\w.]+: /, "") ?? "You are signed out.");
+    return answerOf(await fetch(place.dataset.times, { method: "POST", body: fields, redirect: "manual" }));
   }
 
   async function lastRuns() {
@@ -61,7 +58,7 @@
 
   async function show() {
     const mine = ++asked;
-    const parts = await preview().catch((error) => [line("p", error.message)]);
+    const parts = await preview().catch((error) => [line("p", error.message.replace(/^[\w.]+: /, ""))]); /* the field */
     if (mine === asked) place.replaceChildren(...parts); /* not if more was typed in the meantime */
   }
 

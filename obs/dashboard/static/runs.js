@@ -17,7 +17,7 @@ async function openPoint(job, { t, result, runs }) {
   if (runs > 1) return showAround();
   try {
     const { rows: [[id]] } = await ask(`SELECT id FROM runs WHERE job = ${quoted(job)} BETWEEN '${start}' AND '${end}' LIMIT 1`);
-    location.href = new URL(`job/run/${id}`, document.querySelector(".brand").href);
+    location.href = addressOf(`job/run/${id}`);
   } catch {
     showAround(); /* the limit of queries is reached, or the run was deleted */
   }
