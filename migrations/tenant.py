@@ -612,3 +612,9 @@ def outcomes_counted_by_job(db: Database) -> None:
 def where_learning_begins(db: Database) -> None:
     """Heartbeats of a job from before this time are not learned from: somebody said that its schedule has changed."""
     db.execute("ALTER TABLE jobs ADD COLUMN schedule_changed_at INTEGER")
+
+
+@migrations()
+def events_of_deliveries(db: Database) -> None:
+    """The event of a message that is not about incidents."""
+    db.execute("ALTER TABLE deliveries ADD COLUMN event TEXT")

@@ -103,7 +103,7 @@ class Notifier:
             facts = self._facts(db, news, now_ms)
             silent_since = jobs.silent_since(db, facts[0].one.host, now_ms) if facts else None
         if delivery.notice is not None:
-            text = message.notice(delivery.notice, f"{self._base_url}/")
+            text = message.notice(delivery.notice, f"{self._base_url}/", delivery.event)
         elif facts:
             text = message.compose(facts, silent_since, self._zone, now_ms, f"{self._base_url}/")
         else:  # its jobs were deleted, or what it was to report again is over

@@ -25,7 +25,7 @@ from obs.errors import ServiceError
 from obs.heartbeat.overdue import Expectation
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue
-from obs.heartbeat.store import expectations, maintenance, upkeep
+from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.expectations import Changed, Problem
 from obs.storage.databases import Databases, Org, in_batches
 from obs.tenancy.auth import Tenancy
@@ -120,7 +120,7 @@ def sweep(
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
-    learned_all = _learn(databases, org, seen, zones, min(relearn_until, end), end)
+    learned_all = _learn(databases, org, seen, zones, min(relearn_until, end), end, alerts)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:
@@ -149,29 +149,48 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
 
 
 def _learn(
-    databases: Databases, org: Org, seen: Reading, zones: Sequence[str], relearn_until: float, end: float
+    databases: Databases,
+    org: Org,
+    seen: Reading,
+    zones: Sequence[str],
+    relearn_until: float,
+    end: float,
+    alerts: AlertService | None,
 ) -> bool:
     """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
     while True:
         with databases.read(org) as db:
             changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
-            learned: list[tuple[Changed, Expectation]] = []
+            learned: list[tuple[Changed, Expectation, str]] = []
             for job in changed:
                 if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
                     break
                 expected = expectations.expectation(db, job, zones, seen.now_ms, clock_is_behind=seen.is_behind)
-                learned.append((job, expected))
+                learned.append((job, expected, expectations.new_schedule(job, expected)))
         if learned:
-            databases.write(org, partial(_keep, learned))
+            channels = alerts.channels(org) if alerts and any(news for _, _, news in learned) else ()
+            databases.write(org, partial(_keep, learned, channels=channels, now_ms=seen.now_ms))
+            if alerts and channels:
+                alerts.woken.add(org)
         if len(learned) == len(changed) < _JOBS_A_BATCH:
             return True
         if len(learned) < len(changed) or time.monotonic() > end:
             return False
 
 
-def _keep(learned: Sequence[tuple[Changed, Expectation]], db: sqlite3.Connection) -> None:
-    for job, expected in learned:
-        expectations.keep(db, job, expected)
+def _keep(
+    learned: Iterable[tuple[Changed, Expectation, str]],
+    db: sqlite3.Connection,
+    channels: Sequence[Channel],
+    now_ms: int,
+) -> None:
+    """Store what was learned, and report new schedules to the channels that want it."""
+    for changed, expected, news in learned:
+        if not expectations.keep(db, changed, expected) or not news:
+            continue
+        for job in jobs.jobs_by_id(db, [changed.job_id], now_ms).values():
+            for channel in (each for each in channels if each.wants("schedule_changed", job.name, job)):
+                outbox.report(db, channel, "schedule_changed", f"{job.name} has a new schedule: {news}", now_ms)
 
 
 def _incident_changes(

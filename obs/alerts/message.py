@@ -108,10 +108,10 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
     return Message(_shortened(title), event, blocks, [_payload(fact) for fact in facts], is_good)
 
 
-def notice(text: str, link: str) -> Message:
+def notice(text: str, link: str, event: str | None = None) -> Message:
     """A message that is not about incidents; the first line of `text` is its title."""
     title, _, rest = text.partition("\n")
-    return Message(_shortened(title), "notice", [("text", rest or title), ("link", link)])
+    return Message(_shortened(title), event or "notice", [("text", rest or title), ("link", link)])
 
 
 def _sentence(fact: Fact, at: At) -> str:

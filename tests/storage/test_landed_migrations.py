@@ -48,6 +48,7 @@ LANDED = {
         "events_outside_of_runs": "913623e2e1b89d7b",
         "outcomes_counted_by_job": "e06635a46b78b92c",
         "where_learning_begins": "fcbe3b7912f3c026",
+        "events_of_deliveries": "acbc805eac543d9b",
     },
 }
 

@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import PLACE, Incident
+from obs.alerts.store.incidents import PLACE
 from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
@@ -46,13 +46,13 @@ class Channel:
     enabled: bool
     filter: Mapping[str, Any]
 
-    def wants(self, one: Incident) -> bool:
-        """Whether it is notified of an incident."""
+    def wants(self, event: str, job: str, where: object) -> bool:
+        """Whether it is notified of an event of a job, whose place is in the attributes of `where`."""
         return (
             self.enabled
-            and one.kind.event in self.filter["events"]
-            and one.job.startswith(self.filter["job_prefix"] or "")
-            and all(self.filter[name] in (None, getattr(one, name)) for name in PLACE)
+            and event in self.filter["events"]
+            and job.startswith(self.filter["job_prefix"] or "")
+            and all(self.filter[name] in (None, getattr(where, name)) for name in PLACE)
         )
 
     def quiet_until(self, events: Iterable[str], now_ms: int) -> int:

@@ -50,7 +50,8 @@ class News(IntEnum):
 class Delivery:
     """A delivery. `answer` is what the receiver said last, or why it could not be reached.
 
-    `reminder` is 1 for one that waits for its incidents to last. `notice` is the text of one without incidents.
+    `reminder` is 1 for one that waits for its incidents to last. `notice` and `event` are the text and the event of one
+    without incidents.
     `next_attempt_at` is None once it is sent or given up.
     """
 
@@ -61,6 +62,7 @@ class Delivery:
     reminder: int
     title: str | None = field(metadata=about("Its title; null before the first attempt."))
     notice: str | None
+    event: str | None
     created_at: int
     attempts: int
     first_attempt_at: int | None
@@ -90,7 +92,7 @@ def began(db: sqlite3.Connection, channels: Sequence[Channel], new: Iterable[Inc
     replaced = f"DELETE FROM deliveries WHERE channel_id = ? AND attempts = 0 AND reminder AND id IN ({settles})"
     for one in new if channels else ():
         flaps = incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR
-        for channel in (each for each in channels if each.wants(one)):
+        for channel in (each for each in channels if each.wants(one.kind.event, one.job, one)):
             if not flaps:
                 _add(db, channel, one, News.BEGAN, now_ms)
                 continue
@@ -205,7 +207,12 @@ def record(
             db.execute(f"INSERT INTO delivery_incidents SELECT {reminder}, id, :news {which} NULL", chosen)
     elif channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
         notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
-        _insert(db, next(iter(enabled.values())), now_ms, now_ms, notice=notice)
+        report(db, next(iter(enabled.values())), "notice", notice, now_ms)
+
+
+def report(db: sqlite3.Connection, channel: Channel, event: str, text: str, now_ms: int) -> None:
+    """Have a channel report something else than an incident; the first line of `text` is the title."""
+    _insert(db, channel, now_ms, channel.quiet_until([event], now_ms), notice=text, event=event)
 
 
 def retry(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> Delivery | None:
@@ -272,13 +279,12 @@ def _add(db: sqlite3.Connection, channel: Channel, one: Incident, news: News, no
     _attach(db, _insert(db, channel, now_ms, due_at) if row is None else row["id"], one, news)
 
 
-def _insert(
-    db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, notice: str | None = None, reminder: int = 0
-) -> int:
+def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **values: int | str) -> int:
     done = db.execute(
-        "INSERT INTO deliveries (channel_id, channel, state, reminder, notice, created_at, next_attempt_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (channel.id, channel.name, State.PENDING, reminder, notice, now_ms, due_at),
+        "INSERT INTO deliveries (channel_id, channel, state, reminder, notice, event, created_at, next_attempt_at)"
+        " VALUES (:id, :name, :state, :reminder, :notice, :event, :now, :due) RETURNING id",
+        {"id": channel.id, "name": channel.name, "state": State.PENDING, "now": now_ms, "due": due_at}
+        | {"reminder": 0, "notice": None, "event": None, **values},
     )
     return int(done.fetchone()[0])
 

@@ -148,8 +148,11 @@ def expectation(
     return replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown), memory=memory)
 
 
-def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> None:
-    """Store an expectation, which applies for now if it is not final. A job that has changed since is learned again."""
+def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> bool:
+    """Store an expectation, which applies for now if it is not final.
+
+    Returns whether it was stored: a job that has changed since is learned again.
+    """
     values = {name: getattr(one, name) for one in (expected, changed) for name in one.__slots__}
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
@@ -171,6 +174,16 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
             "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)",
             (changed.job_id, VERSION, fit, json.dumps(asdict(describe(expected.fit)))),
         )
+    return kept.rowcount == 1
+
+
+def new_schedule(changed: Changed, expected: Expectation) -> str:
+    """The schedule of a job and the one before in words, if the learner has found that it has changed; else empty."""
+    before, fit = changed.fit, expected.fit
+    if before is None or changed.pin is not None or fit.changed_at in (None, before.changed_at):
+        return ""
+    was, now = describe(before), describe(fit)
+    return "" if was.summary == now.summary else f"{now.summary}\n{now.evidence}. Before: {was.summary}."
 
 
 _FLAG_OVERDUE = (
