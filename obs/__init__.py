@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 
-from obs import api, checks, config, dashboard, errors, limits
+from obs import api, checks, config, dashboard, errors
 from obs.alerts import routes as alert_routes
 from obs.alerts.service import AlertService
 from obs.alerts.source import DELIVERIES, INCIDENTS
@@ -90,7 +90,6 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             query_routes.blp,
             tenancy_routes.blp,
             tenancy_routes.me_blp,
-            limits.blp,
         ],
         describe=heartbeat_operations.describe,
     )

@@ -46,22 +46,15 @@ def main(context: click.Context, instance: Path | None) -> None:
 @click.command()
 @click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
-@click.option("--check", is_flag=True, help="Only check that the program and its settings can be loaded.")
 @click.option(
     "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
 )
-def serve(folder: Path, host: str | None, port: int | None, threads: int | None, *, check: bool) -> None:
-    """Run the server until SIGINT or SIGTERM. SIGHUP starts the installed version in its place.
-
-    Creates the instance if it is missing.
-    """
+def serve(folder: Path, host: str | None, port: int | None, threads: int | None) -> None:
+    """Run the server until SIGINT or SIGTERM. Creates the instance if it is missing."""
     options = {"HOST": host, "PORT": port, "THREADS": threads}
     overrides = {name: value for name, value in options.items() if value is not None}
     with tenancy_cli.reported_errors():
-        if check:
-            server.check(folder, overrides)
-        else:
-            sys.exit(server.serve(folder, overrides))
+        sys.exit(server.serve(folder, overrides))
 
 
 def _chosen(context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:

@@ -23,7 +23,7 @@ from granian.server.mp import MPServer
 from obs import config, create_app
 from obs.errors import ServiceError
 from obs.server import bodies, supervisor
-from obs.server.middleware import IngestAddress, Wsgi
+from obs.server.middleware import Wsgi
 from obs.services import services
 from obs.storage.databases import allow_many_descriptors, files_that_fit
 from obs.storage.disk import make_folder
@@ -45,37 +45,26 @@ _GRANIAN_OPTIONS = (
 )
 
 
-def check(folder: Path, overrides: Mapping[str, str | int]) -> dict[str, str | int]:
-    """The settings of the instance in `folder`, replaced by `overrides`. Raises ConfigError for an invalid one."""
-    settings = {**config.load(folder), **overrides}
-    IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
-    return settings
-
-
 def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     """Serve the instance in `folder`, its settings replaced by `overrides`; returns the exit code of the process.
 
     SIGINT and SIGTERM stop it within 5 seconds, after the accepted requests. Raises OSError when another process serves
     the instance or uses the address, ConfigError for an invalid setting.
     """
-    settings = check(folder, overrides)
+    settings = {**config.load(folder), **overrides}
     level = str(settings["LOG_LEVEL"]).upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    work = partial(_work, folder, overrides)
-    running = supervisor.from_running_version(work)
-    if running is None:
-        lock = _lock(folder)
-        if listener := _passed_by_systemd():
-            settings["HOST"], settings["PORT"] = listener.getsockname()[:2]
-        else:
-            listener = _listen(str(settings["HOST"]), int(settings["PORT"]))
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        os.environ.update(OBS_HOST=str(settings["HOST"]), OBS_PORT=str(settings["PORT"]))  # for the installed version
-        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        holder = f"process {os.getpid()} at {instance.base_url(settings)}, started at {now}"
-        os.pwrite(lock, holder.encode().ljust(_HOLDER_BYTES), 0)
-        running = supervisor.Supervisor(listener, lock, work)
-    return running.run()
+    lock = _lock(folder)
+    if listener := _passed_by_systemd():
+        settings["HOST"], settings["PORT"] = listener.getsockname()[:2]
+    else:
+        listener = _listen(str(settings["HOST"]), int(settings["PORT"]))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    holder = f"process {os.getpid()} at {instance.base_url(settings)}, started at {now}"
+    os.pwrite(lock, holder.encode().ljust(_HOLDER_BYTES), 0)
+    address = {"HOST": settings["HOST"], "PORT": settings["PORT"]}
+    return supervisor.Supervisor(listener, partial(_work, folder, {**overrides, **address})).run()
 
 
 def _passed_by_systemd() -> socket.socket | None:

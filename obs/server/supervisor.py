@@ -10,8 +10,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -31,23 +29,21 @@ _ESTABLISHED = 1  # a state of connections, see tcp(7)
 _CHECK_SECONDS = 5
 _MOST_SILENT_CHECKS = 2  # one may fail because the machine was suspended or busy
 _LONGEST_PAUSE_SECONDS = 30
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 _BEAT = 255
-_HANDOVER = "OBS_HANDOVER"
 _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Runs `work` in a child process, again and again. SIGHUP replaces the program by the installed version."""
+    """Runs `work` in a child process, again and again."""
 
-    def __init__(self, listener: socket.socket, lock: int, work: Work, lifeline: int = 0, pid: int = 0) -> None:
-        """`lock` is a file to keep open; `lifeline` and `pid` are those of a worker of the version before, or 0."""
-        self._listener, self._lock, self._work, self._lifeline, self._pid = listener, lock, work, lifeline, pid
+    def __init__(self, listener: socket.socket, work: Work) -> None:
+        self._listener, self._work = listener, work
+        self._lifeline = self._pid = 0
         self._events, self._events_end = os.pipe()
         self._request = socket.socket()
         self._check_at = self._start_at = time.monotonic()
-        self._answers = self._must_reload = False
-        self._has_answered = pid != 0
+        self._answers = self._has_answered = False
         self._silent_checks = self._failures = 0
         self._exit_code: int | None = None
 
@@ -58,15 +54,11 @@ class Supervisor:
         signal.set_wakeup_fd(self._events_end)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-        self._stop_worker()
         while self._exit_code is None:
             if not self._pid and time.monotonic() >= self._start_at:
                 self._start_worker()
             if time.monotonic() >= self._check_at:
                 self._check()
-            if self._must_reload:
-                self._start_installed_version()
             self._receive((self._check_at if self._pid else min(self._check_at, self._start_at)) - time.monotonic())
         notify("STOPPING=1")
         self._listener.close()
@@ -94,8 +86,6 @@ class Supervisor:
                     notify("READY=1")
             elif event == signal.SIGCHLD:
                 self._reap()
-            elif event == signal.SIGHUP:
-                self._must_reload = True
             else:
                 self._exit_code = 0
 
@@ -157,34 +147,6 @@ class Supervisor:
                 _log.warning("worker process %d did not finish its requests in time", self._pid)
                 os.kill(self._pid, signal.SIGKILL)
                 deadline += _LONGEST_PAUSE_SECONDS
-
-    def _start_installed_version(self) -> None:
-        """Replace the program of this process. The new one continues with its socket, lock and worker."""
-        self._must_reload = False
-        notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-        command = sys.argv if os.access(sys.argv[0], os.X_OK) else sys.orig_argv
-        try:
-            subprocess.run([*command, "--check"], check=True, stderr=subprocess.PIPE, text=True, timeout=60)  # noqa: S603
-            kept = (self._listener.fileno(), self._lock, self._lifeline)
-            for descriptor in {*kept} - {0}:
-                os.set_inheritable(descriptor, True)
-            os.environ[_HANDOVER] = " ".join(map(str, (*kept, self._pid)))
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the new program receives what arrives now
-            os.execvp(command[0], command)  # noqa: S606
-        except (OSError, subprocess.SubprocessError) as error:
-            reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
-            _log.error("the installed version cannot start, so the running one continues: %s", reason)
-            notify("READY=1")
-
-
-def from_running_version(work: Work) -> Supervisor | None:
-    """The supervisor that continues what the version before has handed over to this process, if one has."""
-    if _HANDOVER not in os.environ:
-        return None
-    listener, lock, lifeline, pid = map(int, os.environ.pop(_HANDOVER).split())
-    for descriptor in {listener, lock, lifeline} - {0}:
-        os.set_inheritable(descriptor, False)
-    return Supervisor(socket.socket(fileno=listener), lock, work, lifeline, pid)
 
 
 def _become_worker(work: Work, listener: socket.socket, beat: Callable[[], object], lifeline: int) -> None:

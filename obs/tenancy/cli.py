@@ -96,17 +96,6 @@ def set_limit(org: str, name: str, value: int | None, reset: bool, folder: Path)
     click.echo(f"{org}: {name} is {'the default' if value is None else value}.", err=True)
 
 
-@org.command("limits")
-@click.argument("org")
-def show_limits(org: str, folder: Path) -> None:
-    """Show the limits of the organization ORG."""
-    with opened(folder) as tenancy, tenancy.control.read() as db:
-        found = service.find_organization(tenancy, org)
-        own = store.own_limits(db).get(found.id, {})
-        for name, value in tenancy.quotas.limits(found).items():
-            click.echo(f"{name}\t{value}\t{'own' if name in own else 'default'}")
-
-
 @click.group()
 def key() -> None:
     """Manage API keys."""

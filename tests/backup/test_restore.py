@@ -93,12 +93,16 @@ def test_an_organization_is_restored_while_a_server_runs(
     assert stored(file_of(instance, "acme"))["runs"][:3] == stored(file_of(backup, "acme"))["runs"]
 
 
-def test_limits_and_keys_of_a_restored_organization_stay(obs: Obs, backup: Path, instance: Path) -> None:
+def test_limits_and_keys_of_a_restored_organization_stay(
+    obs: Obs, tenancy: Tenancy, client: KeyClient, backup: Path, instance: Path
+) -> None:
     obs("org", "set-limit", "acme", "query_max_rows", "7")
     keys = obs("key", "list", "acme").stdout
     obs("restore", str(backup), "--org", "acme")
     assert obs("key", "list", "acme").stdout == keys
-    assert "query_max_rows\t7\town" in obs("org", "limits", "acme").stdout
+    tenancy.keyring.reload()
+    tenancy.quotas.watch()
+    assert client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs EVERY 1h LAST 1d"}).json["max"] == 7
 
 
 def test_an_organization_under_another_name(obs: Obs, backup: Path, instance: Path) -> None:

@@ -26,13 +26,11 @@ def test_a_limit_of_one_organization(run: Any, app: Flask, client: Any, other_cl
     notice = services(app).background.tasks["quotas and disk space"].run
     statement = {"query": "SELECT count(*) FROM runs EVERY 1h LAST 1d"}
     run("org", "set-limit", "acme", "query_max_rows", "23")
-    assert "query_max_rows\t23\town" in run("org", "limits", "acme")
     notice()
     refused = client.post("/api/v1/dsl", json=statement)
     assert (refused.status_code, refused.json["max"], refused.json["actual"]) == (422, 23, 24)
     assert other_client.post("/api/v1/dsl", json=statement).status_code == 200
     run("org", "set-limit", "acme", "query_max_rows", "--default")
-    assert "query_max_rows\t10000\tdefault" in run("org", "limits", "acme")
     notice()
     assert client.post("/api/v1/dsl", json=statement).status_code == 200
 

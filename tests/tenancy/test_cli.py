@@ -192,7 +192,6 @@ def test_an_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     [
         ("org", "list"),
         ("org", "delete", "acme", "--yes"),
-        ("org", "limits", "acme"),
         ("org", "set-limit", "acme", "query_max_rows", "5"),
         ("key", "list", "acme"),
         ("key", "create", "acme", "--label", "x"),

@@ -100,7 +100,6 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", f"{_CHECKS}/<check>/pings/"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}/pings/"),
     ("GET", f"{_CHECKS}/<check>/flips/"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}/flips/"),
     ("GET", "/api/v1/metrics"): Route("query:read", 200, 200, "/api/v1/metrics"),
-    ("GET", "/api/v1/limits"): Route("query:read", 200, 200, "/api/v1/limits"),
     ("GET", "/api/v1/me"): Route(ANY, 200, 200, "/api/v1/me"),
     ("GET", "/api/v1/channels"): Route("admin", 200, 200, "/api/v1/channels"),
     ("POST", "/api/v1/channels"): Route("admin", 201, 201, "/api/v1/channels", CHANNEL),

@@ -8,12 +8,13 @@ from flask.typing import ResponseReturnValue
 
 from obs import times
 from obs.annotations.source import RETENTION_MS
+from obs.annotations.store import count_annotations
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
-from obs.limits import limits
+from obs.heartbeat.store.jobs import count_jobs
 from obs.services import services
 from obs.storage.connection import copy
 from obs.tenancy import keys, service, store
@@ -30,6 +31,10 @@ def page(form: Form | None = None) -> str:
     sees_all = is_admin(caller)
     with caller.read() as db:
         runs, oldest_run_at = page_store.stored_runs(db)
+        used = {"max_jobs": count_jobs(db), "max_annotations": count_annotations(db)}
+    used["max_stored_bytes"] = caller.databases.used_bytes(caller.org)
+    for rate in ("max_heartbeats_per_minute", "query_rate_per_minute"):
+        used[rate] = caller.quotas.rates.used((caller.org, rate), caller.now_ms)
     known = tenancy.keyring.keys_of(caller.org)
     return render_template(
         "settings.html",
@@ -39,7 +44,8 @@ def page(form: Form | None = None) -> str:
         scopes=(*keys.SCOPES, keys.PING),
         chosen_scopes=request.form.getlist("scopes") if form else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
-        limits=limits(caller),
+        limits=caller.quotas.limits(caller.org),
+        used=used,
         runs=runs,
         oldest_run_at=oldest_run_at,
         run_retention_days=current_app.config["RUN_RETENTION_DAYS"],
