@@ -15,7 +15,6 @@ from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_many_bytes, too_slow
 from obs.query.language.errors import OqlError
 from obs.query.language.functions import FUNCTIONS, SqlFunction
-from obs.query.language.functions.aggregates import Percentile
 from obs.query.language.functions.definition import Number
 from obs.query.language.functions.scalars import OPERATORS
 from obs.query.language.nodes import Span
@@ -159,9 +158,7 @@ def _authorizer(tables: frozenset[str]) -> Any:
 
 
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
-_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate} | {
-    SqlFunction("obs_merged_percentile", 2, Percentile)
-}
+_AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 
 _PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself

@@ -287,7 +287,8 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
     if operator.text == "in":
         operands = operands[0].operands
     symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.text, operator.text)
-    return nodes.Operation(span, f"not {symbol}" if negated else symbol, (left, *operands))
+    compared = nodes.Operation(span, symbol, (left, *operands))
+    return nodes.Operation(span, "not", (compared,)) if negated else compared
 
 
 # Clauses

@@ -14,7 +14,7 @@ from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
 _ORDERED = Family.ORDERED.types
-_EQUALITY = ("=", "!=", "in", "not in")
+_EQUALITY = ("=", "!=", "in")
 _LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
 
 
@@ -116,7 +116,7 @@ class Scope:
 
     def _aggregate(self, node: nodes.Call, function: Function) -> Checked:
         rows = replace(self, no_aggregates="An aggregate cannot be inside another one.", names=None)
-        if function.star and len(node.arguments) == 1 and isinstance(node.arguments[0], nodes.Star):
+        if function.counts and len(node.arguments) == 1 and isinstance(node.arguments[0], nodes.Star):
             arguments: tuple[Checked, ...] = ()
             if node.distinct:
                 raise OqlError("oql_syntax", node.arguments[0].span, "DISTINCT takes a column.", expected=["a column"])
@@ -127,8 +127,8 @@ class Scope:
                 hint = "Use FILTER: count(*) FILTER (WHERE condition)."
                 raise _mismatch(arguments[0], message, ["a column"], hint)
             _check_arguments(node, function, arguments)
-        if node.distinct and not function.distinct:
-            possible = ", ".join(each.name for each in FUNCTIONS.values() if each.distinct)
+        if node.distinct and "{distinct}" not in str(function.sql):
+            possible = ", ".join(each.name for each in FUNCTIONS.values() if "{distinct}" in str(each.sql))
             raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no DISTINCT. These do: {possible}.")
         filter_ = None if node.filter is None else rows.condition(node.filter)
         percent = function.percent
@@ -173,7 +173,7 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
         message = f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}."
         expected = [family.text for family in parameters]
-        hint = "Write count(*)." if function.star else None
+        hint = "Write count(*)." if function.counts else None
         raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected, hint=hint)
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
@@ -279,7 +279,7 @@ def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
         if argument.type is not Type.TEXT:
             raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"])
     pattern = arguments[1]
-    if node.operator.removeprefix("not ") not in ("contains", "starts with") and not isinstance(pattern, Constant):
+    if node.operator not in ("contains", "starts with") and not isinstance(pattern, Constant):
         raise _mismatch(pattern, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
     if node.operator in ("=~", "!~") and isinstance(pattern, Constant):
         try:
@@ -348,11 +348,10 @@ def _case(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
     return Apply(node.span, "case", (*branches, otherwise), type_)
 
 
-_MATCHING = ("like", "ilike", "contains", "starts with")
 _OPERATORS: Mapping[str, Callable[[nodes.Operation, Sequence[Checked]], Checked]] = {
     **dict.fromkeys(("and", "or", "not"), _logic),
-    **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between", "not between"), _comparison),
-    **dict.fromkeys((*_MATCHING, *(f"not {operator}" for operator in _MATCHING), "=~", "!~"), _matching),
+    **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between"), _comparison),
+    **dict.fromkeys(("like", "ilike", "contains", "starts with", "=~", "!~"), _matching),
     **dict.fromkeys(("is null", "is not null"), _is_null),
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
     "negative": _negative,

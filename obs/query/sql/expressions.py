@@ -85,7 +85,7 @@ class Writer:
     def aggregate(self, aggregate: Aggregate) -> str:
         function = FUNCTIONS[aggregate.name]
         filter_ = f" FILTER (WHERE {self.expression(aggregate.filter)})" if aggregate.filter is not None else ""
-        write = self.raw if function.stored else self.expression
+        write = self.raw if function.counts else self.expression
         arguments = [write(argument) for argument in aggregate.arguments] or ["*"]
         fields = {"distinct": "DISTINCT " if aggregate.distinct else "", "time": self.time_sql}
         if aggregate.percent is not None:
@@ -111,7 +111,7 @@ class Writer:
         column, *others = expression.arguments
         if expression.name in ("=", "!=") and isinstance(column, Constant):
             column, others = others[0], [column]
-        is_stored = expression.name in ("=", "!=", "in", "not in")  # the order of the numbers is not that of the texts
+        is_stored = expression.name in ("=", "!=", "in")  # the order of the numbers is not that of the texts
         if is_stored and isinstance(column, Read) and (values := column.column.values):
             texts = [other.value for other in others if isinstance(other, Constant)]
             if len(texts) == len(others):
@@ -183,14 +183,9 @@ def _chain(sql: Writer, expression: Apply) -> str:
 
 def _compare(sql: Writer, expression: Apply) -> str:
     value, *others = sql.compared(expression)
-    if expression.name in ("in", "not in"):
-        return f"{value} {expression.name.upper()} ({', '.join(others)})"
+    if expression.name == "in":
+        return f"{value} IN ({', '.join(others)})"
     return _joined(value, expression.name, others[0])
-
-
-def _between(sql: Writer, expression: Apply) -> str:
-    value, low, high = map(sql.expression, expression.arguments)
-    return f"{value} {expression.name.upper()} {low} AND {high}"
 
 
 def _is_null(sql: Writer, expression: Apply) -> str:
@@ -201,18 +196,19 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
     return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
 
 
-_MATCHING = ("contains", "starts with", "like", "ilike")
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
-    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in", "not in"), _compare),
-    **dict.fromkeys(("between", "not between"), _between),
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),
     **dict.fromkeys(("is null", "is not null"), _is_null),
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
+    **{
+        each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})")
+        for each in ("contains", "starts with", "like", "ilike")
+    },
+    "between": _template("{0} BETWEEN {1} AND {2}"),
     "%": _template("obs_remainder({0}, {1})"),
     "not": _template("NOT {0}"),
     "negative": _template("- {0}"),
-    **{each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in _MATCHING},
-    **{f"not {each}": _template(f"NOT obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in _MATCHING},
     "=~": _template("obs_matches({0}, {1})"),
     "!~": _template("NOT obs_matches({0}, {1})"),
 }

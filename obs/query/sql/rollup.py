@@ -86,7 +86,7 @@ _OF_MEASURED = {
     **dict.fromkeys(("min", "any"), "min({least_ms})"),
     "max": "max({most_ms})",
     "stddev": "obs_stddev({durations})",
-    "percentile": "obs_merged_percentile({durations}, {fraction})",
+    "percentile": "obs_percentile({durations}, {fraction})",
 }
 _OF_TIME = {"min": "min({first_at})", "max": "max({last_at})"}
 _OF_KEY = {
@@ -142,7 +142,7 @@ def _columns(expression: Checked, functions: Sequence[str], measured: str) -> It
 
 _IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
 """Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
-_COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "not in", "between", "not between", "is null", "is not null")
+_COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
 _LARGEST = 2**53
 """Above all values that cells have measured."""
 _MAX_PARTS = 20

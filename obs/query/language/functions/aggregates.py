@@ -4,6 +4,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from obs.query.language.functions.definition import Family, Function, Number, Result, SqlFunction
@@ -52,24 +53,23 @@ def _between(low: Number, high: Number, position: float) -> Number:
     return low if low == high else low + (high - low) * (position - math.floor(position))
 
 
-class Percentile:
+class _Percentile:
     """A percentile of values, and of packed blocks of sorted values. Whole numbers take 8 bytes each."""
+
+    fraction = 0.0
 
     def __init__(self) -> None:
         self.values: Any = array("q")
         self.blocks: list[Sequence[int]] = []
-        self.fraction = 0.0
 
     def step(self, value: Number | bytes | None, fraction: float) -> None:
         self.fraction = fraction
-        if value is None:
-            return
         if isinstance(value, bytes):
             self.blocks.append(unpack(value))
-            return
-        if isinstance(value, float) and isinstance(self.values, array):
-            self.values = list(self.values)
-        self.values.append(value)
+        elif value is not None:
+            if isinstance(value, float) and isinstance(self.values, array):
+                self.values = list(self.values)
+            self.values.append(value)
 
     def finalize(self) -> Number | None:
         if self.blocks:
@@ -80,50 +80,39 @@ class Percentile:
 class _StandardDeviation:
     """The standard deviation of a sample, by Welford's method: in one pass, without cancellation."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.mean = 0.0
-        self.squares = 0.0
+    count = 0
+    mean = squares = 0.0
 
     def step(self, value: Number | bytes | None) -> None:
         if isinstance(value, bytes):  # all durations of a cell of a rollup
             for each in unpack(value):
                 self.step(each)
-            return
-        if value is None:
-            return
-        self.count += 1
-        distance = value - self.mean
-        self.mean += distance / self.count
-        self.squares += distance * (value - self.mean)
+        elif value is not None:
+            self.count += 1
+            distance = value - self.mean
+            self.mean += distance / self.count
+            self.squares += distance * (value - self.mean)
 
     def finalize(self) -> float | None:
         return None if self.count < 2 else math.sqrt(max(self.squares, 0.0) / (self.count - 1))
 
 
-class _First:
-    """The value of the earliest row in which it is not null; among rows of the same time, the smallest."""
+class _Chosen:
+    """The value, if not null, of the row that `choose` prefers: by its time, and for the same time by the value."""
 
-    choose: Callable[..., Any] = staticmethod(min)
-
-    def __init__(self) -> None:
-        self.found: tuple[Number, Any] | None = None
+    def __init__(self, choose: Callable[..., Any]) -> None:
+        self.choose = choose
+        self.found: tuple[Number | None, Any] = (None, None)
 
     def step(self, time: Number | None, value: Any) -> None:
         if value is not None and time is not None:
-            self.found = (time, value) if self.found is None else self.choose(self.found, (time, value))
+            self.found = (time, value) if self.found[0] is None else self.choose(self.found, (time, value))
 
     def finalize(self) -> Any:
-        return None if self.found is None else self.found[1]
+        return self.found[1]
 
 
-class _Last(_First):
-    """The value of the latest row in which it is not null; among rows of the same time, the largest."""
-
-    choose = staticmethod(max)
-
-
-_EXACT = SqlFunction("obs_percentile", 2, Percentile)
+_EXACT = SqlFunction("obs_percentile", 2, _Percentile)
 
 
 def _aggregate(
@@ -132,14 +121,15 @@ def _aggregate(
     return Function(name, (parameter,), result, description, sql, aggregate=True, **options)
 
 
-def _by_time(name: str, description: str, python: Callable[..., Any]) -> Function:
-    sqlite = SqlFunction(f"obs_{name}", 2, python)
+def _by_time(name: str, description: str, choose: Callable[..., Any]) -> Function:
+    sqlite = SqlFunction(f"obs_{name}", 2, partial(_Chosen, choose))
     return _aggregate(name, Family.ANY, Result.FIRST, description, f"obs_{name}({{time}}, {{0}})", sqlite=sqlite)
 
 
-def _percentile_of(name: str, percent: int, description: str) -> Function:
+def _percentile_of(description: str, name: str, percent: int | None, *more: Family) -> Function:
     sql = f"{_EXACT.name}({{0}}, {{fraction}})"
-    return _aggregate(name, Family.NUMBER, Result.MEAN, description, sql, sqlite=_EXACT, percent=percent)
+    parameters = (Family.NUMBER, *more)
+    return Function(name, parameters, Result.MEAN, description, sql, _EXACT, aggregate=True, percent=percent)
 
 
 AGGREGATES = (
@@ -149,24 +139,17 @@ AGGREGATES = (
         Type.INTEGER,
         "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`).",
         "count({distinct}{0})",
-        distinct=True,
-        star=True,
-        stored=True,
+        counts=True,
     ),
     _aggregate(
-        "sum",
-        Family.NUMBER,
-        Result.FIRST,
-        "The sum of the values; null if there are none.",
-        "sum({distinct}{0})",
-        distinct=True,
+        "sum", Family.NUMBER, Result.FIRST, "The sum of the values; null if there are none.", "sum({distinct}{0})"
     ),
-    _aggregate("avg", Family.NUMBER, Result.MEAN, "The mean of the values.", "avg({distinct}{0})", distinct=True),
+    _aggregate("avg", Family.NUMBER, Result.MEAN, "The mean of the values.", "avg({distinct}{0})"),
     _aggregate("min", Family.ORDERED, Result.FIRST, "The smallest value.", "min({0})"),
     _aggregate("max", Family.ORDERED, Result.FIRST, "The largest value.", "max({0})"),
     _aggregate("any", Family.ANY, Result.FIRST, "Any one of the values.", "min({0})"),
-    _by_time("first", "The value of the earliest row that has one.", _First),
-    _by_time("last", "The value of the latest row that has one.", _Last),
+    _by_time("first", "The value of the earliest row that has one.", min),
+    _by_time("last", "The value of the latest row that has one.", max),
     _aggregate(
         "stddev",
         Family.NUMBER,
@@ -174,21 +157,13 @@ AGGREGATES = (
         "The standard deviation of a sample; null for fewer than two values.",
         sqlite=SqlFunction("obs_stddev", 1, _StandardDeviation),
     ),
-    _percentile_of("median", 50, "The middle value; the same as p50."),
+    _percentile_of("The middle value; the same as p50.", "median", 50),
     *(
-        _percentile_of(f"p{each}", each, f"The {each}th percentile, interpolated between the two nearest values.")
+        _percentile_of(f"The {each}th percentile, interpolated between the two nearest values.", f"p{each}", each)
         for each in PERCENTS
     ),
-    Function(
-        "percentile",
-        (Family.NUMBER, Family.PERCENT),
-        Result.MEAN,
-        "Any percentile: `percentile(duration_ms, 99.9)`.",
-        "obs_percentile({0}, {fraction})",
-        _EXACT,
-        aggregate=True,
-    ),
-    *(_percentile_of(f"approx_p{each}", each, f"The same as p{each}; an older name.") for each in PERCENTS),
+    _percentile_of("Any percentile: `percentile(duration_ms, 99.9)`.", "percentile", None, Family.PERCENT),
+    *(_percentile_of(f"The same as p{each}; an older name.", f"approx_p{each}", each) for each in PERCENTS),
     Function(
         "rate",
         (Family.AGGREGATE, Family.LENGTH),

@@ -62,7 +62,7 @@ class Function:
     In it, ``{0}``, ``{1}``... stand for the arguments, ``{arguments}`` for all of them, and
 
     - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
-    - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT or nothing, and the time of the row,
+    - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT, where it may have that, and the time of the row,
     - ``{fraction}``: its percentage, divided by 100,
     - ``{covered}``: the time that one row of the result covers, in milliseconds.
 
@@ -79,12 +79,8 @@ class Function:
     aggregate: bool = False
     optional: int = 0
     repeats: bool = False
-    distinct: bool = False
-    """An aggregate that may have DISTINCT."""
-    star: bool = False
-    """An aggregate that may have ``*`` for its argument."""
-    stored: bool = False
-    """An aggregate for which the stored number of a status does as well as its text."""
+    counts: bool = False
+    """An aggregate that may have ``*``, and for which the stored number of a status does as well as its text."""
     percent: float | None = None
 
     def write(self, *arguments: str, **fields: str) -> str:
