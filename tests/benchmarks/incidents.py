@@ -68,7 +68,7 @@ def main() -> None:
             for pair in range(options.pairs):
                 measured, taken = {}, list[float]()
                 for overdue in (False, True) if pair % 2 else (True, False):
-                    watch = threading.Thread(target=lambda: taken.append(seconds_until(options.jobs)))
+                    watch = threading.Thread(target=lambda taken=taken: taken.append(seconds_until(options.jobs)))
                     if overdue:
                         change(_OVERDUE)
                         watch.start()
