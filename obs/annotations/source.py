@@ -6,6 +6,7 @@ from obs.times import DAY_MS
 RETENTION_MS = 90 * DAY_MS  # after its end, or after its start where it has no end
 LAST_MOMENT_SQL = "coalesce(annotations.end_time, annotations.start_time)"
 KEPT_SQL = f"{LAST_MOMENT_SQL} >= :now - {RETENTION_MS}"
+_DURATION_SQL = "annotations.end_time - annotations.start_time"
 
 ANNOTATIONS = Source(
     name="annotations",
@@ -20,12 +21,7 @@ ANNOTATIONS = Source(
         Column("description", Type.TEXT, "annotations.description", "A longer text."),
         Column("url", Type.TEXT, "annotations.url", "Where to read more."),
         Column("end_time", Type.TIME, "annotations.end_time", "Its end; null for a point."),
-        Column(
-            "duration_ms",
-            Type.DURATION,
-            "annotations.end_time - annotations.start_time",
-            "How long it lasted; null for a point.",
-        ),
+        Column("duration_ms", Type.DURATION, _DURATION_SQL, "How long it lasted; null for a point."),
     ),
     tables=("annotations",),
     where=KEPT_SQL,

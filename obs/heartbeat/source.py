@@ -38,22 +38,13 @@ _ATTRIBUTION = (
 
 
 def _job(table: str) -> Column:
-    return Column(
-        "job",
-        Type.TEXT,
-        "jobs.name",
-        "The name of the job.",
-        join="jobs",
-        key=f"{table}.job_id",
-        lookup=f"SELECT jobs.name FROM jobs WHERE jobs.id = {table}.job_id",
-    )
+    key, lookup = f"{table}.job_id", f"SELECT jobs.name FROM jobs WHERE jobs.id = {table}.job_id"
+    return Column("job", Type.TEXT, "jobs.name", "The name of the job.", join="jobs", key=key, lookup=lookup)
 
 
 def _joins(table: str) -> tuple[tuple[str, str], ...]:
-    return (
-        ("jobs", f"JOIN jobs ON jobs.id = {table}.job_id"),
-        ("attributions", f"LEFT JOIN attributions ON attributions.id = {table}.attribution_id"),
-    )
+    attributions = f"LEFT JOIN attributions ON attributions.id = {table}.attribution_id"
+    return ("jobs", f"JOIN jobs ON jobs.id = {table}.job_id"), ("attributions", attributions)
 
 
 STATUS_NUMBERS_SQL = ", ".join(f"{status:d}" for status in Status)
@@ -68,27 +59,16 @@ def _known(unit: str) -> str:
 
 
 def _by_series(unit: str, unit_ms: int) -> Grain:
-    return Grain(
-        unit_ms,
-        f"cells.{unit}",
-        _known(unit),
-        frozenset({"job", "status", "host", "service", "project", "exit_code"}),
-        "series AS runs {joins} CROSS JOIN {spans}"
-        f" CROSS JOIN series_by_{unit} AS cells ON cells.series_id = runs.id",
-        "cells",
-        "runs.id",
-    )
+    apart = frozenset({"job", "status", "host", "service", "project", "exit_code"})
+    cells = f" CROSS JOIN series_by_{unit} AS cells ON cells.series_id = runs.id"
+    from_sql = f"series AS runs {{joins}} CROSS JOIN {{spans}}{cells}"
+    return Grain(unit_ms, f"cells.{unit}", _known(unit), apart, from_sql, "cells", "runs.id")
 
 
-_TOTALS = Grain(
-    HOUR_MS,
-    "runs.hour",
-    _known("hour"),
-    frozenset({"status"}),
-    f"{{spans}} CROSS JOIN totals_by_hour AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}",
-    "runs",
-)
+_FROM_TOTALS = f"{{spans}} CROSS JOIN totals_by_hour AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}"
+_TOTALS = Grain(HOUR_MS, "runs.hour", _known("hour"), frozenset({"status"}), _FROM_TOTALS, "runs")
 
+_ROLLUPS = ("rolled_up_hours", "rolled_up_days", "series", "series_by_hour", "series_by_day", "totals_by_hour")
 RUNS = Source(
     name="runs",
     row="a run",
@@ -106,14 +86,17 @@ RUNS = Source(
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
     ),
-    tables=(
-        *("runs", "jobs", "attributions", "rolled_up_hours", "rolled_up_days"),
-        *("series", "series_by_hour", "series_by_day", "totals_by_hour"),
-    ),
+    tables=("runs", "jobs", "attributions", *_ROLLUPS),
     joins=_joins("runs"),
     rollup=Rollup((_TOTALS, _by_series("day", DAY_MS), _by_series("hour", HOUR_MS)), "duration_ms"),
 )
 
+_INDEX = "event_messages"
+_MESSAGES = ("indexed_messages", *(_INDEX + part for part in ("", "_config", "_data", "_idx")))
+_UNINDEXED = (
+    "SELECT id FROM events WHERE instr(events.message, char(0)) > 0"
+    " UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
+)
 EVENTS = Source(
     name="events",
     row="a heartbeat",
@@ -125,32 +108,15 @@ EVENTS = Source(
         _job("events"),
         Column("kind", Type.TEXT, "events.kind", f"{one_of(KINDS)}.", values=KINDS),
         *_ATTRIBUTION,
-        Column(
-            "message",
-            Type.TEXT,
-            "events.message",
-            "The text sent with it.",
-            search="event_messages",
-            unsearched=(
-                "SELECT id FROM events WHERE instr(events.message, char(0)) > 0 "
-                "UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
-            ),
-        ),
+        Column("message", Type.TEXT, "events.message", "The text sent with it.", search=_INDEX, unsearched=_UNINDEXED),
     ),
-    tables=(
-        *("events", "jobs", "attributions", "indexed_messages"),
-        *(f"event_messages{part}" for part in ("", "_config", "_data", "_idx")),
-    ),
+    tables=("events", "jobs", "attributions", *_MESSAGES),
     joins=_joins("events"),
 )
 
-LOGS = replace(
-    EVENTS,
-    name="logs",
-    row="a log message",
-    columns=tuple(column for column in EVENTS.columns if column.name != "kind"),
-    where=f"events.kind = {Kind.LOG:d}",
-)
+_NOT_KIND = tuple(column for column in EVENTS.columns if column.name != "kind")
+_IS_LOG = f"events.kind = {Kind.LOG:d}"
+LOGS = replace(EVENTS, name="logs", row="a log message", columns=_NOT_KIND, where=_IS_LOG)
 
 JOBS = Source(
     name="jobs",
