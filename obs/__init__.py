@@ -43,7 +43,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     `overrides` contains settings by name and, optionally, ``INSTANCE`` (the folder), ``CLOCK`` (a function that returns
     milliseconds since the epoch), ``MONOTONIC`` (a function that returns seconds that never decrease) and
     ``BOOT_CLOCK`` (the same, but it also counts while the machine is suspended). Background work starts with
-    `services(app).background.start()`, or with the first request.
+    `services(app).background.start()`.
 
     Raises ConfigError for an invalid setting, ServiceError when the control file cannot be used.
     """

@@ -4,7 +4,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,7 +21,6 @@ from obs.heartbeat import service as heartbeats
 from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import upkeep
 from obs.notify import Notifier
-from obs.server.middleware import Wsgi
 from obs.storage.databases import BACKGROUND_SHARE, Org, in_batches
 from obs.sweep import Sweeper, for_each_organization
 from obs.tenancy import store as tenancy_store
@@ -73,9 +72,6 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
     def index(org: Org, _: int) -> None:
         in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
 
-    def roll_up(org: Org, now_ms: int) -> None:
-        heartbeats.roll_up(databases, org, now_ms, retention_days)
-
     def purge(org: Org, now_ms: int) -> None:
         cutoff = now_ms - retention_days * DAY_MS
         for delete in (
@@ -91,6 +87,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
         now_ms = sweeper.clock.retention_ms()
         for_each_organization(tenancy, lambda org: purge(org, now_ms), tenancy.keyring.organizations())
 
+    roll_up = partial(heartbeats.roll_up, databases, retention_days=retention_days)
     return {
         "sweep": Task(1, 1, sweeper.run),
         "deliveries": Task(1, 1, notifier.run),
@@ -106,16 +103,12 @@ class Background:
     """The scheduler of one application. `obs serve` makes sure that there is one server of an instance."""
 
     def __init__(self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any]) -> None:
-        """With TESTING in `settings`, only `start` starts the scheduler.
-
-        Raises ConfigError for an unknown time zone in `settings`.
-        """
+        """Raises ConfigError for an unknown time zone in `settings`."""
         self.sweeper = Sweeper(tenancy, queue, alerts, settings)
         self.notifier = Notifier(tenancy, alerts, settings)
         self.tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
-        self._starts_by_itself = not settings.get("TESTING")
         self._scheduler: Any = None
         self._done_at: dict[str, float] = {}
         if settings["HEARTBEAT_URL"]:
@@ -153,16 +146,6 @@ class Background:
     def is_alive(self) -> bool:
         """Whether the scheduler runs."""
         return self._scheduler is not None and bool(self._scheduler.running)
-
-    def start_on_first_request(self, inner: Wsgi) -> Wsgi:
-        """A WSGI application that starts the background tasks with the first request, unless they run already."""
-
-        def starts(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            if not self.is_alive():
-                self.start()
-            return inner(environ, start_response)
-
-        return starts if self._starts_by_itself else inner
 
     def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
         """Have the courier fetch `url`, if everything works that is needed to notify somebody."""

@@ -1,10 +1,13 @@
 """/healthz, /readyz and /metrics."""
 
-from collections.abc import Callable
+import runpy
+from pathlib import Path
 
+import pytest
 from flask import Flask
 
 from obs.services import services
+from obs.tenancy import instance
 
 
 def test_health_needs_no_key(app: Flask) -> None:
@@ -19,11 +22,18 @@ def test_ready_only_while_the_scheduler_is_alive(app: Flask) -> None:
     assert client.get("/readyz").json == {"status": "ready"}
 
 
-def test_the_first_request_starts_the_background_work_where_nothing_else_has(make_app: Callable[..., Flask]) -> None:
-    app = make_app(TESTING=False)
-    assert not services(app).background.is_alive()
-    assert app.test_client().get("/readyz").json == {"status": "ready"}
-    assert app.test_client().get("/healthz").json == {"status": "ok"}
+def test_the_first_request_starts_the_background_work_under_another_server(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OBS_INSTANCE", app.instance_path)
+    loaded = runpy.run_path(str(Path(__file__).parent.parent / "app.py"))["app"]
+    assert not services(loaded).background.is_alive()
+    try:
+        assert loaded.test_client().get("/readyz").json == {"status": "ready"}
+        assert loaded.test_client().get("/healthz").json == {"status": "ok"}
+    finally:
+        services(loaded).background.stop()
+        instance.close(services(loaded).tenancy)
 
 
 def test_metrics_count_requests(app: Flask) -> None:

@@ -24,7 +24,6 @@ def stack(services: "Services") -> tuple[Middleware, ...]:
     return (
         services.trust_proxies,
         services.metrics.measure,
-        services.background.start_on_first_request,
         services.tenancy.ingest.recognize,
         services.allow_origins,
         services.ingest.answer_heartbeats,
