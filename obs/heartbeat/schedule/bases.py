@@ -113,18 +113,14 @@ class Lattice:
         Returns the lattice, how many days later its first slot falls, and how many of the last slots of the day fall
         one more day later; those come first in the new lattice.
         """
-        if self.period_ms == DAY_MS:
-            shift = (self.slots[0] + ahead_ms) // DAY_MS
-            at = [slot + ahead_ms - shift * DAY_MS for slot in self.slots]
-            more = sum(slot >= DAY_MS for slot in at)
-            slots = tuple(sorted(slot % DAY_MS for slot in at))
-            return Lattice(DAY_MS, slots, self.open, self.bits, self.placed), shift, more
-        hours = ahead_ms // HOUR_MS
-        shift = (self.open[0] + hours) // 24
-        moved = [number + hours - shift * 24 for number in self.open]
-        more = sum(number >= 24 for number in moved)
-        hours_open = tuple(sorted(number % 24 for number in moved))
-        return Lattice(HOUR_MS, self.slots, hours_open, self.bits, self.placed), shift, more * len(self.slots)
+        is_by_day = self.period_ms == DAY_MS
+        parts, ahead, whole = (self.slots, ahead_ms, DAY_MS) if is_by_day else (self.open, ahead_ms // HOUR_MS, 24)
+        shift = (parts[0] + ahead) // whole
+        moved = [part + ahead - shift * whole for part in parts]
+        later, around = sum(part >= whole for part in moved), tuple(sorted(part % whole for part in moved))
+        slots, hours_open = (around, self.open) if is_by_day else (self.slots, around)
+        more = later * (1 if is_by_day else len(slots))
+        return Lattice(self.period_ms, slots, hours_open, self.bits, self.placed), shift, more
 
 
 def lattices(walls: Sequence[int], usual_ms: int, mean_ms: float, older: Sequence[int]) -> list[Lattice]:

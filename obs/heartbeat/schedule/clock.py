@@ -5,20 +5,16 @@ Wall time is epoch time plus the zone's offset at that moment, in milliseconds. 
 So a job that runs at 02:00 every day fills one time of day in its own zone, and two in every other zone.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from obs.times import DAY_MS, SECOND_MS
+from obs.times import DAY_MS, SECOND_MS, WEEK_MS
 
 # datetime cannot represent times beyond these at every offset; history.py drops such heartbeats.
 EARLIEST_MS = -62_000_000_000_000
 LATEST_MS = 253_300_000_000_000
-
-_MAX_YEARS = 20  # for a longer history it is cheaper to look up each time on its own
-_STEP_MS = 20 * DAY_MS  # no zone has changed its clock twice within this since 1970; the closest is Morocco at Ramadan
 
 
 @lru_cache(maxsize=64)
@@ -40,39 +36,22 @@ def offset_at(name: str, epoch_ms: int) -> int:
     return int(delta.total_seconds()) * SECOND_MS
 
 
-@lru_cache(maxsize=1024)
-def _changes(name: str, year: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The start of a UTC year and the times in it at which the offset changes, and the offset from each time on."""
-    start = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * SECOND_MS
-    end = start + 366 * DAY_MS
-    moments, offsets = [start], [offset_at(name, start)]
-    for probe in range(start + _STEP_MS, end + _STEP_MS, _STEP_MS):
-        after = offset_at(name, probe)
-        if after != offsets[-1]:
-            low, high = (probe - _STEP_MS) // SECOND_MS, probe // SECOND_MS
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if offset_at(name, middle * SECOND_MS) == offsets[-1] else (low, middle)
-            moments.append(high * SECOND_MS)
-            offsets.append(after)
-    return tuple(moments), tuple(offsets)
+@lru_cache(maxsize=16_384)
+def _during(name: str, week: int) -> int | None:
+    """The offset in a week counted from 1970; None if it changes."""
+    first, after = (offset_at(name, (week + weeks) * WEEK_MS) for weeks in (0, 1))
+    return first if first == after else None
 
 
 def offsets(name: str, times: Sequence[int]) -> list[int]:
-    """The offset at each of these ascending epoch times, as `offset_at` returns it."""
+    """The offset at each of these epoch times, as `offset_at` returns it.
+
+    No zone has changed its clock twice in a week since 1970; the closest is Morocco at Ramadan.
+    """
     if name == "UTC":
         return [0] * len(times)
-    first, last = (datetime.fromtimestamp(times[end] // SECOND_MS, UTC).year for end in (0, -1))
-    if last - first > _MAX_YEARS:
-        return [offset_at(name, time) for time in times]
-    found: list[int] = []
-    current = offset_at(name, times[0])
-    for year in range(first, last + 1):
-        for moment, after in zip(*_changes(name, year), strict=True):
-            if after != current:
-                found += [current] * (bisect_left(times, moment) - len(found))
-                current = after
-    return found + [current] * (len(times) - len(found))
+    known = [_during(name, time // WEEK_MS) for time in times]
+    return [offset_at(name, time) if offset is None else offset for time, offset in zip(times, known, strict=True)]
 
 
 def wall_to_epoch(name: str, wall_ms: int) -> int:

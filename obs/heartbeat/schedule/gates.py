@@ -59,11 +59,8 @@ class Gate:
         if self.kind == "every":
             return list(days)
         if self.kind == "weekdays":
-            place: list[int | None] = [None] * 7
-            for position, number in enumerate(self.numbers):
-                place[number] = position
-            size = len(self.numbers)
-            return [None if (at := place[(day + 3) % 7]) is None else (day + 3) // 7 * size + at for day in days]
+            place, size = {number: position for position, number in enumerate(self.numbers)}, len(self.numbers)
+            return [None if (at := place.get((day + 3) % 7)) is None else (day + 3) // 7 * size + at for day in days]
         if self.kind == "interval":
             step, phase = self.numbers
             return [(day - phase) // step if (day - phase) % step == 0 else None for day in days]
