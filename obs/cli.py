@@ -13,7 +13,7 @@ from obs.backup.check import check
 from obs.backup.copies import backup, restore
 from obs.backup.transfer import export, import_group
 from obs.client import main as client
-from obs.demo.cli import demo
+from obs.demo import demo
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 

@@ -6,15 +6,15 @@ import pytest
 from click.testing import CliRunner
 from flask import Flask
 
+from obs import demo
 from obs.cli import main
-from obs.demo import story
 from tests.dashboard.conftest import Visitor
 
 
 def test_it_fills_an_organization_once_and_signs_in(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(story, "DAYS", 10)  # at least one run on each day of the week, so that any silence is overdue
+    monkeypatch.setattr(demo, "DAYS", 10)  # at least one run on each day of the week, so that any silence is overdue
     (tmp_path / "instance" / "tenants" / "demo.0.db").write_text("left by a call that was interrupted")
     runner, command = CliRunner(), ["demo", "--instance", str(tmp_path / "instance")]
     first = runner.invoke(main, command)
@@ -35,6 +35,6 @@ def test_it_fills_an_organization_once_and_signs_in(
 
 def test_the_story_is_in_the_order_of_time_and_ends_now() -> None:
     now_ms = 1_790_000_000_000
-    times = [beat.time for _, (_, beat) in zip(range(20_000), story.heartbeats(now_ms), strict=False)]
+    times = [beat.time for _, (_, beat) in zip(range(20_000), demo.heartbeats(now_ms), strict=False)]
     assert times == sorted(times)
     assert times[0] > now_ms - 90 * 86_400_000

@@ -40,7 +40,7 @@ def traced(*arguments, **options):
 sys.addaudithook(hook)
 sqlite3.connect = traced
 """
-SHORT_DEMO = "from obs.demo import story; story.DAYS = 1; from obs.cli import main; main()"
+SHORT_DEMO = "import obs.demo; obs.demo.DAYS = 1; from obs.cli import main; main()"
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|REINDEX|VACUUM|COMMIT)", re.I)
 STATEMENT = "SELECT count(*) FROM runs LAST 1h"
 NO_CHECKPOINTS = "PRAGMA wal_autocheckpoint = 0"

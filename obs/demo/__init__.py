@@ -1,1 +1,0 @@
-"""An organization with 90 days of plausible data, to explore."""
