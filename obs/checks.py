@@ -12,7 +12,7 @@ from obs.alerts.store.incidents import IncidentKind
 from obs.api import Blueprint, Schema
 from obs.heartbeat.pins import Cron, Interval
 from obs.heartbeat.runs import TROUBLE
-from obs.heartbeat.schedule import Description
+from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.service import no_job
 from obs.heartbeat.store import jobs as store
 from obs.heartbeat.store.jobs import Job

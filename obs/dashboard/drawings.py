@@ -58,14 +58,12 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
 
 
 def _steps(tops: dict[int, int], base: int) -> str:
-    steps, end, height = "", -1, base
-    for place, top in tops.items():
-        if place != end:
-            steps += (f"V{base}" if steps else "") + f"M{place} {base}"
-            height = base
-        steps += "h1" if top == height else f"V{top}h1"
-        end, height = place + 1, top
-    return f"{steps}V{base}"
+    return "".join(
+        ("" if place - 1 in tops else f"M{place} {base}")
+        + ("h1" if tops.get(place - 1) == top else f"V{top}h1")
+        + ("" if place + 1 in tops else f"V{base}")
+        for place, top in tops.items()
+    )
 
 
 def _top(duration_ms: int | None, longest_ms: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from obs.heartbeat import pins, schedule
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.schedule import Fit, Memory
+from obs.heartbeat.schedule.grace import duration_bound
 from obs.times import DAY_MS, HOUR_MS
 
 LONGEST_RUN_MS = 7 * DAY_MS
@@ -68,7 +69,7 @@ def expect(
     too_often: bool | None = False
     if pin is None:
         too_often = None if previous is None else schedule.too_often(heartbeats, previous)
-    overrun_after_ms, lost_after_ms = schedule.duration_bound(durations_ms), LONGEST_RUN_MS
+    overrun_after_ms, lost_after_ms = duration_bound(durations_ms), LONGEST_RUN_MS
     if overrun_after_ms is not None:
         lost_after_ms = min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
     return Expectation(expected_at, overdue_at, grace_ms, overrun_after_ms, lost_after_ms, too_often, fit)

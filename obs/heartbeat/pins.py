@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from marshmallow import ValidationError
 
-from obs.heartbeat import schedule
+from obs.heartbeat.schedule.history import awaited
 from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, find_zone
 
 MAX_CRON_LENGTH = 200
@@ -61,11 +61,9 @@ def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tupl
             due_ms = next(cron_times(expression, zone, last_ms), None)
             if due_ms is None:
                 return None
-            return schedule.awaited(
-                due_ms, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end), MAX_MS)
-            )
+            return awaited(due_ms, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end), MAX_MS))
         case Interval(interval_ms, grace_ms):
-            return schedule.awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
+            return awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
         case Never():
             return None
 

@@ -11,7 +11,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import STATES, STATUSES
-from obs.heartbeat.schedule import Description
+from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.store.jobs import Event, Job, Run
 from obs.times import DAY_MS
 

@@ -21,22 +21,8 @@ reasons and the measurements.
 """
 
 from obs.heartbeat.schedule.fit import VERSION, Fit
-from obs.heartbeat.schedule.grace import duration_bound
-from obs.heartbeat.schedule.history import Memory, awaited
+from obs.heartbeat.schedule.history import Memory
 from obs.heartbeat.schedule.learning import ZONES, deadline, is_retry, learn, too_often
-from obs.heartbeat.schedule.words import Description, describe
+from obs.heartbeat.schedule.words import describe
 
-__all__ = [
-    "VERSION",
-    "ZONES",
-    "Description",
-    "Fit",
-    "Memory",
-    "awaited",
-    "deadline",
-    "describe",
-    "duration_bound",
-    "is_retry",
-    "learn",
-    "too_often",
-]
+__all__ = ["VERSION", "ZONES", "Fit", "Memory", "deadline", "describe", "is_retry", "learn", "too_often"]

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from obs.times import DAY_MS, SECOND_MS, WEEK_MS
+from obs.times import SECOND_MS, WEEK_MS
 
 # datetime cannot represent times beyond these at every offset; history.py drops such heartbeats.
 EARLIEST_MS = -62_000_000_000_000
@@ -27,13 +27,14 @@ def local_time(name: str, epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(min(max(epoch_ms, EARLIEST_MS), LATEST_MS) / SECOND_MS, _zone(name))
 
 
+def _offset(moment: datetime) -> int:
+    return int((moment.utcoffset() or timedelta(0)).total_seconds()) * SECOND_MS
+
+
 def offset_at(name: str, epoch_ms: int) -> int:
     """Milliseconds from epoch time to the zone's wall time. Raises ZoneInfoNotFoundError for an unknown zone."""
-    if name == "UTC":
-        return 0
     # Offsets change at whole seconds. Round down: rounding to the nearest could cross a change.
-    delta = local_time(name, epoch_ms - epoch_ms % SECOND_MS).utcoffset() or timedelta(0)
-    return int(delta.total_seconds()) * SECOND_MS
+    return 0 if name == "UTC" else _offset(local_time(name, epoch_ms - epoch_ms % SECOND_MS))
 
 
 @lru_cache(maxsize=16_384)
@@ -60,10 +61,4 @@ def wall_to_epoch(name: str, wall_ms: int) -> int:
     Of a time that occurs twice, because clocks go back, it is the first, as for cron. A time that is skipped, because
     clocks go forward, counts by the offset before: 02:30 becomes 03:30.
     """
-    if name == "UTC":
-        return wall_ms
-    before = offset_at(name, wall_ms - DAY_MS)
-    if offset_at(name, wall_ms - before) == before:
-        return wall_ms - before
-    after = offset_at(name, wall_ms + DAY_MS)
-    return wall_ms - after if offset_at(name, wall_ms - after) == after else wall_ms - before
+    return wall_ms - _offset(local_time("UTC", wall_ms).replace(tzinfo=_zone(name)))  # with fold=0

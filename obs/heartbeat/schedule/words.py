@@ -101,13 +101,10 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
     latest = max(fit.candidates[0].residuals)
     if wait > 2 * grace or wait > 2 * usual > 2 * latest:
         for other in fit.candidates[1:]:
-            if (
-                next_slot(other.hypothesis, fit.last_at or 0, other.hypothesis.spacing_ms // 4, other.skip)
-                > expected_at + grace
-            ):
-                words = schedule_words(other.hypothesis, other.residuals)
-                if other.hypothesis.lattice is not None and other.hypothesis.zone != zone:
-                    words += f", {other.hypothesis.zone}"
+            possible = other.hypothesis
+            if next_slot(possible, fit.last_at or 0, possible.spacing_ms // 4, other.skip) > expected_at + grace:
+                in_zone = "" if possible.lattice is None or possible.zone == zone else f", {possible.zone}"
+                words = schedule_words(possible, other.residuals) + in_zone
                 return f'{text} because the schedule may also be "{words}"'
         reason = "it was silent for as long before" if wait > usual else "other schedules are still possible"
         return f"{text} because {reason}"

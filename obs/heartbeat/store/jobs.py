@@ -12,7 +12,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
-from obs.heartbeat.schedule import Description
+from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
 from obs.storage.connection import first_value
 from obs.times import MAX_MS

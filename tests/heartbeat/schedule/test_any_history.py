@@ -6,7 +6,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from obs.heartbeat.schedule import Fit, deadline, describe, duration_bound, learn, too_often
+from obs.heartbeat.schedule import Fit, deadline, describe, learn, too_often
+from obs.heartbeat.schedule.grace import duration_bound
 from obs.heartbeat.schedule.history import Memory
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
 

@@ -5,8 +5,7 @@ from statistics import NormalDist
 
 import pytest
 
-from obs.heartbeat.schedule import duration_bound
-from obs.heartbeat.schedule.grace import student_t_quantile, upper_bound
+from obs.heartbeat.schedule.grace import duration_bound, student_t_quantile, upper_bound
 from obs.times import DAY_MS, MINUTE_MS, SECOND_MS
 
 COUNT = 80
