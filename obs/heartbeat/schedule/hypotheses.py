@@ -6,7 +6,7 @@ All times are milliseconds.
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
 from statistics import median_low
@@ -131,7 +131,7 @@ def weigh(
         pattern = (ahead[0] % HOUR_MS, *(offset - ahead[0] for offset in (*ahead, offset_at(zone, past.first_at))))
         groups.setdefault(pattern, []).append((zone, ahead[0]))
     shares = _zone_shares(names)
-    drafts = []
+    drafts = list[_Draft]()
     for pattern, group in groups.items():
         walls = [time + group[0][1] + change for time, change in zip(times, pattern[1 : len(times) + 1], strict=True)]
         jumps = [(at, pattern[at + 1] - pattern[at]) for at in range(1, len(times)) if pattern[at + 1] > pattern[at]]
@@ -151,10 +151,11 @@ def weigh(
                 least = _LATTICE_BITS + lattice.bits + sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
                 drafts.append((least, lattice, (days, places, residuals, bits), group))
     drafts.sort(key=lambda draft: draft[0])
-    for least, lattice, assigned, group in drafts:
-        if least > best + _NEGLIGIBLE_BITS:
+    for draft in drafts:
+        if draft[0] > best + _NEGLIGIBLE_BITS:
             break
-        best = _weigh_lattice(lattice, assigned, least, group, shares, best, found, past, excused)
+        found += _weighed(draft, shares, best, past, excused)
+        best = min(weighed.bits for weighed in found)
     return sorted(found, key=lambda weighed: weighed.bits)
 
 
@@ -179,23 +180,16 @@ def _zone_shares(names: Sequence[str]) -> dict[str, float]:
     return {names[0]: _FIRST_SHARE} | {name: rest * part for name, part in zip(names[1:], parts, strict=True)}
 
 
-def _weigh_lattice(
-    lattice: Lattice,
-    assigned: tuple[list[int], list[int], list[int], list[float]],
-    least: float,
-    group: list[tuple[str, int]],
-    shares: dict[str, float],
-    best: float,
-    found: list[Weighed],
-    past: Past,
-    excused: Collection[int],
-) -> float:
-    """Append the lattice under each zone and gate to `found`, except those with a negligible weight.
+_Draft = tuple[float, Lattice, tuple[list[int], list[int], list[int], list[float]], list[tuple[str, int]]]
+"""The least description length with a lattice; the lattice; the days, places, residuals and costs of the heartbeats in
+it; and the zones in which it is at the same moments, with their first offsets."""
 
-    `assigned` are days, places, residuals and their costs, for a `group` of zones with their first offsets. `least` is
-    the least description length with this lattice, and `best` the least of all so far; returns it as it is afterwards.
-    """
-    first_days, first_places, residuals, bits = assigned
+
+def _weighed(
+    draft: _Draft, shares: dict[str, float], best: float, past: Past, excused: Collection[int]
+) -> Iterator[Weighed]:
+    """A lattice under each zone and gate, except those with a negligible weight; `best` is the least length so far."""
+    least, lattice, (first_days, first_places, residuals, bits), group = draft
     spare = least - (_LATTICE_BITS + lattice.bits + sum(bits))
     office_hours = lattice.period_ms == HOUR_MS and len(lattice.open) < 24
     first_offset = group[0][1]
@@ -231,9 +225,9 @@ def _weigh_lattice(
             seen = known[gate]
             if seen is not None and seen.residuals:
                 prior = _LATTICE_BITS + lattice.bits + stated
-                found.append(Weighed(Hypothesis(zone, local, gate, 0, prior), seen, older_bits))
-                best = min(best, found[-1].bits)
-    return best
+                weighed = Weighed(Hypothesis(zone, local, gate, 0, prior), seen, older_bits)
+                best = min(best, weighed.bits)
+                yield weighed
 
 
 def usual_skip(seen: Account) -> int:
