@@ -52,13 +52,8 @@ def init_app(app: Flask) -> None:
     app.session_interface = PageSessions()
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
-        duration=wording.duration,
-        size=wording.size,
-        count=wording.count,
+        {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "size")},
         state_name=wording.state,
-        cell=wording.cell,
-        moment=wording.moment,
-        ago=wording.ago,
         precise=partial(wording.moment, to_the_second=True),
         schedule=schedules.in_brief,
         missed=schedules.missed_until_now,

@@ -16,7 +16,6 @@ from obs.query.service import converted
 from obs.services import services
 
 blp = Blueprint("query", __name__, url_prefix="/query")
-_ROWS_SHOWN = 500
 _BARS_SHOWN = 50
 
 
@@ -43,8 +42,6 @@ def page() -> ResponseReturnValue:
         overlay=overlay,
         prefixes=prefixes,
         sources=[one for one in services().queries.sources if is_admin(caller) or not one.admin_only],
-        rows_shown=_ROWS_SHOWN,
-        bars_shown=_BARS_SHOWN,
         **shown,
     )
     return page, status, headers
