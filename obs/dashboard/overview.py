@@ -153,15 +153,9 @@ class JobsOfOrg:
         with self._lock:
             self._refresh(caller)
             everything, selection = self._select(_DEFAULT), self._select(replace(choice, page=1))
-            return Overview(
-                choice=choice,
-                version=self._version,
-                jobs=[self._jobs[number] for number in selection.page(choice.page)],
-                matching=len(selection),
-                counts=dict(selection.counts),
-                states=dict(everything.counts),
-                everything=list(self._jobs.values()),
-            )
+            jobs = [self._jobs[number] for number in selection.page(choice.page)]
+            counts, states = dict(selection.counts), dict(everything.counts)
+            return Overview(choice, self._version, jobs, len(selection), counts, states, list(self._jobs.values()))
 
     def _select(self, choice: Choice) -> Selection:
         if choice not in self._selections:

@@ -76,15 +76,14 @@ def _find_viewer() -> Caller | None:
     found = None if token is None else service.find_session(tenancy, token)
     if found is None or tenancy.keyring.organization(found.org.slug) != found.org:
         return None
-    address = client_address(request.environ)
-    if found.key_id is None:
-        actor = Actor("session of a sign-in link", address)
-        return Caller(found.org, 0, frozenset({"admin"}), now_ms, tenancy, actor)
-    credential = tenancy.keyring.find_by_id(found.key_id, now_ms)
-    if credential is None or not keys.allows(credential.scopes, "query:read"):
-        return None
-    actor = Actor(f"session of {credential.name}", address)
-    return Caller(found.org, found.key_id, credential.scopes, now_ms, tenancy, actor)
+    name, scopes = "a sign-in link", frozenset({"admin"})
+    if found.key_id is not None:
+        credential = tenancy.keyring.find_by_id(found.key_id, now_ms)
+        if credential is None or not keys.allows(credential.scopes, "query:read"):
+            return None
+        name, scopes = credential.name, frozenset(credential.scopes)
+    actor = Actor(f"session of {name}", client_address(request.environ))
+    return Caller(found.org, found.key_id or 0, scopes, now_ms, tenancy, actor)
 
 
 _new_keys: dict[str, tuple[str, int]] = {}

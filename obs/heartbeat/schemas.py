@@ -18,7 +18,6 @@ from obs.times import DAY_MS
 _NAME = {**JOB_NAME, "example": "nightly-backup"}
 _YEAR_DAYS = 366
 _LONGEST_DAYS = 31
-_TOLERANCE = "Failures in a row that open an incident."
 
 
 def _text(check: Callable[[str], None], longest: int, description: str, example: str) -> ma.fields.Str:
@@ -36,9 +35,7 @@ class PinSchema(Schema):
     """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
     cron = _text(pins.check_expression, MAX_CRON_LENGTH, "A cron expression.", "0 2 * * 1-5")
-    timezone = _text(
-        pins.check_zone, MAX_ZONE_LENGTH, "The time zone of the cron expression; default UTC.", "Europe/Berlin"
-    )
+    timezone = _text(pins.check_zone, MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
     interval_seconds = _seconds("interval", 1, "The longest time between two heartbeats.", 3600)
     grace_seconds = _seconds("grace period", 0, "The grace period: how late a heartbeat may be; default 60.", 300)
     never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "true: the job is never overdue."})
@@ -54,7 +51,7 @@ class JobFieldsSchema(Schema):
     paused_until = Time(metadata={"description": "Pause the job until then."})
     failure_tolerance = WholeNumber(
         validate=ma.validate.Range(1, 1000, error="Must be from {min} to {max}."),
-        metadata={"description": _TOLERANCE, "example": 3},
+        metadata=about("Failures in a row that open an incident.", 3),
     )
     ping_uuid = ma.fields.Str(
         allow_none=True,
@@ -131,9 +128,7 @@ RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.Lis
 
 class RunPageSchema(PageSchema):
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(STATUSES))
-    start = ma.fields.Str(
-        load_default=None, metadata=about("Runs that started then or later: ISO 8601, or such as -24h.")
-    )
+    start = ma.fields.Str(load_default=None, metadata=about("Runs from then on: ISO 8601, or such as -24h."))
     end = ma.fields.Str(load_default=None, metadata={"description": "Runs that started before then."})
 
 

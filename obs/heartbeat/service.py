@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
@@ -205,30 +206,21 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
     Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
     """
     oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
-    end = time.monotonic() + _ROLLING_UP_SECONDS
-    with databases.read(org) as db:
-        hours = rollups.hours_to_roll_up(db, oldest, (now_ms - SETTLED_MS) // HOUR_MS)
-    done = _roll_up(databases, org, "hour", hours, end)
-    with databases.read(org) as db:
-        days = rollups.days_to_roll_up(db)
-    _roll_up(databases, org, "day", days, end)
-    if (hours or days) and time.monotonic() < end:
-        in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
-    return done
-
-
-def _roll_up(databases: Databases, org: Org, unit: Unit, numbers: list[int], end: float) -> int:
-    """Roll up hours or days until the time `end` of time.monotonic(); returns how many."""
-    done = 0
-    for number in numbers:
-        if time.monotonic() >= end:
-            break
-        attempt = secrets.randbits(62)
-        databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
+    end, attempts, done = time.monotonic() + _ROLLING_UP_SECONDS, 0, 0
+    hours = partial(rollups.hours_to_roll_up, oldest=oldest, end=(now_ms - SETTLED_MS) // HOUR_MS)
+    steps: dict[Unit, Callable[[sqlite3.Connection], list[int]]] = {"hour": hours, "day": rollups.days_to_roll_up}
+    for unit, missing in steps.items():
         with databases.read(org) as db:
-            counted = rollups.read(db, unit, number)
-        if counted is not None:
-            done += databases.write(org, partial(rollups.keep, counted=counted, attempt=attempt))
+            numbers = missing(db)
+        for number in takewhile(lambda _: time.monotonic() < end, numbers):
+            attempts, attempt = attempts + 1, secrets.randbits(62)
+            databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
+            with databases.read(org) as db:
+                counted = rollups.read(db, unit, number)
+            if counted is not None:
+                done += databases.write(org, partial(rollups.keep, counted=counted, attempt=attempt))
+    if attempts and time.monotonic() < end:
+        in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
     return done
 
 

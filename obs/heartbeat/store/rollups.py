@@ -97,14 +97,9 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
 
 def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) -> None:
     """Note an attempt to roll up an hour or a day; a day only where all its hours are rolled up."""
-    if unit == "hour":
-        db.execute("INSERT OR REPLACE INTO rolled_up_hours VALUES (?, ?)", (number, attempt))
-    else:
-        db.execute(
-            "INSERT OR REPLACE INTO rolled_up_days SELECT ?1, ?2 WHERE 24 = (SELECT count(*) FROM rolled_up_hours"
-            " WHERE hour >= ?1 * 24 AND hour < ?1 * 24 + 24 AND attempt IS NULL)",
-            (number, attempt),
-        )
+    hours = "SELECT count(*) FROM rolled_up_hours WHERE hour >= ?1 * 24 AND hour < ?1 * 24 + 24 AND attempt IS NULL"
+    whole = f" WHERE 24 = ({hours})" if unit == "day" else ""
+    db.execute(f"INSERT OR REPLACE INTO rolled_up_{unit}s SELECT ?1, ?2{whole}", (number, attempt))
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
