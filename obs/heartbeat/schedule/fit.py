@@ -8,8 +8,11 @@ from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 6
+VERSION = 7
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
+NEW_JOB = 12
+"""With fewer heartbeats, each one may change which hypotheses are plausible."""
+_FITTING = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,11 @@ class Fit:
     updates: int = 0
     unchanged_for: int = 0
     version: int = VERSION
+
+    @property
+    def fits(self) -> bool:
+        """Whether most heartbeats match the best candidate."""
+        return self.fitted >= _FITTING * self.seen
 
     @property
     def hypothesis(self) -> Hypothesis | None:

@@ -17,7 +17,7 @@ from operator import add
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
-from obs.heartbeat.schedule.fit import Candidate, Fit
+from obs.heartbeat.schedule.fit import NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import (
@@ -46,7 +46,6 @@ ZONES = (
 )
 """The time zones that a job may be scheduled in by default, likelier ones first."""
 
-_NEW_JOB = 12  # with fewer heartbeats, each one may change which hypotheses are plausible
 _MATTERS = 1e-4  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
 _CHANGE_CHECK_INTERVAL = 4  # heartbeats between two checks for a change of schedule; more when the history is long
 _MIN_EARLY_MS = MINUTE_MS
@@ -217,7 +216,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     """The fit with the fields that follow from its candidates: the next slot, the overdue time, the confidence."""
     last = seen[-1]
     usual = usual_interval(without_bursts(list(seen))[0] or seen)
-    missed_ms = _MISSED_GAPS * max(later - earlier for earlier, later in pairwise(seen))
+    longest_ms = max(later - earlier for earlier, later in pairwise(seen))
+    missed_ms = _MISSED_GAPS * longest_ms
     lowest = fit.candidates[0].bits
     later = [(start, end) for start, end in unknown if end > last]
     give_up_times, slots = [], []
@@ -235,6 +235,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     total = sum(weight for _, weight in slots)
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
     overdue = max(last, _overdue_at(give_up_times, usual))
+    if not fit.fits and fit.seen >= NEW_JOB:
+        overdue = last + min(max(overdue - last, longest_ms), missed_ms)
     silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 16, usual, unknown)
     switched_off = _switched_off(seen, usual, unknown)
     _, overdue = awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
@@ -321,7 +323,7 @@ def _late_and_early(candidate: Candidate) -> tuple[int, int]:
 
 def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
-    if len(seen) < _NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
+    if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
     time = seen[-1]
     lowest = previous.candidates[0].bits

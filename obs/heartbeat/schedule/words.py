@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from obs.api import about
 from obs.heartbeat.schedule.clock import local_time
-from obs.heartbeat.schedule.fit import Fit
+from obs.heartbeat.schedule.fit import NEW_JOB, Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.history import MAX_HEARTBEATS
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
@@ -24,7 +24,6 @@ _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has 
 _MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
 _MAX_DAYS_LISTED = 4  # more days of the month than this are consecutive
 _TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
-_REGULAR_SHARE = 0.6
 _REGULAR_GRACE = 2  # usual intervals
 _CLOCK_ERROR_MS = 5 * SECOND_MS
 
@@ -83,7 +82,7 @@ def _is_regular(fit: Fit) -> bool:
     """Whether most runs match, and the grace period is at most twice the usual interval."""
     if fit.grace_ms is None or not fit.interval_ms:
         return False
-    return fit.fitted >= _REGULAR_SHARE * fit.seen and fit.grace_ms <= _REGULAR_GRACE * fit.interval_ms
+    return fit.fits and fit.grace_ms <= _REGULAR_GRACE * fit.interval_ms
 
 
 def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
@@ -97,6 +96,8 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
     day = _day_format(expected - last)
     overdue_format = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
     text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {overdue.strftime(overdue_format)}"
+    if not fit.fits and fit.seen >= NEW_JOB:
+        return f"{text}, after at most twice its longest silence so far"
     wait, grace, usual = overdue_at - expected_at, fit.grace_ms or 0, fit.interval_ms or 0
     latest = max(fit.candidates[0].residuals)
     if wait > 2 * grace or wait > 2 * usual > 2 * latest:

@@ -1,8 +1,11 @@
 """A job that stops is overdue soon after its next slot. A job that runs on schedule is never overdue."""
 
+import random
+from itertools import pairwise
+
 import pytest
 
-from obs.heartbeat.schedule import deadline, learn
+from obs.heartbeat.schedule import deadline, describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap, slots
 
@@ -213,3 +216,25 @@ def test_the_deadline_after_each_heartbeat_is_that_of_the_updated_fit() -> None:
         fit = learn(times[:count], previous=fit)
         expected = None if fit.overdue_at is None else fit.overdue_at / SECOND_MS
         assert deadline([time / SECOND_MS for time in times[:count]]) == expected
+
+
+@pytest.mark.parametrize(
+    ("period_ms", "delay_ms"),
+    [
+        (12 * HOUR_MS, 12 * HOUR_MS),
+        (DAY_MS, 20 * HOUR_MS),
+        (7 * DAY_MS, 12 * HOUR_MS),
+        (7 * DAY_MS, DAY_MS),
+        (7 * DAY_MS, 3 * DAY_MS),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_job_at_random_times_is_judged_by_its_longest_silence(period_ms: int, delay_ms: int, seed: int) -> None:
+    rng, start = random.Random(seed), at("2026-01-05 00:00")
+    times = [start + run * period_ms + rng.randrange(delay_ms) for run in range(100)]
+    assert false_alarms(times, 30) == []
+    for count in (30, 60, 100):
+        longest = max(later - earlier for earlier, later in pairwise(times[:count]))
+        fit = learn(times[:count])
+        waits = overdue_at(times[:count]) - times[count - 1]
+        assert longest <= waits <= 2.2 * longest, describe(fit)
