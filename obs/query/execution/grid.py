@@ -52,9 +52,9 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     the hours that have them, if the rollups know; any other scan as it is.
     """
     rollup, order = plan.source.rollup, plan.order
-    if rollup is None or plan.grouped or not plan.limit or not order or not order[0].descending:
+    if rollup is None or plan.grouped or not plan.limit or not order or not order[0][1]:
         return scan
-    value = order[0].expression
+    value, _ = order[0]
     match value:
         case Apply(name="/", arguments=(dividend, Constant(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order

@@ -146,8 +146,8 @@ def finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Ro
         if top is not None:
             chosen = sorted(range(len(ranked)), key=lambda place: ranked[place][0], reverse=True)[:top]
             ranked = [ranked[place] for place in (sorted(chosen) if plan.order else chosen)]
-        for place, order in reversed(list(enumerate(plan.order))):
-            ranked.sort(key=lambda each: _rank(each[1][place]), reverse=order.descending)
+        for place, (_, descending) in reversed(list(enumerate(plan.order))):
+            ranked.sort(key=lambda each: _rank(each[1][place]), reverse=descending)
         rows = [row for _, _, row in ranked]
     rows = rows[plan.offset :][: plan.limit]
     return sorted(rows, key=itemgetter(0)) if plan.interval_ms is not None else rows

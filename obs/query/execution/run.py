@@ -105,7 +105,7 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
 
     def session_within(limits: Limits) -> AbstractContextManager[Session]:
         timelines = [scan.timeline for scan in scans if scan.timeline is not None]
-        tables = plan.source.tables + (plan.around.annotations.source.tables if plan.around is not None else ())
+        tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
         full_text = [column.search for column in plan.source.columns if column.search]
         return open_session(path, tables, limits, zone=plan.timezone, timelines=timelines, full_text=full_text)
 
@@ -186,8 +186,8 @@ def _groups_to_fill(
 def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[Row], int]:
     """A row for each annotation, and the number of rows scanned."""
     assert plan.around is not None
-    within_ms = plan.around.within_ms
-    found = _fetch(plan.around.annotations, scan, limits, session)
+    within_ms = plan.within_ms
+    found = _fetch(plan.around, scan, limits, session)
     scanned = len(found)
     rows: list[Row] = []
     for annotation in found:

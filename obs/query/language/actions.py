@@ -338,8 +338,8 @@ _NODES: Mapping[str, Callable[..., object]] = {
 """How the value of a clause is made from the span of its keyword and what follows; by default it is what follows."""
 
 
-def sorting(_segment: Segment, _place: int, found: Any) -> nodes.Sorting:
-    return nodes.Sorting(found[0], len(found) > 1 and found[1].text == "desc")
+def sorting(_segment: Segment, _place: int, found: Any) -> tuple[Expression, bool]:
+    return found[0], len(found) > 1 and found[1].text == "desc"
 
 
 def item(segment: Segment, _place: int, found: Any) -> nodes.Item:

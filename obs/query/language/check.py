@@ -14,11 +14,9 @@ from obs.query.language.plan import (
     BUCKET,
     Aggregate,
     Apply,
-    Around,
     Checked,
     Derived,
     Listing,
-    Order,
     Output,
     Plan,
     Read,
@@ -73,7 +71,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         fill=statement.fill,
         timezone=_timezone(statement.timezone),
         compare=statement.compare,
-        around=_around(statement, sources),
+        around=_annotations(statement, sources),
+        within_ms=statement.around.within.milliseconds if statement.around is not None else 0,
         explain=statement.explain,
     )
     derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
@@ -81,8 +80,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     scope = Scope(source, names=names, names_first=True, budget=budget)
     of_groups = replace(scope, names={name: names[name] for name in names if name != BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
-    plan = replace(plan, having=having, order=_order(statement, scope, grouped=grouped))
-    sorted_by = [order.expression for order in plan.order]
+    plan = replace(plan, having=having, order=tuple(_order(statement, scope, grouped=grouped)))
+    sorted_by = [expression for expression, _ in plan.order]
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
     for expression in written if grouped else ():
         _check_grouped(expression, frozenset(groups))
@@ -176,15 +175,13 @@ def _outputs(
     return tuple(outputs)
 
 
-def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> tuple[Order, ...]:
-    order = []
-    for sorting in statement.order:
-        checked = scope.check(_at_position(sorting.expression, statement, tuple(scope.names or ())))
+def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> Iterator[tuple[Checked, bool]]:
+    for expression, descending in statement.order:
+        checked = scope.check(_at_position(expression, statement, tuple(scope.names or ())))
         if not grouped and has_aggregate(checked):
-            span = sorting.expression.span
-            raise OqlError("oql_not_grouped", span, "An aggregate in ORDER BY requires one in SELECT, or BY.")
-        order.append(Order(checked, sorting.descending))
-    return tuple(order)
+            message = "An aggregate in ORDER BY requires one in SELECT, or BY."
+            raise OqlError("oql_not_grouped", expression.span, message)
+        yield checked, descending
 
 
 def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
@@ -200,7 +197,7 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
         _check_grouped(argument, groups)
 
 
-def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | None:
+def _annotations(statement: nodes.Select, sources: Mapping[str, Source]) -> Plan | None:
     around = statement.around
     if around is None:
         return None
@@ -212,7 +209,7 @@ def _around(statement: nodes.Select, sources: Mapping[str, Source]) -> Around | 
         window=statement.window,
         limit=None if statement.order or statement.having or statement.offset else statement.limit,
     )
-    return Around(_check_select(annotations, "", sources), around.within.milliseconds)
+    return _check_select(annotations, "", sources)
 
 
 def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:

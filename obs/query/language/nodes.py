@@ -77,12 +77,6 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorting:
-    expression: Expression
-    descending: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Moment(Node):
     """A time, `before_ms` milliseconds before a text in ISO 8601, one of `DAYS`, or, if `text` is None, now."""
 
@@ -115,7 +109,7 @@ class Around(Node):
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A SELECT, with its clauses. `every` is 0ms for AUTO."""
+    """A SELECT, with its clauses. `every` is 0ms for AUTO; `order` has expressions, and whether they are descending."""
 
     items: tuple[Item, ...]
     source: Name
@@ -124,7 +118,7 @@ class Select:
     every: Duration | None = None
     window: Window | None = None
     having: Expression | None = None
-    order: tuple[Sorting, ...] = ()
+    order: tuple[tuple[Expression, bool], ...] = ()
     top: Literal | None = None
     limit: Literal | None = None
     offset: Literal | None = None

@@ -78,24 +78,11 @@ BUCKET = "t"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    expression: Checked
-    descending: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """AROUND: a plan for the times, names and titles of annotations, and how long before and after each of them."""
-
-    annotations: "Plan"
-    within_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """A checked SELECT. Groups that SELECT does not list are the first outputs.
 
-    If `grouped`, a row of the result is a group of rows. `interval_ms` of EVERY is 0 for AUTO.
+    If `grouped`, a row of the result is a group of rows. `interval_ms` of EVERY is 0 for AUTO. `order` has expressions,
+    and whether they are descending. `around` is the plan for the times, names and titles of the annotations of AROUND.
     """
 
     source: Source
@@ -107,14 +94,15 @@ class Plan:
     groups: tuple[Checked, ...] = ()
     interval_ms: int | None = None
     having: Checked | None = None
-    order: tuple[Order, ...] = ()
+    order: tuple[tuple[Checked, bool], ...] = ()
     top: int | None = None
     limit: int | None = None
     offset: int = 0
     fill: Fill | None = None
     timezone: ZoneInfo | None = None
     compare: Duration | None = None
-    around: Around | None = None
+    around: "Plan | None" = None
+    within_ms: int = 0
     explain: bool = False
 
     @property
@@ -127,7 +115,7 @@ class Plan:
         """The columns of the result once the rows are put together; HAVING and ORDER BY can use the hidden ones."""
         results = [] if self.interval_ms is None else [_derived(BUCKET, Type.TIME)]
         if self.around is not None:
-            results += [_derived(each.name, each.expression.type) for each in self.around.annotations.outputs]
+            results += [_derived(each.name, each.expression.type) for each in self.around.outputs]
         for output in self.outputs:
             name, type_ = output.name, output.expression.type
             if self.around is not None:

@@ -54,7 +54,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
     rollup = plan.source.rollup
     if rollup is None or not plan.grouped:
         return [], ()
-    written = [output.expression for output in plan.outputs] + [order.expression for order in plan.order]
+    written = [output.expression for output in plan.outputs] + [expression for expression, _ in plan.order]
     written += [plan.having] if plan.having is not None else []
     aggregates = [part for each in written for part in walk(each) if isinstance(part, Aggregate)]
     chosen = [*plan.groups, *([plan.where] if plan.where is not None else [])]

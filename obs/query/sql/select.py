@@ -45,7 +45,7 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     """
     sql = Writer(plan, scan, known={column: f":c{number}" for number, column in enumerate(columns)})
     top = "0" if plan.top is None else sql.expression(plan.first_aggregate)
-    keys = [sql.expression(order.expression) for order in plan.order]
+    keys = [sql.expression(expression) for expression, _ in plan.order]
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", sql.parameters)
 
 
@@ -116,9 +116,9 @@ class RowSelect(Writer):
         """ORDER BY as in the statement, then what makes the order of rows definite."""
         # A constant orders nothing, and SQLite would take TRUE for the number of a column.
         parts = [
-            f"{self._sort_key(order.expression)}{' DESC' if order.descending else ''}"
-            for order in self.plan.order
-            if not isinstance(order.expression, Constant)
+            f"{self._sort_key(expression)}{' DESC' if descending else ''}"
+            for expression, descending in self.plan.order
+            if not isinstance(expression, Constant)
         ]
         if self.plan.grouped:
             if not parts and self.plan.top is not None:
