@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import cast
 
@@ -56,8 +57,7 @@ class _Worker:
         self.idle_since = time.monotonic()
         try:
             self._exchange(tuple(sources), _START_SECONDS)  # does not count against the time limit of a query
-        except (_WorkerDiedError, TimeoutError) as error:
-            self.kill()
+        except TimeoutError as error:
             raise _WorkerDiedError from error
 
     def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
@@ -66,17 +66,22 @@ class _Worker:
         if isinstance(response, ServiceError):
             raise response
         if isinstance(response, str):
+            self.kill()
             raise QueryWorkerError(response)
         return cast("QueryResponse", response)
 
     def _exchange(self, message: object, seconds: float) -> object:
+        """The reply to a message. Without one, the process is killed."""
         try:
             self._connection.send(message)
             if self._connection.poll(seconds):
                 return self._connection.recv()
-        except (EOFError, OSError) as error:
-            raise _WorkerDiedError from error
-        raise TimeoutError
+            raise TimeoutError
+        except BaseException as error:
+            self.kill()
+            if isinstance(error, EOFError | OSError) and not isinstance(error, TimeoutError):
+                raise _WorkerDiedError from error
+            raise
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
@@ -121,25 +126,16 @@ class Workers:
         worker = self._take(org, limits)
         try:
             for _ in range(_ATTEMPTS):
-                try:
-                    worker = worker or _Worker(self._sources)
+                with suppress(_WorkerDiedError):
+                    worker = worker if worker is not None and worker.is_alive() else _Worker(self._sources)
                     started = time.monotonic()
-                    return worker.run(request, seconds)
-                except _WorkerDiedError:
-                    if worker is not None:
+                    try:
+                        return worker.run(request, seconds)
+                    finally:
                         seconds -= time.monotonic() - started
-                        worker.kill()
-                        worker = None
             raise ServiceError("query_process_died", hint=_OUT_OF_MEMORY, headers={"Retry-After": "5"})
-        except ServiceError:
-            raise
-        except BaseException as error:
-            if worker is not None:
-                worker.kill()
-                worker = None
-            if isinstance(error, TimeoutError):
-                raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
-            raise
+        except TimeoutError as error:
+            raise too_slow(limits, limits.max_seconds + _GRACE_SECONDS) from error
         finally:
             self._put_back(worker, org)
 
@@ -192,7 +188,7 @@ class Workers:
         )
 
     def _put_back(self, worker: _Worker | None, org: Org | None = None) -> None:
-        """End the turn of `org`, if any; keep `worker`, if any, and kill those that have been idle for too long."""
+        """End the turn of `org`, if any; keep `worker`, if it is alive, and end those that are idle for too long."""
         now = time.monotonic()
         with self._changed:
             if org is not None:
@@ -201,7 +197,7 @@ class Workers:
                 self._turns = {
                     each: turn for each, turn in self._turns.items() if self._busy[each] or self._waiting[each]
                 }
-            if worker is not None:
+            if worker is not None and worker.is_alive():
                 worker.idle_since = now
                 self._idle.append(worker)
             expired = [each for each in self._idle[:-1] if now - each.idle_since > _IDLE_SECONDS]

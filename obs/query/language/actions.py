@@ -54,19 +54,6 @@ class Token(NamedTuple):
     segment: Segment
 
 
-class Arguments(NamedTuple):
-    expressions: tuple[Expression, ...]
-    distinct: bool = False
-
-
-class Clause(NamedTuple):
-    """A clause. `span` is that of its keyword. `kind` is the field of nodes.Select that `value` belongs to."""
-
-    span: Span
-    kind: str
-    value: object
-
-
 # Tokens
 
 
@@ -91,10 +78,6 @@ def name(token: Token) -> nodes.Name:
 
 def text(token: Token) -> nodes.Literal:
     return nodes.Literal(token.span, token.text[1:-1].replace("''", "'"))
-
-
-def star(token: Token) -> nodes.Star:
-    return nodes.Star(token.span)
 
 
 def value(token: Token) -> nodes.Name | nodes.Literal | nodes.Duration:
@@ -151,10 +134,6 @@ def length(token: Token) -> nodes.Duration:
     return length
 
 
-def auto(token: Token) -> nodes.Duration:
-    return nodes.Duration(token.span, 0)
-
-
 def count(token: Token) -> nodes.Literal | nodes.Duration:
     if not token.text.isdecimal():
         raise OqlError("oql_syntax", token.span, f"{token.text!r} is not a whole number.", expected=["a whole number"])
@@ -172,15 +151,16 @@ def group(token: Token) -> Expression:
 
 def values(token: Token) -> nodes.Operation:
     """The list of IN; its span includes the parentheses."""
-    return nodes.Operation(token.span, "in", token.segment.trees[token.span.start].expressions)
+    expressions, _ = token.segment.trees[token.span.start]
+    return nodes.Operation(token.span, "in", expressions)
 
 
 def call_head(token: Token) -> nodes.Call:
     parenthesis = token.text.index("(")
     name = token.text[:parenthesis].rstrip()
-    inner = token.segment.trees[token.span.start + parenthesis]
+    arguments, distinct = token.segment.trees[token.span.start + parenthesis]
     function = nodes.Name(Span(token.span.start, token.span.start + len(name)), name)
-    return nodes.Call(token.span, function, inner.expressions, inner.distinct)
+    return nodes.Call(token.span, function, arguments, distinct)
 
 
 def call(_segment: Segment, _place: int, found: Any) -> nodes.Call:
@@ -197,9 +177,10 @@ def filter_(token: Token) -> tuple[int, Expression]:
     return token.span.end, token.segment.trees[token.span.start]
 
 
-def arguments(_segment: Segment, _place: int, found: Any) -> Arguments:
+def arguments(_segment: Segment, _place: int, found: Any) -> tuple[tuple[Expression, ...], bool]:
+    """The expressions, and whether DISTINCT is before them."""
     distinct = bool(found) and isinstance(found[0], Token)
-    return Arguments(tuple(found[distinct:]), distinct)
+    return tuple(found[distinct:]), distinct
 
 
 def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
@@ -295,10 +276,12 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
 
 
 def clause(kind: str) -> Action:
-    def action(_segment: Segment, _place: int, found: Any) -> Clause:
+    """The action of a clause: the span of its keyword, the field of nodes.Select that it is for, and its value."""
+
+    def action(_segment: Segment, _place: int, found: Any) -> tuple[Span, str, object]:
         keyword, *rest = found
         node = _NODES.get(kind)
-        return Clause(keyword.span, kind, node(keyword.span, *rest) if node else rest[0])
+        return keyword.span, kind, node(keyword.span, *rest) if node else rest[0]
 
     return action
 
@@ -324,16 +307,11 @@ def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:
     return nodes.Fill(span, value.value)
 
 
-def _list(_span: Span, *found: Any) -> tuple[Any, ...]:
-    return found
-
-
 _NODES: Mapping[str, Callable[..., object]] = {
     "window": nodes.Window,
     "around": nodes.Around,
     "fill": _fill,
-    "by": _list,
-    "order": _list,
+    **dict.fromkeys(("by", "order"), lambda _, *listed: listed),
 }
 """How the value of a clause is made from the span of its keyword and what follows; by default it is what follows."""
 
@@ -348,19 +326,15 @@ def item(segment: Segment, _place: int, found: Any) -> nodes.Item:
     return nodes.Item(expression, found[1] if len(found) > 1 else None, written)
 
 
-def show(_segment: Segment, _place: int, found: Any) -> nodes.Show:
-    return nodes.Show(found[0] if found else None)
-
-
 def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
     parts = list(found)
     words = [part.text for part in parts if isinstance(part, Token)]
     items, source, *clauses = parts[len(words) :]
     values: dict[str, Any] = {}
-    for clause in clauses:
-        if clause.kind in values:
-            name = _CLAUSE_NAMES.get(clause.kind, clause.kind.upper())
-            raise OqlError("oql_duplicate_clause", clause.span, f"{name} is specified twice.")
-        values[clause.kind] = clause.value
+    for span, kind, value in clauses:
+        if kind in values:
+            message = f"{_CLAUSE_NAMES.get(kind, kind.upper())} is specified twice."
+            raise OqlError("oql_duplicate_clause", span, message)
+        values[kind] = value
     named = [group for group in values.get("by", ()) if group.alias is not None]
     return nodes.Select((*named, *items), source, distinct="distinct" in words, explain="explain" in words, **values)

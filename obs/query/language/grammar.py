@@ -24,7 +24,7 @@ import pyparsing as pp
 
 from obs.query.language import actions, habits
 from obs.query.language.errors import OqlError, similar
-from obs.query.language.nodes import Literal, Span, Statement
+from obs.query.language.nodes import Duration, Literal, Show, Span, Star, Statement
 from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
 
 
@@ -35,7 +35,7 @@ def parse(text: str) -> Statement:
     for segment in scan(text):
         # If it cannot be parsed, this stands for it, so that errors around it are found too.
         is_list = segment.kind in (Kind.ARGUMENTS, Kind.VALUES)
-        trees[segment.start] = actions.Arguments(()) if is_list else Literal(Span(0, 0), None)
+        trees[segment.start] = ((), False) if is_list else Literal(Span(0, 0), None)
         segment.trees = trees
         try:
             trees[segment.start] = _GRAMMARS[segment.kind].parse_string(segment)[0]
@@ -144,7 +144,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     duration = _token("a duration", durations, actions.duration)
     length = _token("a duration", durations, actions.length)
     count = _token("a whole number", r"\d[\w.]*", actions.count)
-    star = _token("*", r"\*", actions.star)
+    star = _token("*", r"\*", lambda token: Star(token.span))
     signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
     nots = _token("NOT", rf"(?:{_words('NOT')}\s*)*", actions.prefixes)
     close = _symbol(")")
@@ -205,7 +205,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
         _clause("where", _marked("WHERE"), condition)
         | _clause("window", _marked("LAST"), _rule(pp.And([length]), actions.moment))
         | _clause("by", by, _list_of(group_item))
-        | _clause("every", _marked("EVERY"), length | _keyword("AUTO", actions.auto))
+        | _clause("every", _marked("EVERY"), length | _keyword("AUTO", lambda token: Duration(token.span, 0)))
         | _clause("order", order_by, _list_of(sorting))
         | _clause("limit", _marked("LIMIT"), count)
         | _clause("offset", _marked("OFFSET"), count)
@@ -226,8 +226,9 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     select = (
         explain + _keyword("SELECT") + pp.Opt(_marked("DISTINCT")) + items + _keyword("FROM") + source + clause[...]
     )
-    show = _keyword("SHOW") + (_keyword("SOURCES") | _keyword("COLUMNS") + _keyword("FROM") + source)
-    statement = (_rule(select, actions.select) | _rule(show, actions.show)) + the_end
+    listing = _keyword("SHOW") + (_keyword("SOURCES") | _keyword("COLUMNS") + _keyword("FROM") + source)
+    show = _rule(listing, lambda _segment, _place, found: Show(*found))
+    statement = (_rule(select, actions.select) | show) + the_end
 
     # The other segments
     open_ = _symbol("(")

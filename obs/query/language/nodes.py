@@ -134,7 +134,7 @@ class Select:
 class Show:
     """SHOW COLUMNS FROM a source, or, if `source` is None, SHOW SOURCES."""
 
-    source: Name | None
+    source: Name | None = None
 
 
 Statement = Select | Show
