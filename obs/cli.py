@@ -14,6 +14,7 @@ from obs.backup.copies import backup, restore
 from obs.backup.transfer import export, import_group
 from obs.client import main as client
 from obs.demo import demo
+from obs.errors import ServiceError
 from obs.server import serve as server
 from obs.tenancy import cli as tenancy_cli
 
@@ -33,6 +34,16 @@ class _Commands(click.Group):
             sys.exit(client.main(arguments))
         return super().main(arguments, *rest, **settings)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command of the service. An error becomes one line on standard error and exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except ServiceError as error:
+            where = f"(instance: {ctx.obj.absolute()})" if error.error == "organization_not_found" else None
+            raise click.ClickException(" ".join(filter(None, [error.message, error.hint, where]))) from error
+        except (config.ConfigError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+
 
 @click.group(cls=_Commands, epilog=f"Commands of the client: {', '.join(client.COMMANDS)}. Try: obs run --help")
 @click.option("--instance", **_FOLDER)
@@ -49,16 +60,15 @@ def main(context: click.Context, instance: Path | None) -> None:
 @click.option(
     "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
 )
-def serve(folder: Path, host: str | None, port: int | None, threads: int | None) -> None:
+def serve(folder: Path, **options: str | int | None) -> None:
     """Run the server until SIGINT or SIGTERM. Creates the instance if it is missing."""
-    options = {"HOST": host, "PORT": port, "THREADS": threads}
-    overrides = {name: value for name, value in options.items() if value is not None}
-    with tenancy_cli.reported_errors():
-        sys.exit(server.serve(folder, overrides))
+    sys.exit(server.serve(folder, {name.upper(): value for name, value in options.items() if value is not None}))
 
 
-def _chosen(context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
-    return folder or context.find_object(Path)  # after the command, else after ``obs``
+def _chosen(context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path:
+    root = context.find_root()
+    root.obj = chosen = folder or root.obj  # after the command, else after ``obs``
+    return chosen
 
 
 for command in (serve, *tenancy_cli.COMMANDS, channel, demo, backup, restore, check, export, import_group):

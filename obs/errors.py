@@ -7,6 +7,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -74,6 +75,7 @@ ERROR_CODES = {
 _CODE_OF_STATUS = {status: code for code, (status, _) in reversed(ERROR_CODES.items()) if status < 500}
 
 
+@dataclass(eq=False)
 class ServiceError(Exception):
     """A response with an error status.
 
@@ -81,43 +83,34 @@ class ServiceError(Exception):
     (``{"json": {"end_time": ["..."]}}``). `headers` are added to the response, `extra` to the JSON object.
     """
 
-    def __init__(
-        self,
-        error: str,
-        message: str | None = None,
-        *,
-        hint: str | None = None,
-        errors: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.error = error
-        self.status, meaning = ERROR_CODES[error]
-        self.message = message or meaning
-        self.hint = hint
-        self.errors = errors
-        self.headers = dict(headers or {})
-        self.extra = dict(extra or {})
+    error: str
+    message: str = ""
+    _: KW_ONLY
+    hint: str | None = None
+    errors: Mapping[str, Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.status, meaning = ERROR_CODES[self.error]
+        self.message = self.message or meaning
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: query processes send their errors to the service."""
-        details = {name: getattr(self, name) for name in ("hint", "errors", "headers", "extra")}
-        return partial(ServiceError, self.error, self.message, **details), ()
+        return partial(ServiceError, **{one.name: getattr(self, one.name) for one in fields(self)}), ()
 
     def body(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
+        body = {
             "code": self.status,
             "status": HTTP_STATUS_CODES[self.status],
             "error": self.error,
             "message": self.message,
+            "errors": self.errors or None,
+            **self.extra,
+            "hint": self.hint or None,
         }
-        if self.errors:
-            body["errors"] = self.errors
-        body.update(self.extra)
-        if self.hint:
-            body["hint"] = self.hint
-        return body
+        return {name: value for name, value in body.items() if value is not None}
 
 
 def invalid_field(place: str, field: str, message: str, *, hint: str | None = None) -> ServiceError:
@@ -185,5 +178,5 @@ def from_http_exception(error: HTTPException) -> ServiceError:
             hint = "See /api/docs for all paths."
             return ServiceError(error_code, f"The path {request.path} does not exist.", hint=hint)
         case "bad_request":
-            return ServiceError(error_code, error.description)
+            return ServiceError(error_code, error.description or "")
     return ServiceError(error_code)

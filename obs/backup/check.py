@@ -12,7 +12,6 @@ from obs.backup import files
 from obs.heartbeat.store import upkeep
 from obs.storage.connection import damages, explained, open_writer
 from obs.storage.file import steps
-from obs.tenancy.cli import reported_errors
 
 _TENANT = migrations.tenant.migrations
 
@@ -25,19 +24,18 @@ def check(repair: bool, folder: Path) -> None:
     The exit code is 1 if something is wrong. Nothing is changed without --repair.
     """
     code = 0
-    with reported_errors():
-        control = folder / files.CONTROL
-        paths = list(files.organizations(folder, leaves_no_log=True).values())
-        if (folder / files.SUMS).exists():
-            files.require_unchanged(folder)
-        if repair:
-            with files.alone(folder / files.SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
-                for path in paths:
-                    _repair(path)
-        for path in (control, *paths):
-            for problem in _problems(path, _TENANT if path in paths else migrations.control.migrations):
-                click.echo(f"{path}: {problem}")
-                code = 1
+    control = folder / files.CONTROL
+    paths = list(files.organizations(folder, leaves_no_log=True).values())
+    if (folder / files.SUMS).exists():
+        files.require_unchanged(folder)
+    if repair:
+        with files.alone(folder / files.SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
+            for path in paths:
+                _repair(path)
+    for path in (control, *paths):
+        for problem in _problems(path, _TENANT if path in paths else migrations.control.migrations):
+            click.echo(f"{path}: {problem}")
+            code = 1
     click.echo(f"Checked {len(paths) + 1} files.", err=True)
     raise SystemExit(code)
 

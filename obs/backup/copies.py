@@ -12,7 +12,7 @@ import click
 from obs.backup import files
 from obs.storage.disk import make_folder, sync_folder, write_once
 from obs.tenancy import service
-from obs.tenancy.cli import opened, reported_errors
+from obs.tenancy.cli import opened
 
 
 @click.command("backup")
@@ -25,7 +25,7 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
     Prints nothing but errors, unless on a terminal.
     """
     parent = target if org is None else target.parent
-    with reported_errors(), unnamed(folder, parent) as temporary:
+    with unnamed(folder, parent) as temporary:
         if org is not None:
             files.copy_verified(files.organization(folder, org), temporary / target.name)
             (temporary / target.name).replace(target)
@@ -88,11 +88,7 @@ def restore(source: Path, org: str | None, new_name: str | None, folder: Path) -
 
     SOURCE is the folder of a backup, or, with --org, the file of one organization.
     """
-    with reported_errors():
-        if org is None:
-            previous = _restore(source, folder)
-        else:
-            previous = _restore_organization(source, folder, org, new_name or org)
+    previous = _restore(source, folder) if org is None else _restore_organization(source, folder, org, new_name or org)
     kept = "" if previous is None else f" The previous data is in {previous}."
     click.echo(f"Restored {new_name or org or folder} from {source}.{kept}", err=True)
 

@@ -18,7 +18,7 @@ from obs.backup import files
 from obs.backup.copies import unnamed
 from obs.storage.connection import damages, open_writer
 from obs.tenancy import service
-from obs.tenancy.cli import opened, reported_errors
+from obs.tenancy.cli import opened
 
 LEFT_OUT = (
     *("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_"),
@@ -34,11 +34,7 @@ def export(org: str, target: Path, folder: Path) -> None:
     """Write the data of the organization ORG into the new folder TARGET: one file of JSON lines for each table."""
     if target.exists():
         raise click.ClickException(f"{target} exists already.")
-    with (
-        reported_errors(),
-        unnamed(folder, target.parent) as path,
-        files.opened(files.organization(folder, org)) as connection,
-    ):
+    with unnamed(folder, target.parent) as path, files.opened(files.organization(folder, org)) as connection:
         connection.execute("BEGIN")
         for table, rows in _tables(connection).items():
             with (path / f"{table}.ndjson").open("w") as file:

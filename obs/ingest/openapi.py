@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import marshmallow as ma
 from apispec import APISpec
 
-from obs.api import SECURITY
+from obs.api import SECURITY, Schema, Time, about
 from obs.client.run import MOST_MESSAGE_BYTES
 from obs.heartbeat.names import JOB_NAME
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
@@ -23,26 +24,19 @@ _SUMMARIES: Mapping[Kind, str] = {
     Kind.PING: "Report a complete run, or that the open run is alive",
 }
 _SUMMARY_OF_GET = "The same as POST, for clients that can only send GET"
-_RECORDED = {
-    "type": "object",
-    "properties": {
-        "job": {"type": "string", "example": _NAME_EXAMPLE},
-        "event": {"type": "string", "enum": list(KINDS), "example": "ping"},
-        "run_id": {
-            "type": ["integer", "null"],
-            "description": "The number of the run that the heartbeat belongs to.",
-            "example": 42,
-        },
-        "run_status": {"type": ["string", "null"], "enum": [*STATUSES, None], "example": "success"},
-        "time": {"type": "string", "format": "date-time", "example": "2026-06-21T10:00:00.000Z"},
-    },
-    "additionalProperties": False,
-}
+
+
+class RecordedSchema(Schema):
+    job = ma.fields.Str(metadata={"example": _NAME_EXAMPLE})
+    event = ma.fields.Str(validate=ma.validate.OneOf(KINDS), metadata={"example": "ping"})
+    run_id = ma.fields.Int(allow_none=True, metadata=about("The number of the run that the heartbeat belongs to.", 42))
+    run_status = ma.fields.Str(allow_none=True, validate=ma.validate.OneOf(STATUSES), metadata={"example": "success"})
+    time = Time(metadata={"example": "2026-06-21T10:00:00.000Z"})
 
 
 def describe(spec: APISpec) -> None:
     spec.tag({"name": _TAG, "description": "Sent by scheduled jobs. The job's name is in the path or in the body."})
-    spec.components.schema("Recorded", _RECORDED)
+    spec.components.schema("Recorded", schema=RecordedSchema)
     name = _parameter("path", "job_name", {"type": "string", **JOB_NAME}, _NAME_HELP, required=True)
     for kind in Kind:
         event, fields = KINDS[kind], FIELDS_OF[kind]

@@ -116,7 +116,7 @@ def damages(db: sqlite3.Connection) -> list[str]:
     return found + [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in dangling]
 
 
-def busy(message: str | None = None, retry_after_seconds: int = 1) -> ServiceError:
+def busy(message: str = "", retry_after_seconds: int = 1) -> ServiceError:
     """The 503 for a file that cannot be used at the moment."""
     return ServiceError("storage_busy", message, headers={"Retry-After": str(retry_after_seconds)})
 

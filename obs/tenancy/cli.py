@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from obs import config, times
-from obs.api import load
-from obs.errors import ServiceError
+from obs.api import load, time_of_query
 from obs.tenancy import instance, keys, service, store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.routes import KeyRequestSchema
@@ -17,28 +16,15 @@ from obs.tenancy.routes import KeyRequestSchema
 
 @contextmanager
 def opened(folder: Path, *, create: bool = False) -> Iterator[Tenancy]:
-    """Open the instance, or `create` it, for one command, with its errors reported."""
-    with reported_errors(folder):
-        settings = config.load(folder)
-        if not create and not (folder / "control.db").exists():
-            raise click.ClickException(f"There is no instance in {folder.absolute()}. Set --instance FOLDER.")
-        tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000, checkpoints=False)
-        try:
-            yield tenancy
-        finally:
-            instance.close(tenancy)
-
-
-@contextmanager
-def reported_errors(folder: Path | None = None) -> Iterator[None]:
-    """An error becomes one line on standard error and exit code 1. `folder` is that of the instance."""
+    """Open the instance, or `create` it, for one command."""
+    settings = config.load(folder)
+    if not create and not (folder / "control.db").exists():
+        raise click.ClickException(f"There is no instance in {folder.absolute()}. Set --instance FOLDER.")
+    tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000, checkpoints=False)
     try:
-        yield
-    except ServiceError as error:
-        where = f"(instance: {folder.absolute()})" if folder and error.error == "organization_not_found" else None
-        raise click.ClickException(" ".join(filter(None, [error.message, error.hint, where]))) from error
-    except (config.ConfigError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        yield tenancy
+    finally:
+        instance.close(tenancy)
 
 
 @click.group()
@@ -119,10 +105,7 @@ def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expire
     The key is not stored and cannot be shown again.
     """
     with opened(folder) as tenancy:
-        try:
-            expires_at = expires and times.format_ms(times.parse_time(expires, tenancy.clock()))
-        except ValueError as error:
-            raise click.ClickException(f"--expires: {error}") from error
+        expires_at = times.format_optional_ms(time_of_query("--expires", expires, tenancy.clock()))
         found = service.find_organization(tenancy, org)
         chosen = (*scopes, keys.PING) if ping else scopes or keys.DEFAULT_SCOPES
         fields = load(KeyRequestSchema, {"label": label, "scopes": chosen, "expires_at": expires_at})

@@ -171,5 +171,5 @@ class Quotas:
             f"The limit of {most} {name.removeprefix('max_').replace('_', ' ')} is reached. Nothing was recorded.",
             hint=f"Raise it with: obs org set-limit {org} {name} VALUE",
             extra={"limit": name, "max": most},
-            headers=None if seconds is None else {"Retry-After": str(seconds)},
+            headers={} if seconds is None else {"Retry-After": str(seconds)},
         )
