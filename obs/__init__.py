@@ -61,11 +61,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     alerts = AlertService(tenancy, app.config)
     built = Services(
         tenancy=tenancy,
-        trust_proxies=middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
-        allow_origins=middleware.allow_origins(str(app.config["CORS_ORIGINS"])),
         access_log=access_log,
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
-        ingest=HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue),
         queries=QueryService(SOURCES, app.config),
         metrics=monitoring.Metrics(tenancy, access_log),
         alerts=alerts,
@@ -73,7 +70,14 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         overviews=lru_cache(maxsize=16)(lambda org: JobsOfOrg()),
     )
     app.extensions["obs"] = built
-    for layer in reversed(middleware.stack(built)):
+    stack = (  # what every request passes before Flask
+        middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
+        built.metrics.measure,
+        tenancy.ingest.recognize,
+        middleware.allow_origins(str(app.config["CORS_ORIGINS"])),
+        HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue).answer_heartbeats,
+    )
+    for layer in reversed(stack):
         app.wsgi_app = layer(app.wsgi_app)  # type: ignore[assignment,method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
 

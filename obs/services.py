@@ -13,10 +13,8 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.background import Background
     from obs.dashboard.overview import JobsOfOrg
     from obs.heartbeat.service import HeartbeatService
-    from obs.ingest.endpoint import HeartbeatEndpoint
     from obs.query.service import QueryService
     from obs.server.access_log import AccessLog
-    from obs.server.middleware import Middleware
     from obs.server.monitoring import Metrics
     from obs.storage.databases import Org
     from obs.tenancy.auth import Tenancy
@@ -27,11 +25,8 @@ class Services:
     """What `create_app` builds once and everything else looks up, in the extensions of the application."""
 
     tenancy: Tenancy
-    trust_proxies: Middleware
-    allow_origins: Middleware
     access_log: AccessLog
     heartbeats: HeartbeatService
-    ingest: HeartbeatEndpoint
     queries: QueryService
     metrics: Metrics
     alerts: AlertService

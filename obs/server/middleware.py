@@ -1,16 +1,13 @@
-"""The WSGI stack that every request passes before Flask, with its layers for trusted proxies and ingest addresses."""
+"""The layers of the WSGI stack for trusted proxies, for pages of other origins, and for ingest addresses."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from obs.config import ConfigError
-
-if TYPE_CHECKING:
-    from obs.services import Services
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 Middleware = Callable[[Wsgi], Wsgi]
@@ -18,16 +15,6 @@ ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whos
 _ORG = r"(?P<org>[^/.]+)"
 _CLIENT = "obs.client_address"
 _PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
-
-
-def stack(services: "Services") -> tuple[Middleware, ...]:
-    return (
-        services.trust_proxies,
-        services.metrics.measure,
-        services.tenancy.ingest.recognize,
-        services.allow_origins,
-        services.ingest.answer_heartbeats,
-    )
 
 
 def allow_origins(setting: str) -> Middleware:
