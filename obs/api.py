@@ -1,7 +1,5 @@
 """Shared by the JSON routes of all areas: the blueprint, request parsing, the OpenAPI document, fields and cursors."""
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -11,10 +9,11 @@ from typing import Any, NoReturn, get_args, get_type_hints
 import flask
 import marshmallow as ma
 from apispec import APISpec
-from flask import Flask
+from flask import Flask, current_app
 from flask_smorest import Api as SmorestApi
 from flask_smorest import Blueprint as SmorestBlueprint
 from flask_smorest.spec.plugins import FlaskPlugin
+from itsdangerous import BadData, URLSafeSerializer
 from webargs.flaskparser import FlaskParser
 
 from obs import times
@@ -198,19 +197,21 @@ def list_of(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma
     return Schema.from_dict(fields, name=f"{item.__name__.removesuffix('Schema')}ListSchema")
 
 
-def page_of(
-    name: str, query: Mapping[str, Any], read: Callable[..., Sequence[Any]], /, **position: type[int] | type[str]
-) -> dict[str, Any]:
+def page_of(name: str, query: Mapping[str, Any], read: Callable[..., Sequence[Any]], *position: str) -> dict[str, Any]:
     """The page of a list that a `query`, as PageSchema loads it, asks for; `position` has the attributes in its cursor.
 
     `read` gets the query, with `after` for the cursor: its values, or its value. Raises ServiceError (422).
     """
-    cursor, limit = query["cursor"], query["limit"]
-    after = None if cursor is None else decode_cursor(cursor, *position.values())
+    cursor, limit, cursors = query["cursor"], query["limit"], URLSafeSerializer(str(current_app.secret_key), name)
+    try:  # it is signed, so that no other values than those of a row arrive
+        after = None if cursor is None else tuple(cursors.loads(cursor))
+    except BadData as error:
+        message, hint = "Not a valid cursor for this list.", "Send the value of next_cursor unchanged."
+        raise invalid_field("query", "cursor", message, hint=hint) from error
     filters = {field: value for field, value in query.items() if field != "cursor"}
     found = read(**{**filters, "limit": limit + 1, "after": after[0] if after and len(after) == 1 else after})
     last = [getattr(found[limit - 1], part) for part in position] if len(found) > limit else None
-    return {name: found[:limit], "next_cursor": last and encode_cursor(*last)}
+    return {name: found[:limit], "next_cursor": last and cursors.dumps(last)}
 
 
 def is_storable(text: str) -> bool:
@@ -269,24 +270,3 @@ def time_of_query(name: str, text: str | None, now_ms: int) -> int | None:
         return times.parse_time(text, now_ms)
     except ValueError as error:
         raise invalid_field("query", name, str(error)) from error
-
-
-def encode_cursor(*parts: int | str) -> str:
-    return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str, *types: type[int] | type[str]) -> tuple[Any, ...]:
-    """Decode a cursor into its parts, which must have these types. Raises ServiceError (422)."""
-    try:
-        parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error, RecursionError):
-        parts = None
-    if (
-        not isinstance(parts, list)
-        or [type(part) for part in parts] != list(types)
-        or not all(-(2**63) <= part < 2**63 if isinstance(part, int) else is_storable(part) for part in parts)
-    ):
-        raise invalid_field(
-            "query", "cursor", "Not a valid cursor for this list.", hint="Send the value of next_cursor unchanged."
-        )
-    return tuple(parts)

@@ -134,7 +134,7 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
 
     def respond(error: ServiceError) -> Response:
         if request.path.startswith("/api/"):
-            return Response(json_body(error), error.status, error.headers, content_type="application/json")
+            return Response(json.dumps(error.body()), error.status, error.headers, content_type="application/json")
         response = page(error)
         response.headers.extend(error.headers)
         return response
@@ -147,10 +147,6 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
     app.register_error_handler(ServiceError, respond)
     app.register_error_handler(HTTPException, http_exception)
     app.register_error_handler(Exception, lambda error: respond(internal_error(error, request.method, request.path)))
-
-
-def json_body(error: ServiceError) -> str:
-    return json.dumps(error.body(), separators=(",", ":"))
 
 
 def internal_error(error: Exception, method: str, path: str) -> ServiceError:

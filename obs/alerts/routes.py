@@ -166,7 +166,7 @@ def list_incidents(page: dict[str, Any]) -> dict[str, Any]:
     The newest start comes first.
     """
     with caller().read() as db:
-        return page_of("incidents", page, partial(incidents.page, db), started_at=int, id=int)
+        return page_of("incidents", page, partial(incidents.page, db), "started_at", "id")
 
 
 @operation(blp, "GET /deliveries", "query:read", DeliveryListSchema, query=DeliveryPageSchema)
@@ -176,7 +176,7 @@ def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
     The newest comes first.
     """
     with caller().read() as db:
-        return page_of("deliveries", page, partial(outbox.page, db), id=int)
+        return page_of("deliveries", page, partial(outbox.page, db), "id")
 
 
 @operation(blp, f"POST /deliveries/<{ROW_ID}:delivery_id>/retry", "admin", DeliverySchema, errors=(404,))

@@ -36,7 +36,7 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     selection = _selection(query, now_ms)
     page = {name: query[name] for name in ("limit", "cursor")}
     with caller().read() as db:
-        return page_of("annotations", page, partial(store.page, db, selection, now_ms), start_time=int, id=int)
+        return page_of("annotations", page, partial(store.page, db, selection, now_ms), "start_time", "id")
 
 
 @operation(

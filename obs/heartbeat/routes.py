@@ -35,7 +35,7 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     States and overdue flags are those at the time of the request.
     """
     with caller().read() as db:
-        return page_of("jobs", page, partial(store.jobs, db, caller().now_ms), name=str)
+        return page_of("jobs", page, partial(store.jobs, db, caller().now_ms), "name")
 
 
 @operation(
@@ -115,7 +115,7 @@ def list_runs(page: dict[str, Any], job_name: str) -> Any:
             raise no_job(job_name)
         if job_id is None:
             return get_job(f"{job_name}/runs")
-        return page_of("runs", {**page, **times}, partial(store.runs_of, db, job_id), started_at=int, id=int)
+        return page_of("runs", {**page, **times}, partial(store.runs_of, db, job_id), "started_at", "id")
 
 
 @operation(runs_blp, f"GET /<{ROW_ID}:number>", "query:read", schemas.RunWithTimelineSchema)

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
-from obs import errors
 from obs.api import json_object
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
@@ -73,7 +72,7 @@ class NativeProtocol(HeartbeatProtocol):
         return Response(200, _HEADERS, json.dumps(answer).encode())
 
     def refuse(self, error: ServiceError) -> Response:
-        return Response(error.status, {**_HEADERS, **error.headers}, errors.json_body(error).encode())
+        return Response(error.status, {**_HEADERS, **error.headers}, json.dumps(error.body()).encode())
 
     def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)

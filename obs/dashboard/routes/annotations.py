@@ -41,7 +41,7 @@ def page(form: Form | None = None) -> tuple[str, int]:
     query = {"limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
     with caller.read() as db:
         read = partial(store.page, db, selection, caller.now_ms)
-        shown = page_of("annotations", query, read, start_time=int, id=int)
+        shown = page_of("annotations", query, read, "start_time", "id")
         prefixes = store.prefixes(db, caller.now_ms)
     html = render_template(
         "annotations/page.html",

@@ -45,7 +45,7 @@ def page(**refused: Form) -> str:
         slow_ms = (job.avg_duration_ms or 0) * 1.5
         status, longest_ms = show if show in PROBLEMS else None, slow_ms if show == "slow" else None
         read = partial(job_store.runs_of, db, job.id, status=status, end_ms=end, longer_than_ms=longest_ms)
-        runs = page_of("runs", {"limit": _RUNS_SHOWN, "cursor": cursor}, read, started_at=int, id=int)
+        runs = page_of("runs", {"limit": _RUNS_SHOWN, "cursor": cursor}, read, "started_at", "id")
         errors = store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS})
         loose_events = job_store.loose_events(db, job.id, limit=20)
         points = store.points(db, job.id, start, now_ms)
