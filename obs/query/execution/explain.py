@@ -12,7 +12,7 @@ from obs.query.execution.limits import Limits, longest_duration, write_duration
 from obs.query.execution.session import Session
 from obs.query.language.plan import Plan
 from obs.query.sql import Range, Scan
-from obs.query.sql.rollup import Cover, select_rollups
+from obs.query.sql.rollup import Cover, select_covered
 from obs.query.sql.select import SqlStatement, query_plan, select
 
 COLUMNS = ("what", "text")
@@ -31,7 +31,7 @@ def explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str
         yield from (("rollup", text) for text in _parts(cover))
     if scan.parts:
         yield "rollup", f"where the largest values are: the rows of {', '.join(map(str, scan.parts))}"
-    statement = select(plan, scan) if cover is None else select_rollups(plan, scan, cover)
+    statement = select_covered(plan, scan, cover)
     yield "sql", statement.sql
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
     for step in session.fetch(query_plan(statement)):

@@ -6,9 +6,10 @@ from typing import Any
 
 from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
-from obs.query.language.plan import Aggregate, Apply, Constant, Output, Plan, Read
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import Aggregate, Apply, Output, Plan, Read
 from obs.query.sql import MAX_GROUPS, Range, Scan
-from obs.query.sql.rollup import Cover, Span, select_rollups, usable_grains
+from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select
 from obs.sources import Grain
 from obs.times import HOUR_MS
@@ -37,8 +38,7 @@ class Grid:
 
 def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
-    cover = find_cover(plan, scan, session)
-    found = session.fetch(select(plan, scan) if cover is None else select_rollups(plan, scan, cover))
+    found = session.fetch(select_covered(plan, scan, find_cover(plan, scan, session)))
     width = len(plan.groups) + 1
     return Grid(
         rows={(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]},
@@ -56,7 +56,7 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
         return scan
     value, _ = order[0]
     match value:
-        case Apply(name="/", arguments=(dividend, Constant(value=int(divisor)))) if divisor > 0:
+        case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order
     if not isinstance(value, Read) or value.column.name != rollup.measured:
         return scan

@@ -137,24 +137,21 @@ def open_session(
         connection.execute("BEGIN")
         for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
             connection.execute(open_index(table))
-        connection.set_authorizer(_authorizer(frozenset(tables)))
+
+        def authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+            """Permits SELECT, reads of `tables` and of subqueries over them, and the functions that are compiled to."""
+            allowed = (
+                action == sqlite3.SQLITE_SELECT
+                or (action == sqlite3.SQLITE_READ and first in readable)
+                or (action == sqlite3.SQLITE_FUNCTION and second in _PERMITTED)
+                # FTS5 asks for the data_version
+                or (action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None)
+            )
+            return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+        readable = frozenset(tables)
+        connection.set_authorizer(authorize)
         yield session
-
-
-def _authorizer(tables: frozenset[str]) -> Any:
-    """Permits SELECT, reads of `tables` and of subqueries over them, and the functions that are compiled to."""
-
-    def authorize(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
-        allowed = (
-            action == sqlite3.SQLITE_SELECT
-            or (action == sqlite3.SQLITE_READ and first in tables)
-            or (action == sqlite3.SQLITE_FUNCTION and second in _PERMITTED)
-            # FTS5 asks for the data_version
-            or (action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None)
-        )
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-    return authorize
 
 
 _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}

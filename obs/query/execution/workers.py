@@ -169,12 +169,7 @@ class Workers:
                 self._waiting[org] -= 1
                 self._waiting += Counter()  # removes organizations without a query
                 self._changed.notify_all()
-            while self._idle:
-                worker = self._idle.pop()
-                if worker.is_alive():
-                    return worker
-                worker.kill()
-            return None
+            return self._idle.pop() if self._idle else None
 
     def _has_turn(self, org: Org) -> bool:
         """Whether a process is free, and no other organization that may use it has fewer, or waits for longer."""

@@ -9,7 +9,8 @@ from obs.query.language import habits, nodes
 from obs.query.language.errors import OqlError, similar
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
 from obs.query.language.functions.scalars import regular_expression
-from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Read, has_aggregate, walk
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import Aggregate, Apply, Checked, Read, has_aggregate, walk
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
@@ -50,9 +51,9 @@ class Scope:
             case nodes.Name():
                 return self._name(node)
             case nodes.Literal():
-                return Constant(node.span, node.value, _LITERAL_TYPES[type(node.value)])
+                return replace(node, type=_LITERAL_TYPES[type(node.value)])
             case nodes.Duration():
-                return Constant(node.span, node.milliseconds, Type.DURATION)
+                return Literal(node.span, node.milliseconds, Type.DURATION)
             case nodes.Star():
                 raise OqlError("oql_syntax", node.span, "* has to be alone, or in count(*).", expected=["a column"])
             case nodes.Call():
@@ -134,7 +135,7 @@ class Scope:
         percent = function.percent
         if Family.PERCENT in function.parameters:
             *first, last = arguments
-            assert isinstance(last, Constant)
+            assert isinstance(last, Literal)
             if not isinstance(last.value, int | float) or not 0 <= last.value <= 100:
                 raise _mismatch(last, "The number has to be from 0 to 100.", [Family.PERCENT.text])
             if 0 < last.value < 1:
@@ -159,7 +160,7 @@ def time_of(text: str, span: nodes.Span) -> int:
 
 
 _FORMS: Mapping[Family, type] = {
-    **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH), Constant),
+    **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH), Literal),
     Family.AGGREGATE: Aggregate,
 }
 """What an argument has to be, where an expression of the same type will not do."""
@@ -183,7 +184,7 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
             )
         if not isinstance(argument, _FORMS.get(family, object)):
             raise _mismatch(argument, f"{function.name} takes {family.text} here, not an expression.", [family.text])
-        if family is Family.LENGTH and isinstance(argument, Constant) and not argument.value:
+        if family is Family.LENGTH and isinstance(argument, Literal) and not argument.value:
             raise _mismatch(argument, "The duration has to be at least 1ms.", [family.text])
     return families
 
@@ -216,8 +217,8 @@ def _condition(expression: Checked) -> Checked:
 
 def _as_type(type_: Type | None, expression: Checked) -> Checked:
     """The expression, with a literal text read as a time if `type_` is that."""
-    if type_ is Type.TIME and isinstance(expression, Constant) and isinstance(expression.value, str):
-        return Constant(expression.span, time_of(expression.value, expression.span), Type.TIME)
+    if type_ is Type.TIME and isinstance(expression, Literal) and isinstance(expression.value, str):
+        return Literal(expression.span, time_of(expression.value, expression.span), Type.TIME)
     return expression
 
 
@@ -231,13 +232,13 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
         elif common in NUMERIC and type_ in NUMERIC:
             common = Type.DURATION if Type.DURATION in (common, type_) else Type.NUMBER
         elif {common, type_} == {Type.TIME, Type.TEXT} and any(
-            isinstance(each, Constant) for each in expressions if each.type is Type.TEXT
+            isinstance(each, Literal) for each in expressions if each.type is Type.TEXT
         ):
             common = Type.TIME
         else:
             hint = None
             for each in expressions:
-                if isinstance(each, Constant) and isinstance(each.value, str) and _UNQUOTED.fullmatch(each.value):
+                if isinstance(each, Literal) and isinstance(each.value, str) and _UNQUOTED.fullmatch(each.value):
                     expression, type_, common = each, Type.TEXT, type_ if common is Type.TEXT else common
                     hint = f"Remove the quotes: {each.value}."
             raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)], hint)
@@ -249,7 +250,7 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
 
 def _comparison(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
     for argument in arguments:
-        if isinstance(argument, Constant) and argument.value is None:
+        if isinstance(argument, Literal) and argument.value is None:
             raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
     if node.operator in _EQUALITY:
         _check_known(arguments)
@@ -265,7 +266,7 @@ def _check_known(arguments: Sequence[Checked]) -> None:
     for column in columns:
         known = column.values or column.texts
         for argument in arguments:
-            if known and isinstance(argument, Constant) and argument.type is Type.TEXT and argument.value not in known:
+            if known and isinstance(argument, Literal) and argument.type is Type.TEXT and argument.value not in known:
                 quoted = [f"'{text}'" for text in known]
                 message = f"{column.name} is never {argument.value!r}."
                 meant = habits.TEXTS.get(str(argument.value).lower())
@@ -279,9 +280,9 @@ def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
         if argument.type is not Type.TEXT:
             raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"])
     pattern = arguments[1]
-    if node.operator not in ("contains", "starts with") and not isinstance(pattern, Constant):
+    if node.operator not in ("contains", "starts with") and not isinstance(pattern, Literal):
         raise _mismatch(pattern, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
-    if node.operator in ("=~", "!~") and isinstance(pattern, Constant):
+    if node.operator in ("=~", "!~") and isinstance(pattern, Literal):
         try:
             regular_expression(str(pattern.value))
         except ValueError as error:

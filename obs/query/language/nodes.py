@@ -1,7 +1,9 @@
 """The syntax tree of a statement, as it was written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from obs.sources import Type
 
 
 class Span(NamedTuple):
@@ -13,9 +15,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What has a span, so that an error can point at it."""
+    """What has a span, so that an error can point at it. Nodes are equal if they mean the same, wherever they are."""
 
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,13 @@ class Name(Node):
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A text, a number, TRUE, FALSE or NULL (None)."""
+    """A text, a number, TRUE, FALSE or NULL (None). Once it is checked, it has a type, but for NULL.
+
+    Times are milliseconds since the epoch, durations milliseconds.
+    """
 
     value: str | int | float | bool | None
+    type: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)

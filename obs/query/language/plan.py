@@ -1,17 +1,16 @@
 """The plan of a checked statement. Expressions are equal if they mean the same, wherever they are in the statement."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from obs.query.language.functions import NUMERIC
-from obs.query.language.nodes import Duration, Fill, Span, Window
+from obs.query.language.nodes import Duration, Fill, Literal, Node, Span, Window
 from obs.sources import Column, Source, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    span: Span = field(compare=False)
+class Read(Node):
     column: Column
 
     @property
@@ -20,29 +19,18 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A value. Times are milliseconds since the epoch, durations milliseconds. `type` is None for NULL."""
-
-    span: Span = field(compare=False)
-    value: str | int | float | bool | None
-    type: Type | None
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Node):
     """An operator or a scalar function. `name` is the operator of nodes.Operation, or the name of the function."""
 
-    span: Span = field(compare=False)
     name: str
     arguments: tuple["Checked", ...]
     type: Type | None
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Node):
     """``count(*)`` has no argument. `percent` is set for percentiles. ``rate`` is a function of an aggregate."""
 
-    span: Span = field(compare=False)
     name: str
     arguments: tuple["Checked", ...]
     type: Type | None
@@ -52,15 +40,14 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Node):
     """A column of the result that is known once the rows are put together, such as ``count_previous`` or ``t``."""
 
-    span: Span = field(compare=False)
     name: str
     type: Type | None
 
 
-Checked = Read | Constant | Apply | Aggregate | Derived
+Checked = Read | Literal | Apply | Aggregate | Derived
 
 
 @dataclass(frozen=True, slots=True)

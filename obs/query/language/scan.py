@@ -6,7 +6,7 @@ empty in the group around them. So it needs no recursion.
 
 import re
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import Any
 
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
@@ -72,13 +72,6 @@ class Segment(str):
         return Span(self.start + start, self.start + end)
 
 
-class _Group(NamedTuple):
-    """A group whose end is not known yet."""
-
-    kind: Kind
-    start: int
-
-
 def scan(text: str) -> list[Segment]:
     """The groups of a statement, each after those in it; the last one is the statement itself.
 
@@ -87,7 +80,7 @@ def scan(text: str) -> list[Segment]:
     # Comments, odd spaces and semicolons at the end become blanks, so that places stay the same.
     statement = re.sub(r"[;\s]*\Z", lambda tail: " " * len(tail[0]), _OUTLINE.sub(_blank, text))
     found: list[Segment] = []
-    groups = [_Group(Kind.STATEMENT, 0)]
+    groups = [(Kind.STATEMENT, 0)]  # those whose end is not known yet, and where they start
     characters = list(statement)
 
     def close(end: int, content_end: int) -> None:
@@ -100,16 +93,16 @@ def scan(text: str) -> list[Segment]:
 
     for match in _GROUPS.finditer(statement):
         if match["case"] or match["open"]:
-            kind = Kind.CASE if match["case"] else _kind(match, groups[-1], statement)
+            kind = Kind.CASE if match["case"] else _kind(match, *groups[-1], statement)
             place = Span(*match.span("case" if match["case"] else "open"))
             if len(groups) > MOST_LEVELS:
                 message = f"The statement is nested more than {MOST_LEVELS} levels deep."
                 raise OqlError("oql_too_long", place, message, hint="Remove parentheses that AND and OR do not need.")
-            groups.append(_Group(kind, place.start))
-        elif match["end"] and groups[-1].kind is Kind.CASE:
+            groups.append((kind, place.start))
+        elif match["end"] and groups[-1][0] is Kind.CASE:
             close(match.end(), match.start())
-        elif match["close"] and any(group.kind not in (Kind.CASE, Kind.STATEMENT) for group in groups):
-            while groups[-1].kind is Kind.CASE:
+        elif match["close"] and any(kind not in (Kind.CASE, Kind.STATEMENT) for kind, _ in groups):
+            while groups[-1][0] is Kind.CASE:
                 close(match.start(), match.start())
             close(match.end(), match.start())
     while groups:
@@ -135,19 +128,17 @@ def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0]) if match["blank"] else match[0]
 
 
-def _kind(match: re.Match[str], around: _Group, statement: str) -> Kind:
-    """The kind of the group that an opening parenthesis starts, by the word before it."""
+def _kind(match: re.Match[str], around: Kind, start: int, statement: str) -> Kind:
+    """The kind of the group that an opening parenthesis opens, by the word before it; `around` it is one at `start`."""
     word = (match["word"] or "").upper()
     if word == "IN":
         return Kind.VALUES
     if not word or word in NOT_FUNCTIONS or word.startswith("STARTS"):
         return Kind.PARENTHESES
     if word in ("FILTER", "DISTINCT"):
-        before = statement[around.start : match.start()].rstrip()
+        before = statement[start : match.start()].rstrip()
         if word == "FILTER" and before.endswith(")"):
             return Kind.FILTER
-        if word == "DISTINCT" and (
-            before == "(" if around.kind is Kind.ARGUMENTS else before.upper().endswith("SELECT")
-        ):
+        if word == "DISTINCT" and (before == "(" if around is Kind.ARGUMENTS else before.upper().endswith("SELECT")):
             return Kind.PARENTHESES
     return Kind.ARGUMENTS

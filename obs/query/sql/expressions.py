@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.functions.scalars import case_sql
-from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Derived, Plan, Read
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read
 from obs.query.sql import Scan
 from obs.sources import Column
 
@@ -58,9 +59,9 @@ class Writer:
             case Read(column=column):
                 sql = self.raw(expression)
                 return _text_of(sql, column) if column.values else f"({sql})" if " " in sql else sql
-            case Constant(value=None | bool() as value):
+            case Literal(value=None | bool() as value):
                 return {None: "NULL", True: "1", False: "0"}[value]
-            case Constant(value=value):
+            case Literal(value=value):
                 return self.bind(value)
             case Aggregate():
                 return self.aggregate(expression)
@@ -70,10 +71,8 @@ class Writer:
                 return case_sql(*map(self.expression, expression.arguments))
             case Apply(name=name) if name in FUNCTIONS:
                 return self._call(expression)
-            case Derived():
-                raise AssertionError("a derived column is known")
-            case Apply():
-                return f"({_OPERATORS[expression.name](self, expression)})"
+        assert isinstance(expression, Apply), "a derived column is known"
+        return f"({_OPERATORS[expression.name](self, expression)})"
 
     def kept(self) -> str:
         """Whether HAVING keeps a row of the result: 1 or 0."""
@@ -100,30 +99,12 @@ class Writer:
             return f"obs_bucket({self.scan.number}, {time})"
         return f"({time} - {self.bind(timeline.starts[0])}) / {self.bind(timeline.interval_ms)}"
 
-    def covered_ms(self) -> str:
-        """How much of the window a row of the result covers."""
-        if self.scan.timeline is None:
-            return self.bind(self.scan.window.length_ms)
-        return f"nullif(obs_length({self.scan.number}, {self.bucket()}), 0)"
-
-    def compared(self, expression: Apply) -> list[str]:
-        """The operands of a comparison: ``=``, ``!=`` or IN with literals compares the stored numbers of a column."""
-        column, *others = expression.arguments
-        if expression.name in ("=", "!=") and isinstance(column, Constant):
-            column, others = others[0], [column]
-        is_stored = expression.name in ("=", "!=", "in")  # the order of the numbers is not that of the texts
-        if is_stored and isinstance(column, Read) and (values := column.column.values):
-            texts = [other.value for other in others if isinstance(other, Constant)]
-            if len(texts) == len(others):
-                numbers = [self.bind(values.index(text) if text in values else -1) for text in texts]
-                return [self.raw(column), *numbers]
-        return list(map(self.expression, expression.arguments))
-
     def _call(self, expression: Apply) -> str:
         arguments = list(map(self.expression, expression.arguments))
         fields = {"local": arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"}
         if expression.name == "rate":
-            fields["covered"] = self.covered_ms()
+            length = f"nullif(obs_length({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
+            fields["covered"] = length or self.bind(self.scan.window.length_ms)
         return FUNCTIONS[expression.name].write(*arguments, **fields)
 
 
@@ -182,10 +163,18 @@ def _chain(sql: Writer, expression: Apply) -> str:
 
 
 def _compare(sql: Writer, expression: Apply) -> str:
-    value, *others = sql.compared(expression)
-    if expression.name == "in":
-        return f"{value} IN ({', '.join(others)})"
-    return _joined(value, expression.name, others[0])
+    """A comparison. ``=``, ``!=`` or IN with literals compares the stored numbers of a column."""
+    name, (column, *others) = expression.name, expression.arguments
+    if name in ("=", "!=") and isinstance(column, Literal):
+        column, others = others[0], [column]
+    texts = [other.value for other in others if isinstance(other, Literal)]
+    values = column.column.values if isinstance(column, Read) else ()
+    if values and len(texts) == len(others) and name in ("=", "!=", "in"):  # numbers have another order than texts
+        numbers = [sql.bind(values.index(text) if text in values else -1) for text in texts]
+        value, *written = sql.raw(column), *numbers
+    else:
+        value, *written = map(sql.expression, expression.arguments)
+    return f"{value} IN ({', '.join(written)})" if name == "in" else _joined(value, name, written[0])
 
 
 def _is_null(sql: Writer, expression: Apply) -> str:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Constant, Plan, Read, walk
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
 from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
-from obs.query.sql.select import RowSelect, SqlStatement, key_of
+from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
 from obs.sources import Grain, Rollup
 from obs.times import HOUR_MS
 
@@ -36,9 +37,9 @@ class Cover:
     parts: Sequence[Part] = ()
 
 
-def select_rollups(plan: Plan, scan: Scan, cover: Cover) -> SqlStatement:
-    """The columns are those of `obs.query.sql.select.select`."""
-    return RollupSelect(plan, scan, cover=cover).statement()
+def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
+    """The SELECT that reads a plan, where there is a `cover` from rollups; its columns are those of `select`."""
+    return select(plan, scan) if cover is None else RollupSelect(plan, scan, cover=cover).statement()
 
 
 # Which statements
@@ -152,7 +153,7 @@ _MAX_PARTS = 20
 def _is_comparison(expression: Checked, measured: str) -> TypeGuard[Apply]:
     match expression:
         case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == measured:
-            return name in _COMPARISONS and all(isinstance(each, Constant) for each in others)
+            return name in _COMPARISONS and all(isinstance(each, Literal) for each in others)
     return False
 
 
@@ -161,7 +162,7 @@ def _parts(comparisons: Sequence[Apply]) -> Sequence[Part]:
     firsts = {0}
     for comparison in comparisons:
         for constant in comparison.arguments[1:]:
-            if isinstance(constant, Constant) and isinstance(value := constant.value, int | float):
+            if isinstance(constant, Literal) and isinstance(value := constant.value, int | float):
                 sides = _IS_AFTER.get(comparison.name, (False, True))
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from obs.query.language.nodes import Span
-from obs.query.language.plan import Apply, Checked, Constant, Plan, Read
+from obs.query.language.nodes import Literal, Span
+from obs.query.language.plan import Apply, Checked, Plan, Read
 from obs.query.sql import Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Type
@@ -33,7 +33,7 @@ def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
     """
     known = {group: f":group{number}" for number, group in enumerate(plan.groups)}
     # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
-    no_rows = replace(plan, where=Constant(Span(0, 0), value=False, type=Type.BOOLEAN))
+    no_rows = replace(plan, where=Literal(Span(0, 0), value=False, type=Type.BOOLEAN))
     sql = RowSelect(no_rows, replace(scan, timeline=None), known=known)
     values = [sql.expression(output.expression) for output in plan.values]
     return sql.select([*values, sql.kept(), "count(*)"], "")
@@ -118,13 +118,13 @@ class RowSelect(Writer):
         parts = [
             f"{self._sort_key(expression)}{' DESC' if descending else ''}"
             for expression, descending in self.plan.order
-            if not isinstance(expression, Constant)
+            if not isinstance(expression, Literal)
         ]
         if self.plan.grouped:
             if not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
             if by_group:
-                groups = [group for group in self.plan.groups if not isinstance(group, Constant)]
+                groups = [group for group in self.plan.groups if not isinstance(group, Literal)]
                 parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
         elif not parts:
             parts.append(self.plan.source.time_sql)
@@ -157,7 +157,7 @@ class RowSelect(Writer):
         match condition:
             case Apply(name="and"):
                 return [search for argument in condition.arguments for search in self._searches(argument)]
-            case Apply(name="contains", arguments=(Read() as text, Constant(value=str(part)))):
+            case Apply(name="contains", arguments=(Read() as text, Literal(value=str(part)))):
                 column = text.column
                 if column.search and len(part) >= _TRIGRAM and "\0" not in part:
                     match = f"{column.search} MATCH {self.bind(_trigram_query(part))}"

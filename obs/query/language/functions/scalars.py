@@ -18,8 +18,8 @@ from obs.times import WEEK_MS
 
 _ALWAYS_INTEGER = 2**53
 """From here on, a float has no fraction."""
-_WEEKS_MS = 200_000 * WEEK_MS
-"""Whole weeks, 3,800 years. A time before 1970 plus these is positive, as % in SQL needs it. 1970-01-01 was day 4."""
+_CLOCK = f"(CAST({{local}} AS INTEGER) + {200_000 * WEEK_MS})"
+"""The local time, and whole weeks: 3,800 years. The sum is positive, as % in SQL needs it. 1970-01-01 was day 4."""
 
 
 def _round(value: Number | None, digits: int = 0) -> Number | None:
@@ -50,6 +50,10 @@ def _python(name: str, family: Family, type_: Type | Result, description: str, p
     return Function(name, (family,), type_, description, sqlite=SqlFunction(f"obs_{name}", 1, python))
 
 
+def _of_time(name: str, type_: Type, description: str, sql: str) -> Function:
+    return Function(name, (Family.TIME,), type_, description, sql)
+
+
 def case_sql(*branches: str) -> str:
     """CASE: condition, value, condition, value..., value of ELSE. A CASE in ELSE is merged: SQLite limits nesting."""
     *pairs, otherwise = branches
@@ -70,20 +74,8 @@ SCALARS = (
         sqlite=SqlFunction("obs_round", -1, _round),
         optional=1,
     ),
-    _python(
-        "floor",
-        Family.NUMBER,
-        Result.FIRST,
-        "The largest whole number that is not above the value.",
-        _to_integer(math.floor),
-    ),
-    _python(
-        "ceil",
-        Family.NUMBER,
-        Result.FIRST,
-        "The smallest whole number that is not below the value.",
-        _to_integer(math.ceil),
-    ),
+    _python("floor", Family.NUMBER, Result.FIRST, "The value rounded down to a whole number.", _to_integer(math.floor)),
+    _python("ceil", Family.NUMBER, Result.FIRST, "The value rounded up to a whole number.", _to_integer(math.ceil)),
     _python("lower", Family.TEXT, Type.TEXT, "The text in lower case.", _of_texts(str.lower)),
     _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_texts(str.upper)),
     _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_texts(len)),
@@ -110,23 +102,15 @@ SCALARS = (
         "The second argument if the condition is true, else the third.",
         case_sql,
     ),
-    Function(
-        "hour",
-        (Family.TIME,),
-        Type.INTEGER,
-        "The hour of the day, 0 to 23, in TIMEZONE.",
-        f"((CAST({{local}} AS INTEGER) + {_WEEKS_MS}) / 3600000 % 24)",
-    ),
-    Function(
+    _of_time("hour", Type.INTEGER, "The hour of the day, 0 to 23, in TIMEZONE.", f"({_CLOCK} / 3600000 % 24)"),
+    _of_time(
         "weekday",
-        (Family.TIME,),
         Type.INTEGER,
         "The day of the week, 1 (Monday) to 7 (Sunday), in TIMEZONE.",
-        f"(((CAST({{local}} AS INTEGER) + {_WEEKS_MS}) / 86400000 + 3) % 7 + 1)",
+        f"(({_CLOCK} / 86400000 + 3) % 7 + 1)",
     ),
-    Function(
+    _of_time(
         "date",
-        (Family.TIME,),
         Type.TEXT,
         "The day as a text such as `2026-06-21`, in TIMEZONE.",
         "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')",
