@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.interval import IntervalTrigger
 
 from obs.alerts.service import AlertService
 from obs.alerts.store import incidents, outbox
@@ -128,7 +128,7 @@ class Background:
             for name, task in self.tasks.items():
                 self._scheduler.add_job(
                     partial(self.run, name),
-                    _Every(timedelta(seconds=task.seconds)),
+                    _Every(seconds=task.seconds),
                     next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
                     id=name,
                 )
@@ -163,15 +163,12 @@ class Background:
             _log.warning("%s: %s", name, error.message)
 
 
-class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+class _Every(IntervalTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Runs a job again and again. When the wall clock was set forward, the runs in between are not computed."""
 
-    def __init__(self, interval: timedelta) -> None:
-        self._interval = interval
-
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        following = (previous_fire_time or now) + self._interval
-        return following if following > now else now + self._interval
+        following: datetime = (previous_fire_time or now) + self.interval
+        return following if following > now else now + self.interval
 
 
 def _watch_clock(scheduler: Any, stopped: threading.Event) -> None:

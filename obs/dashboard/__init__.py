@@ -14,12 +14,11 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from obs.dashboard import libraries, overview, schedules, wording
 from obs.dashboard.routes import alerts, annotations, job, jobs, query, settings, sign_in
-from obs.dashboard.sessions import PageSessions, find_viewer, is_admin, require_admin, viewer
+from obs.dashboard.sessions import find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
 from obs.services import services
 from obs.storage.disk import write_once
-from obs.tenancy.service import SESSION_MS
 
 _csrf = CSRFProtect()
 _POLICY = (
@@ -41,7 +40,9 @@ def init_app(app: Flask) -> None:
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=is_https,
-        PERMANENT_SESSION_LIFETIME=timedelta(milliseconds=SESSION_MS),
+        # The control file says when a session expires, so its cookie is sent once, and kept as long as browsers allow.
+        PERMANENT_SESSION_LIFETIME=timedelta(days=400),
+        SESSION_REFRESH_EACH_REQUEST=False,
         # The API uses keys, not cookies; the pages check their forms themselves.
         WTF_CSRF_CHECK_DEFAULT=False,
         # A token is valid as long as its session: a page may stay open for days.
@@ -49,7 +50,6 @@ def init_app(app: Flask) -> None:
         # The token is enough. Comparing the Referer too would refuse every form if a proxy does not pass the host on.
         WTF_CSRF_SSL_STRICT=False,
     )
-    app.session_interface = PageSessions()
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "size")},

@@ -56,9 +56,8 @@ def bundle(folder: Path) -> Path:
 
 @docs.get("/", strict_slashes=False)  # a redirect to the slash would name the host of the request
 def page() -> Response:
-    response = Response(render_template("docs.html"), mimetype="text/html")
-    response.headers["Content-Security-Policy"] = _DOCS_POLICY
-    return response
+    headers = {"Content-Security-Policy": _DOCS_POLICY}
+    return Response(render_template("docs.html"), mimetype="text/html", headers=headers)
 
 
 @docs.get("/dist/<path:name>")

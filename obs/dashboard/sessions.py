@@ -2,8 +2,7 @@
 
 from typing import cast
 
-from flask import Flask, Response, g, request, session
-from flask.sessions import SecureCookieSessionInterface, SessionMixin
+from flask import g, request, session
 
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
@@ -15,14 +14,6 @@ from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
 NEW_KEY_MS = 5 * MINUTE_MS
-
-
-class PageSessions(SecureCookieSessionInterface):
-    """Flask's signed cookies, which are sent again only with what depends on the session: not with style sheets."""
-
-    def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        if session.accessed or session.modified:
-            super().save_session(app, session, response)
 
 
 def begin_session(token: str) -> None:

@@ -71,7 +71,7 @@ def test_a_page_that_cannot_be_shown_now_says_when_to_come_back(app: Flask, read
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def test_a_session_that_is_used_lasts_longer_and_is_kept_by_no_cache(reader: Visitor) -> None:
-    answer = reader.get("/")
-    assert "obs_session=" in answer.headers.get("Set-Cookie", "")
+def test_a_page_depends_on_the_session_and_does_not_send_its_cookie_again(reader: Visitor) -> None:
+    answer = reader.get("/incidents")
     assert "Cookie" in answer.headers["Vary"]
+    assert "Set-Cookie" not in reader.get("/incidents").headers

@@ -185,7 +185,7 @@ def test_a_forged_session_is_ignored(app: Flask, client: KeyClient) -> None:
 
 
 def test_a_cookie_ends_after_its_time(app: Flask, reader: Visitor) -> None:
-    assert app.permanent_session_lifetime == timedelta(days=14)
+    assert app.permanent_session_lifetime == timedelta(days=400)
     assert reader.get("/").status_code == 200
     app.config["PERMANENT_SESSION_LIFETIME"] = timedelta(seconds=-1)
     assert reader.get("/").status_code == 302

@@ -80,16 +80,11 @@ def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
 
     The id is 0 if there is no such channel any more. Raises sqlite3.IntegrityError where the name is taken.
     """
-    add = (
-        f"INSERT INTO channels (organization_id, {_COLUMNS}) VALUES (:organization_id, :id, :name, :kind, :address,"
-        " :masked, :secret, :enabled, :filter) RETURNING id"
-    )
-    replace = (
-        "UPDATE channels SET name = :name, kind = :kind, address = :address, masked = :masked, secret = :secret,"
-        " enabled = :enabled, filter = :filter WHERE id = :id RETURNING id"
-    )
+    names = _COLUMNS.split(", ")
+    add = f"INSERT INTO channels (organization_id, {_COLUMNS}) VALUES (:organization_id, :{', :'.join(names)})"
+    replace = f"UPDATE channels SET {', '.join(f'{name} = :{name}' for name in names)} WHERE id = :id"
     values = {**values, "filter": json.dumps(values["filter"])}
-    done = db.execute(add if values["id"] is None else replace, values).fetchone()
+    done = db.execute(f"{add if values['id'] is None else replace} RETURNING id", values).fetchone()
     return 0 if done is None else int(done[0])
 
 
