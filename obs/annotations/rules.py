@@ -99,8 +99,5 @@ def check_change(annotation: Annotation, allowed: Container[str] | None) -> None
             hint="It ends when the incident does. To end the incident now, pause the job.",
         )
     if allowed is not None and version(annotation) not in allowed:
-        raise ServiceError(
-            "precondition_failed",
-            f"If-Match does not name the current version of annotation {annotation.id}.",
-            hint="Fetch the annotation again and send the ETag that comes with it.",
-        )
+        hint = "Fetch the annotation again and send the ETag that comes with it."
+        raise ServiceError("precondition_failed", hint=hint)

@@ -137,12 +137,7 @@ class Bodies:
         """
         readers = self._api_readers if environ["PATH_INFO"].startswith(("/api/", "/ping/")) else self._page_readers
         if not self._acquire(readers):
-            raise ServiceError(
-                "too_many_bodies",
-                "Too many requests are waiting for their bodies to arrive. Nothing was recorded.",
-                hint="Try again in a moment.",
-                headers={"Retry-After": "1"},
-            )
+            raise ServiceError("too_many_bodies", hint="Try again in a moment.", headers={"Retry-After": "1"})
         token = object()
         self._waiting[token] = (begun, environ.get("REMOTE_ADDR", ""))
         try:
@@ -151,9 +146,8 @@ class Bodies:
             del self._waiting[token]
             readers.release()
         if time.monotonic() - begun >= self._patience_seconds:
-            raise ServiceError(
-                "body_timeout", f"The body did not arrive within {self._patience_seconds:g} s. Nothing was recorded."
-            )
+            message = f"The body did not arrive within {self._patience_seconds:g} s. Nothing was recorded."
+            raise ServiceError("body_timeout", message)
         return data
 
     def _acquire(self, readers: threading.BoundedSemaphore) -> bool:

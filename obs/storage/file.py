@@ -122,17 +122,14 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Prevent other processes from migrating or renaming files in `folder` meanwhile. Raises ServiceError (503)."""
-    lock = FileLock(folder / ".migrate.lock", timeout=60)
     try:
-        lock.acquire()
+        lock = FileLock(folder / ".migrate.lock", timeout=60).acquire()
     except Timeout as error:
         raise busy(f"Another process is migrating the files in {folder.name}.", 5) from error
     except OSError as error:
         raise unavailable(f"The files in {folder.name} cannot be locked: {error.strerror}.") from error
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def steps(connection: sqlite3.Connection, migrations: Migrations) -> tuple[set[str], set[str]]:

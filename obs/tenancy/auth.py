@@ -133,11 +133,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     note_caller(environ, credential.org.slug, credential.id)
     slug = environ.get(ENVIRON_ORG)
     if slug is not None and slug != credential.org.slug:
-        raise ServiceError(
-            "wrong_organization",
-            "The key does not belong to the organization of this ingest address.",
-            hint="Use the ingest address of the key's own organization.",
-        )
+        raise ServiceError("wrong_organization", hint="Use the ingest address of the key's own organization.")
     if not keys.allows(credential.scopes, scope):
         raise ServiceError(
             "missing_scope",
