@@ -32,7 +32,9 @@ def writer_of(expression: Checked) -> Callable[[Any], Cell]:
     """The function that turns a stored value of a column into a JSON value."""
     if isinstance(expression, Read) and (values := expression.column.values):
         return lambda number: values[number] if number is not None else None
-    return {Type.TIME: _time, Type.BOOLEAN: _boolean}.get(expression.type or Type.TEXT, _plain)
+    if expression.type is Type.BOOLEAN:
+        return lambda value: None if value is None else bool(value)
+    return _time if expression.type is Type.TIME else _plain
 
 
 def _plain(value: Any) -> Cell:
@@ -47,10 +49,6 @@ def _time(value: Any) -> Cell:
         return None if value is None else times.format_ms(int(value))
     except (OverflowError, ValueError):  # computed, and outside the years 1 to 9999
         return None
-
-
-def _boolean(value: Any) -> Cell:
-    return None if value is None else bool(value)
 
 
 # Rows that were not read

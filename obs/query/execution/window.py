@@ -1,6 +1,6 @@
 """The time window of a plan and its buckets at the time of the request."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -123,19 +123,16 @@ def buckets(window: Range, interval_ms: int, zone: ZoneInfo | None, shift_ms: in
 def _offsets(window: Range, zone: ZoneInfo) -> Iterator[tuple[int, int, int]]:
     """The parts of the window between clock changes: start, end, and the offset of local time from UTC."""
     start, offset = window.start, offset_ms(window.start, zone)
+
+    def has_changed(moment_ms: int) -> bool:
+        return offset_ms(moment_ms, zone) != offset
+
     for week in range(window.start, window.end, WEEK_MS):  # no zone has changed its clocks twice within a week
-        before, change = week, week + WEEK_MS
-        if offset_ms(change, zone) == offset:
-            continue
-        while change - before > 1:
-            middle = (before + change) // 2
-            if offset_ms(middle, zone) == offset:
-                before = middle
-            else:
-                change = middle
-        if change < window.end:
-            yield start, change, offset
-            start, offset = change, offset_ms(change, zone)
+        if has_changed(week + WEEK_MS):
+            change = week + bisect_left(range(week, week + WEEK_MS), 1, key=has_changed)
+            if change < window.end:
+                yield start, change, offset
+                start, offset = change, offset_ms(change, zone)
     yield start, window.end, offset
 
 

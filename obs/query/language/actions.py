@@ -289,8 +289,7 @@ def clause(kind: str) -> Action:
 def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     first, *before = found
     if isinstance(first, nodes.Literal):
-        assert isinstance(first.value, str)
-        return nodes.Moment(first.span, first.value)
+        return nodes.Moment(first.span, str(first.value))
     if isinstance(first, nodes.Duration):
         return nodes.Moment(first.span, None, first.milliseconds)
     end = before[0].span.end if before else first.span.end

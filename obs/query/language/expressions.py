@@ -248,7 +248,7 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
 # Operators
 
 
-def _comparison(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     for argument in arguments:
         if isinstance(argument, Literal) and argument.value is None:
             raise _mismatch(argument, "No value equals NULL.", hint="Write IS NULL or IS NOT NULL.")
@@ -260,7 +260,7 @@ def _comparison(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
     return Apply(node.span, node.operator, tuple(_as_type(common, each) for each in arguments), Type.BOOLEAN)
 
 
-def _check_known(arguments: Sequence[Checked]) -> None:
+def _check_known(arguments: tuple[Checked, ...]) -> None:
     """Raises OqlError where a column is compared with a text that it never has."""
     columns = [argument.column for argument in arguments if isinstance(argument, Read)]
     for column in columns:
@@ -274,7 +274,7 @@ def _check_known(arguments: Sequence[Checked]) -> None:
                 raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, hint=hint)
 
 
-def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     operator = node.operator.upper()
     for argument in arguments:
         if argument.type is not Type.TEXT:
@@ -289,10 +289,10 @@ def _matching(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
             message, expected = f"The regular expression is not valid: {error}.", ["a regular expression of RE2"]
             hint = "RE2 has no back references and no look-around."
             raise OqlError("oql_syntax", pattern.span, message, expected=expected, hint=hint) from error
-    return Apply(node.span, node.operator, tuple(arguments), Type.BOOLEAN)
+    return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
 
-def _logic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     if any(argument.type is Type.TEXT for argument in arguments):
         raise _mismatch(arguments[0], "AND, OR and || combine conditions.", ["a condition"], "Write concat(a, b).")
     conditions = tuple(map(_condition, arguments))
@@ -301,18 +301,14 @@ def _logic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
     return Apply(node.span, node.operator, conditions, Type.BOOLEAN)
 
 
-def _is_null(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
-    return Apply(node.span, node.operator, tuple(arguments), Type.BOOLEAN)
-
-
-def _negative(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+def _negative(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     type_ = arguments[0].type
     if type_ is not None and type_ not in NUMERIC:
         raise _mismatch(arguments[0], f"Expected a number, not {_named(type_)}.", ["a number"])
-    return Apply(node.span, node.operator, tuple(arguments), type_)
+    return Apply(node.span, node.operator, arguments, type_)
 
 
-def _arithmetic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     left, right = arguments
     operator = node.operator
     if Type.TIME in (left.type, right.type):
@@ -324,7 +320,7 @@ def _arithmetic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
         else:
             message = f"{_named(left.type)} {operator} {_named(right.type)} has no meaning."
             raise _mismatch(right, message[0].upper() + message[1:], ["a duration"])
-        return Apply(node.span, operator, (left, right), type_)
+        return Apply(node.span, operator, arguments, type_)
     for argument in arguments:
         if argument.type is not None and argument.type not in NUMERIC:
             raise _mismatch(
@@ -337,10 +333,10 @@ def _arithmetic(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
         type_ = Type.DURATION if any(durations) else _common_type(arguments)
     else:
         type_ = Type.DURATION if durations == [True, False] else Type.NUMBER
-    return Apply(node.span, operator, (left, right), type_)
+    return Apply(node.span, operator, arguments, type_)
 
 
-def _case(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
+def _case(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     conditions = list(map(_condition, arguments[:-1:2]))
     values = [*arguments[1:-1:2], arguments[-1]]
     type_ = _common_type(values)
@@ -349,11 +345,11 @@ def _case(node: nodes.Operation, arguments: Sequence[Checked]) -> Checked:
     return Apply(node.span, "case", (*branches, otherwise), type_)
 
 
-_OPERATORS: Mapping[str, Callable[[nodes.Operation, Sequence[Checked]], Checked]] = {
+_OPERATORS: Mapping[str, Callable[[nodes.Operation, tuple[Checked, ...]], Checked]] = {
     **dict.fromkeys(("and", "or", "not"), _logic),
     **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between"), _comparison),
     **dict.fromkeys(("like", "ilike", "contains", "starts with", "=~", "!~"), _matching),
-    **dict.fromkeys(("is null", "is not null"), _is_null),
+    **dict.fromkeys(("is null", "is not null"), lambda node, of: Apply(node.span, node.operator, of, Type.BOOLEAN)),
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
     "negative": _negative,
     "case": _case,

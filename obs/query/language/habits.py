@@ -31,8 +31,7 @@ WORDS: Mapping[str, str] = {
 
 _AFTER: Mapping[str, str] = {
     ",": "Remove the comma, or write what follows it.",
-    "IS": "IS takes NULL or NOT NULL. Write = or != to compare values.",
-    "NOT": "IS takes NULL or NOT NULL. Write = or != to compare values.",
+    **dict.fromkeys(("IS", "NOT"), "IS takes NULL or NOT NULL. Write = or != to compare values."),
     "IN": "Write the values in parentheses: IN ('failed', 'lost').",
     "INTERVAL": WORDS["INTERVAL"],
     "FROM": "A statement reads one source: there are no subqueries. SHOW SOURCES lists the sources.",

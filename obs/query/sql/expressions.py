@@ -177,10 +177,6 @@ def _compare(sql: Writer, expression: Apply) -> str:
     return f"{value} IN ({', '.join(written)})" if name == "in" else _joined(value, name, written[0])
 
 
-def _is_null(sql: Writer, expression: Apply) -> str:
-    return f"{sql.raw(expression.arguments[0])} {expression.name.upper()}"
-
-
 def _template(template: str) -> Callable[[Writer, Apply], str]:
     return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
 
@@ -188,7 +184,7 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),
-    **dict.fromkeys(("is null", "is not null"), _is_null),
+    **dict.fromkeys(("is null", "is not null"), lambda sql, each: f"{sql.raw(each.arguments[0])} {each.name.upper()}"),
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
     **{
         each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})")

@@ -36,12 +36,7 @@ def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number
     position = fraction * (count - 1)
     rank = math.floor(position)
     low, most = min(part[0] for part in parts if part), max(part[-1] for part in parts if part)
-    while low < most:
-        middle = (low + most) // 2
-        if sum(bisect_right(part, middle) for part in parts) > rank:
-            most = middle
-        else:
-            low = middle + 1
+    low += bisect_right(range(low, most), rank, key=lambda value: sum(bisect_right(part, value) for part in parts))
     places = [bisect_right(part, low) for part in parts]
     if sum(places) > rank + 1:
         return low
