@@ -42,7 +42,7 @@ def add(org: str, name: str, url: str, webhook: bool, folder: Path) -> None:
     url = sys.stdin.readline().strip() if url == "-" else url
     address: dict[str, object] = {"webhook": {"url": url}} if webhook else {"url": url}
     with _opened(folder, org) as (alerts, caller):
-        created = alerts.create(caller, load(ChannelRequestSchema, {"name": name, **address}))
+        created = alerts.save(caller, load(ChannelRequestSchema, {"name": name, **address}))
     click.echo(f"Added channel {name}: {created.masked}", err=True)
     if created.secret is not None:
         click.echo(f"The secret that signs its requests, which will not be shown again: {created.secret}", err=True)

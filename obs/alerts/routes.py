@@ -121,7 +121,7 @@ def create_channel(fields: dict[str, Any]) -> dict[str, Any]:
 
     Send either url, an Apprise URL, or webhook.
     """
-    return channel_json(services().alerts.create(caller(), fields), secret=True)
+    return channel_json(services().alerts.save(caller(), fields), secret=True)
 
 
 @operation(blp, f"GET {_CHANNEL}", "admin", ChannelSchema, errors=(404,))
@@ -137,7 +137,7 @@ def update_channel(changes: dict[str, Any], channel_id: int) -> dict[str, Any]:
     Only the fields that are sent change.
     """
     known = services().alerts.channel(caller().org, channel_id)
-    changed = services().alerts.update(caller(), channel_id, changes)
+    changed = services().alerts.save(caller(), changes, channel_id)
     return channel_json(changed, secret=changed.secret != known.secret)
 
 

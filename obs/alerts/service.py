@@ -57,15 +57,38 @@ class AlertService:
         names = ", ".join(one.name for one in known if one.id in silent)
         return f"Messages to {names} were given up. The answer is shown under Deliveries." if names else ""
 
-    def create(self, caller: Caller, fields: Mapping[str, Any]) -> Channel:
-        """Create a channel from the fields of ChannelRequestSchema. Raises ServiceError (409, 422)."""
-        if len(self.channels(caller.org)) >= _MOST_CHANNELS:
-            raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
-        return self._save(caller, {"id": None, "enabled": True, "filter": {}}, fields, Action.CREATE_CHANNEL)
+    def save(self, caller: Caller, fields: Mapping[str, Any], channel_id: int | None = None) -> Channel:
+        """Create a channel from the fields of ChannelRequestSchema, or change some fields of one.
 
-    def update(self, caller: Caller, channel_id: int, changes: Mapping[str, Any]) -> Channel:
-        """Change the fields in `changes`; an address as it is shown stays. Raises ServiceError (404, 409, 422)."""
-        return self._save(caller, asdict(self.channel(caller.org, channel_id)), changes, Action.CHANGE_CHANNEL)
+        An address that is sent as it is shown stays. Raises ServiceError (404, 409, 422).
+        """
+        known: dict[str, Any] = {"id": None, "enabled": True, "filter": {}}
+        if channel_id is not None:
+            known = asdict(self.channel(caller.org, channel_id))
+        elif len(self.channels(caller.org)) >= _MOST_CHANNELS:
+            raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
+        chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
+        values = {**known, **fields, "organization_id": caller.org.id, "filter": {**known["filter"], **chosen}}
+        webhook = fields.get("webhook")
+        if ("url" in fields) + ("webhook" in fields) != 1 and (channel_id is None or webhook):
+            raise invalid_field("json", "url", "Send either url or webhook.")
+        kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
+        if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
+            answer = _answer_of(self.courier.submit({"op": "check", "kind": kind, "address": address}))
+            if "masked" not in answer:
+                problem = {"url": [str(answer["answer"])]}
+                raise invalid_fields({"json": {"webhook": problem} if webhook else problem})
+            values |= {"kind": kind, "address": address, "masked": answer["masked"], "secret": None}
+        if webhook:
+            values["secret"] = webhook.get("secret") or known.get("secret") or secrets.token_urlsafe(32)
+        try:
+            saved_id = self._tenancy.control.write(lambda db: channels.save(db, values))
+        except sqlite3.IntegrityError as error:
+            raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
+        saved = self.channel(caller.org, saved_id)
+        action = Action.CREATE_CHANNEL if channel_id is None else Action.CHANGE_CHANNEL
+        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)
+        return saved
 
     def delete(self, caller: Caller, channel_id: int) -> Channel:
         """Delete a channel; what it was still to be sent is given up. Raises ServiceError (404)."""
@@ -97,29 +120,6 @@ class AlertService:
         order["message"]["titled"] = {style: titled.render(style) for style in message.STYLES}
         order["payload"] = json.dumps({**body, "incidents": text.incidents})
         return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.is_good})
-
-    def _save(self, caller: Caller, known: Mapping[str, Any], fields: Mapping[str, Any], action: Action) -> Channel:
-        chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
-        values = {**known, **fields, "organization_id": caller.org.id, "filter": {**known["filter"], **chosen}}
-        webhook = fields.get("webhook")
-        if ("url" in fields) + ("webhook" in fields) != 1 and (known["id"] is None or webhook):
-            raise invalid_field("json", "url", "Send either url or webhook.")
-        kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
-        if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
-            answer = _answer_of(self.courier.submit({"op": "check", "kind": kind, "address": address}))
-            if "masked" not in answer:
-                problem = {"url": [str(answer["answer"])]}
-                raise invalid_fields({"json": {"webhook": problem} if webhook else problem})
-            values |= {"kind": kind, "address": address, "masked": answer["masked"], "secret": None}
-        if webhook:
-            values["secret"] = webhook.get("secret") or known.get("secret") or secrets.token_urlsafe(32)
-        try:
-            channel_id = self._tenancy.control.write(lambda db: channels.save(db, values))
-        except sqlite3.IntegrityError as error:
-            raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
-        saved = self.channel(caller.org, channel_id)
-        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)
-        return saved
 
     def _allows_private(self) -> bool:
         """Whether messages may go to private networks: as set, else while there is only one organization."""

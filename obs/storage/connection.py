@@ -2,7 +2,7 @@
 
 import errno
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,13 @@ def first_value(db: sqlite3.Connection, sql: str, parameters: Any = ()) -> Any:
     """The first column of the first row that a statement returns; None if it returns none."""
     row = db.execute(sql, parameters).fetchone()
     return None if row is None else row[0]
+
+
+def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> int:
+    """Insert a row, or change the one whose ``id`` is in `values`; returns its id, 0 if there is no such row."""
+    change = f"UPDATE {table} SET {', '.join(f'{name} = :{name}' for name in values)} WHERE id = :id RETURNING id"
+    add = f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)}) RETURNING id"
+    return int(first_value(db, change if values.get("id") else add, values) or 0)
 
 
 def delete_oldest(db: sqlite3.Connection, limit: int, table: str, time: str, condition: str, cutoff: int) -> int:

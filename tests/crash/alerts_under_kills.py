@@ -109,7 +109,7 @@ class Run:
         self.key = service.create_key(tenancy, org, "test", ("admin", "heartbeat:write", "query:read"), None).key
         admin = Caller(org, 0, frozenset({"admin"}), tenancy.clock(), tenancy)
         for number, channel in enumerate(self.channels):
-            services(app).alerts.create(admin, {"name": f"hook {number}", "webhook": {"url": channel.url}})
+            services(app).alerts.save(admin, {"name": f"hook {number}", "webhook": {"url": channel.url}})
         services(app).alerts.courier.close()
         tenancy.databases.close()
         tenancy.control.close()

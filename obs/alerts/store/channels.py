@@ -12,6 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from obs.alerts.store.incidents import PLACE
+from obs.storage.connection import save_row
 from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
@@ -80,12 +81,8 @@ def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
 
     The id is 0 if there is no such channel any more. Raises sqlite3.IntegrityError where the name is taken.
     """
-    names = _COLUMNS.split(", ")
-    add = f"INSERT INTO channels (organization_id, {_COLUMNS}) VALUES (:organization_id, :{', :'.join(names)})"
-    replace = f"UPDATE channels SET {', '.join(f'{name} = :{name}' for name in names)} WHERE id = :id"
-    values = {**values, "filter": json.dumps(values["filter"])}
-    done = db.execute(f"{add if values['id'] is None else replace} RETURNING id", values).fetchone()
-    return 0 if done is None else int(done[0])
+    columns = {name: values[name] for name in ("organization_id", *_COLUMNS.split(", "))}
+    return save_row(db, "channels", {**columns, "filter": json.dumps(values["filter"])})
 
 
 def delete(db: sqlite3.Connection, channel_id: int) -> None:

@@ -16,7 +16,7 @@ from obs.alerts.store import incidents
 from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
 from obs.api import about
-from obs.storage.connection import delete_oldest
+from obs.storage.connection import delete_oldest, save_row
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
 
 _GROUP_WAIT_MS = 10 * SECOND_MS  # incidents that begin so soon after the first one are in the same message
@@ -279,14 +279,9 @@ def _add(db: sqlite3.Connection, channel: Channel, one: Incident, news: News, no
     _attach(db, _insert(db, channel, now_ms, due_at) if row is None else row["id"], one, news)
 
 
-def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **values: int | str) -> int:
-    done = db.execute(
-        "INSERT INTO deliveries (channel_id, channel, state, reminder, notice, event, created_at, next_attempt_at)"
-        " VALUES (:id, :name, :state, :reminder, :notice, :event, :now, :due) RETURNING id",
-        {"id": channel.id, "name": channel.name, "state": State.PENDING, "now": now_ms, "due": due_at}
-        | {"reminder": 0, "notice": None, "event": None, **values},
-    )
-    return int(done.fetchone()[0])
+def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **others: str | int) -> int:
+    about = {"channel_id": channel.id, "channel": channel.name, "state": State.PENDING, "reminder": 0}
+    return save_row(db, "deliveries", {**about, "created_at": now_ms, "next_attempt_at": due_at, **others})
 
 
 def _attach(db: sqlite3.Connection, delivery_id: int, one: Incident, news: News) -> None:

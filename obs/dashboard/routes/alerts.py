@@ -80,7 +80,7 @@ def page(form: Form | None = None) -> str:
 @forms.shown_again(page, "url")
 def create() -> ResponseReturnValue:
     """Create a channel, and send a test message to it."""
-    channel = services().alerts.create(viewer(), load(ChannelRequestSchema, _fields()))
+    channel = services().alerts.save(viewer(), load(ChannelRequestSchema, _fields()))
     return _tested(channel.id, f"Channel {channel.name} created. ")
 
 
@@ -92,7 +92,7 @@ def change(number: int) -> ResponseReturnValue:
         return _tested(number, "")
     if action == "delete":
         return forms.saved(f"Channel {alerts.delete(caller, number).name} deleted.", "dashboard.alerts.page")
-    alerts.update(caller, number, {"enabled": action == "enable"})
+    alerts.save(caller, {"enabled": action == "enable"}, number)
     return redirect(url_for("dashboard.alerts.page"))
 
 
