@@ -60,6 +60,12 @@ def parse_time(text: str, now_ms: int) -> int:
     return moment
 
 
+def write_duration(length_ms: int) -> str:
+    """The shortest text for a length of time, in units of at most a day: ``90s`` for 90,000, ``0s`` for 0."""
+    name = next(name for name in ("d", "h", "m", "s", "ms") if (length_ms or SECOND_MS) % _UNIT_MS[name] == 0)
+    return f"{length_ms // _UNIT_MS[name]}{name}"
+
+
 def format_ms(milliseconds: int) -> str:
     """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``. Days and times of day often repeat."""
     day, rest = divmod(milliseconds, DAY_MS)

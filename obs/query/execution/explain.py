@@ -8,7 +8,7 @@ from dataclasses import replace
 from obs import times
 from obs.errors import ServiceError
 from obs.query.execution.grid import find_cover
-from obs.query.execution.limits import Limits, longest_duration, write_duration
+from obs.query.execution.limits import Limits, longest_duration
 from obs.query.execution.session import Session
 from obs.query.language.plan import Plan
 from obs.query.sql import Range, Scan
@@ -43,7 +43,7 @@ def _parts(cover: Cover) -> Iterator[str]:
     for grain, spans in cover.spans:
         count = sum(end - first for first, end in spans)
         first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
-        unit = write_duration(grain.unit_ms)
+        unit = times.write_duration(grain.unit_ms)
         yield f"{count} x {unit} by {' and '.join(sorted(grain.columns))}, between {first} and {end}"
     if cover.rest:
         yield f"the rows of {', '.join(map(str, cover.rest))}"
@@ -76,9 +76,8 @@ def narrower_window(
     possible = int(length * refusal.extra["max"] / _SAFETY / max(cost, 1e-9))
     if not 1 <= possible < window.length_ms:
         return None
-    return (
-        f"Narrow the window to {write_duration(longest_duration(possible))}, or choose one job with WHERE job = '...'."
-    )
+    possible = longest_duration(possible)
+    return f"Narrow the window to {times.write_duration(possible)}, or choose one job with WHERE job = '...'."
 
 
 def _cost(statement: SqlStatement, session: Session, counter: Callable[[], int | float | None]) -> float:

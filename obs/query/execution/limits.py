@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from obs.errors import ServiceError
 from obs.query.sql import Range
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, write_duration
 
 _UNITS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
 _NARROWER = "Narrow the window, or choose one job with WHERE job = '...'."
@@ -78,9 +78,3 @@ def longest_duration(length_ms: int) -> int:
     """The longest duration of at most `length_ms` that is a multiple of the largest unit it can be written in."""
     unit = next(unit for unit in _UNITS.values() if length_ms >= unit)
     return length_ms // unit * unit
-
-
-def write_duration(length_ms: int) -> str:
-    """The shortest text for a duration of at least 1ms: ``90s`` for 90,000, ``2h`` for 7,200,000."""
-    name, unit = next((name, unit) for name, unit in _UNITS.items() if length_ms % unit == 0)
-    return f"{length_ms // unit}{name}"
