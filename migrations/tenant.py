@@ -618,3 +618,47 @@ def where_learning_begins(db: Database) -> None:
 def events_of_deliveries(db: Database) -> None:
     """The event of a message that is not about incidents."""
     db.execute("ALTER TABLE deliveries ADD COLUMN event TEXT")
+
+
+@migrations()
+def alerts_on_queries(db: Database) -> None:
+    """Alerts on statements of OQL. An incident is about a job or, with `subject` in words, about a group of an alert.
+
+    The table of incidents is made anew, as a column cannot lose NOT NULL. Dropping the old one deletes what refers to
+    it, so that is put aside.
+    """
+    db.execute("""
+        CREATE TABLE alerts (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL UNIQUE,
+            definition TEXT NOT NULL
+        ) STRICT
+    """)
+    db.execute("""
+        CREATE TABLE all_incidents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            job_id INTEGER REFERENCES jobs(id) ON DELETE CASCADE,
+            alert_id INTEGER,
+            alert_group TEXT,
+            subject TEXT,
+            value REAL,
+            kind INTEGER NOT NULL,
+            started_at INTEGER NOT NULL,
+            ended_at INTEGER,
+            annotation_id INTEGER NOT NULL
+        ) STRICT
+    """)
+    columns = "id, job_id, kind, started_at, ended_at, annotation_id"
+    db.execute(f"INSERT INTO all_incidents ({columns}) SELECT {columns} FROM incidents")
+    db.execute("DELETE FROM sqlite_sequence WHERE name = 'all_incidents'")
+    db.execute("INSERT INTO sqlite_sequence SELECT 'all_incidents', seq FROM sqlite_sequence WHERE name = 'incidents'")
+    db.execute("CREATE TABLE kept AS SELECT * FROM delivery_incidents")
+    db.execute("DROP TABLE incidents")
+    db.execute("ALTER TABLE all_incidents RENAME TO incidents")
+    db.execute("INSERT INTO delivery_incidents SELECT * FROM kept")
+    db.execute("DROP TABLE kept")
+    db.execute("CREATE UNIQUE INDEX incidents_open ON incidents(job_id, kind) WHERE ended_at IS NULL")
+    db.execute("CREATE UNIQUE INDEX incidents_firing ON incidents(alert_id, alert_group) WHERE ended_at IS NULL")
+    db.execute("CREATE INDEX incidents_started ON incidents(started_at, kind, job_id)")
+    db.execute("CREATE INDEX incidents_job ON incidents(job_id, started_at)")
+    db.execute("CREATE INDEX incidents_alert ON incidents(alert_id, started_at) WHERE alert_id IS NOT NULL")

@@ -15,7 +15,7 @@ from obs.alerts.source import DELIVERIES, INCIDENTS
 from obs.annotations import routes as annotation_routes
 from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
-from obs.background import Background
+from obs.background import Background, Task
 from obs.dashboard.overview import JobsOfOrg
 from obs.heartbeat import routes as heartbeat_routes
 from obs.heartbeat.names import JobNameConverter
@@ -25,6 +25,7 @@ from obs.ingest import openapi as heartbeat_operations
 from obs.ingest.endpoint import HeartbeatEndpoint, protocols
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
+from obs.query_alerts import QueryAlerts
 from obs.server import compression, middleware, monitoring
 from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
@@ -58,15 +59,19 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
     tenancy = instance.open_instance(folder, settings, clock)
     queue, access_log = SweepQueue(), AccessLog(str(app.config["ACCESS_LOG"]), clock)
-    alerts = AlertService(tenancy, app.config)
+    alerts, queries = AlertService(tenancy, app.config), QueryService(SOURCES, app.config)
+    query_alerts = QueryAlerts(tenancy, queries, alerts)
+    background = Background(tenancy, queue, alerts, app.config)
+    background.tasks["alerts on queries"] = Task(5, 5, query_alerts.run)
     built = Services(
         tenancy=tenancy,
         access_log=access_log,
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
-        queries=QueryService(SOURCES, app.config),
+        queries=queries,
         metrics=monitoring.Metrics(tenancy, access_log),
         alerts=alerts,
-        background=Background(tenancy, queue, alerts, app.config),
+        query_alerts=query_alerts,
+        background=background,
         overviews=lru_cache(maxsize=16)(lambda org: JobsOfOrg()),
     )
     app.extensions["obs"] = built

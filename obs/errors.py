@@ -46,6 +46,7 @@ ERROR_CODES = {
     "run_not_found": (404, "There is no run with this id."),
     "window_not_found": (404, "There is no maintenance window with this id."),
     "channel_not_found": (404, "There is no channel with this id."),
+    "alert_not_found": (404, "There is no alert with this id."),
     "delivery_not_found": (404, "There is no delivery with this id."),
     "key_not_found": (404, "There is no valid key with this id."),
     "method_not_allowed": (405, "The path exists but does not support this method."),

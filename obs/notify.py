@@ -18,7 +18,7 @@ from obs.alerts import message
 from obs.alerts.courier import Answer, failure
 from obs.alerts.message import Fact
 from obs.alerts.service import AlertService
-from obs.alerts.store import incidents, outbox
+from obs.alerts.store import incidents, outbox, rules
 from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
 from obs.alerts.store.outbox import Delivery, News, Pending
@@ -130,7 +130,8 @@ class Notifier:
         facts = []
         for place, one in enumerate(incidents.incidents_by_id(db, news)):
             details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
-            facts.append(Fact(one, news[one.id], f"{self._base_url}/job?{urlencode({'name': one.job})}", **details))
+            page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
+            facts.append(Fact(one, news[one.id], f"{self._base_url}/{page}", **details))
         return facts
 
 
@@ -141,7 +142,9 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
     people = Selection(start=one.started_at - DAY_MS, end=one.started_at, by_service=False)
     for note in annotations.page(db, people, one.started_at, 1):
         details["before"] = f"{note.name} ({note.title}), {duration_words(one.started_at - note.start_time)} before"
-    job = jobs.job(db, one.job, now_ms)
+    for alert in [] if one.alert_id is None else rules.alerts(db, one.alert_id):
+        details["expected"] = f"Fires when {alert.operator} {alert.threshold:g}: {alert.query}"
+    job = None if one.job_id is None else jobs.job(db, one.job, now_ms)
     if job is None:
         return details
     if job.pin is not None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.dashboard.overview import JobsOfOrg
     from obs.heartbeat.service import HeartbeatService
     from obs.query.service import QueryService
+    from obs.query_alerts import QueryAlerts
     from obs.server.access_log import AccessLog
     from obs.server.monitoring import Metrics
     from obs.storage.databases import Org
@@ -30,6 +31,7 @@ class Services:
     queries: QueryService
     metrics: Metrics
     alerts: AlertService
+    query_alerts: QueryAlerts
     background: Background
     overviews: Callable[[Org], JobsOfOrg]
 

@@ -26,7 +26,7 @@ from obs.heartbeat.overdue import Expectation
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
-from obs.heartbeat.store.expectations import Changed, Problem
+from obs.heartbeat.store.expectations import Changed
 from obs.storage.databases import Databases, Org, in_batches
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
@@ -127,7 +127,7 @@ def sweep(
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, now_ms)
-    if concerned := sorted({problem.job_id for _, problem in to_open} | {incident.job_id for incident in to_close}):
+    if concerned := sorted({values["job_id"] for values in to_open} | {one.job_id or 0 for one in to_close}):
         channels = alerts.channels(org) if alerts else ()
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
@@ -195,29 +195,41 @@ def _keep(
 
 def _incident_changes(
     db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None
-) -> tuple[list[tuple[IncidentKind, Problem]], list[Incident]]:
+) -> tuple[list[Mapping[str, Any]], list[Incident]]:
     """The incidents to open and to close, of all jobs or of some. None is opened during maintenance."""
     wanted = {
-        (problem.job_id, kind): problem
+        (one.job_id, kind): {"job_id": one.job_id, "subject": one.job, "kind": kind, "started_at": one.since}
         for kind in IncidentKind
-        for problem in expectations.problems(db, kind.word, now_ms, job_ids)
+        if kind is not IncidentKind.ALERT
+        for one in expectations.problems(db, kind.word, now_ms, job_ids)
     }
     known = {(incident.job_id, incident.kind): incident for incident in incidents.open_incidents(db, job_ids)}
-    to_open = [(kind, problem) for (job_id, kind), problem in wanted.items() if (job_id, kind) not in known]
+    to_open: list[Mapping[str, Any]] = [values for key, values in wanted.items() if key not in known]
     to_close = [incident for key, incident in known.items() if key not in wanted]
     return [] if maintenance.open_window(db, now_ms) else to_open, to_close
 
 
 def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:
-    """Open and close incidents of some jobs, with their bands and the messages to `channels`, as it is now.
+    """Open and close incidents of some jobs, as it is now."""
+    open_and_close(db, *_incident_changes(db, now_ms, job_ids), channels, now_ms)
+
+
+def open_and_close(
+    db: sqlite3.Connection,
+    to_open: Iterable[Mapping[str, Any]],
+    to_close: Sequence[Incident],
+    channels: Sequence[Channel],
+    now_ms: int,
+) -> None:
+    """Open incidents with these columns, and close others, with their bands and the messages to `channels`.
 
     An incident ends at the heartbeat that ended it, or now where no heartbeat came after its start.
     """
-    to_open, to_close = _incident_changes(db, now_ms, job_ids)
     opened = []
-    for kind, problem in to_open:
-        band = annotations.open_band(db, f"incident/{problem.job}", kind.title(problem.job), problem.since, now_ms)
-        opened.append(incidents.open_incident(db, problem.job_id, kind, problem.since, band))
+    for values in to_open:
+        start, title = values["started_at"], values["kind"].title(values["subject"])
+        band = annotations.open_band(db, f"incident/{values['subject']}", title, start, now_ms)
+        opened.append(incidents.open_incident(db, {**values, "annotation_id": band}))
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
     for incident in to_close:
         ended_at = incident.heartbeat_at

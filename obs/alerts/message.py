@@ -21,6 +21,7 @@ _PHRASES = {
     "overdue": ("is overdue since", "is still overdue since", "was overdue"),
     "lost": ("lost a run at", "has not run again since it lost a run at", "had lost a run"),
     "overrunning": ("is overrunning since", "is still overrunning since", "was overrunning"),
+    "alert": ("is firing since", "is still firing since", "was firing"),
     "too_often": ("runs too often since", "still runs too often since", "ran too often"),
 }
 """How a sentence about an event continues after the job: when it begins, while it lasts, and when it is over."""
@@ -118,6 +119,7 @@ def _sentence(fact: Fact, at: At) -> str:
     """One incident in a sentence."""
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
+    code = code if one.value is None else f" (value {one.value:g})"
     if fact.news is News.FLAPPING:
         return f"{one.job} is flapping: {fact.often} incidents within an hour"
     if one.ended_at is None:

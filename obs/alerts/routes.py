@@ -1,4 +1,4 @@
-"""Channels and deliveries over HTTP."""
+"""Channels, incidents, deliveries and alerts on queries over HTTP."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -6,17 +6,20 @@ from typing import Any
 
 import marshmallow as ma
 
+from obs import api, times
 from obs.alerts.courier import Answer
+from obs.alerts.rules import NO_DATA, OPERATORS, Alert
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import EVENTS, Channel
 from obs.alerts.store.outbox import Delivery, State
 from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, WholeNumber, list_of, page_of, schema_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
-from obs.times import find_zone
+from obs.times import DAY_MS, MINUTE_MS, find_zone
 
 blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Incidents, and messages about them.")
 _CHANNEL = f"/channels/<{ROW_ID}:channel_id>"
+_ALERT = f"/alerts/<{ROW_ID}:alert_id>"
 _LONGEST_ADDRESS = 2_000  # characters
 _TIME_OF_DAY = ma.validate.Regexp(r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", error="Not a time of day such as 22:00.")
 
@@ -104,6 +107,66 @@ class IncidentPageSchema(PageSchema):
     job = ma.fields.Str(load_default=None, metadata={"description": "The name of a job."})
 
 
+class Length(ma.fields.Field[int]):
+    """A length of time of `least_ms` to 30 days: ``5m`` in JSON, milliseconds in Python."""
+
+    def __init__(self, least_ms: int, description: str, **kwargs: Any) -> None:
+        limits = f"Must be from {times.write_duration(least_ms)} to 30d."
+        check = ma.validate.Range(least_ms, 30 * DAY_MS, error=limits)
+        super().__init__(validate=check, metadata=api.about(description, "5m"), **kwargs)
+
+    def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> str:
+        return times.write_duration(value or 0)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        try:
+            return times.parse_time(f"+{value}", 0)
+        except ValueError as error:
+            raise ma.ValidationError("Not a length of time such as 30s, 5m, 2h or 1d.") from error
+
+
+_QUERY = {
+    "description": "It returns a number, or one for each group, in a window relative to now.",
+    "example": "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1h",
+}
+
+
+class AlertRequestSchema(Schema):
+    name = Text(1, 190, required=True, metadata=api.about("A name for people.", "failures by host"))
+    query = Text(1, None, required=True, metadata=_QUERY)
+    operator = ma.fields.Str(required=True, validate=ma.validate.OneOf(OPERATORS), metadata={"example": ">"})
+    threshold = ma.fields.Float(required=True, allow_nan=False, metadata={"example": 5})
+    for_ms = Length(0, "How long the condition must be met.", data_key="for", load_default=0)
+    every_ms = Length(30_000, "How often the statement runs.", data_key="every", load_default=MINUTE_MS)
+    no_data = ma.fields.Str(load_default="keep", validate=ma.validate.OneOf(NO_DATA))
+    enabled = ma.fields.Bool(load_default=True, truthy={True}, falsy={False})
+
+
+class AlertChangesSchema(AlertRequestSchema, ChangesSchema):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "partial": True})
+
+
+class AlertSchema(AlertRequestSchema):
+    """An alert. `firing` has the open incidents and `pending` the start, by group; all other groups are ok."""
+
+    id = ma.fields.Int()
+    state = ma.fields.Str(metadata={"enum": ["error", "firing", "pending", "ok"]})
+    last_error = ma.fields.Str(allow_none=True, metadata=api.about("Why the last evaluation failed."))
+    firing = ma.fields.Dict(ma.fields.Str(), ma.fields.Nested(IncidentSchema))
+    pending = ma.fields.Dict(ma.fields.Str(), api.Time())
+
+
+class PreviewRequestSchema(AlertRequestSchema):
+    name = Text(0, 190, load_default="")
+    last = Length(MINUTE_MS, "The length of time to look at.", load_default=7 * DAY_MS)
+
+
+class PreviewSchema(Schema):
+    step = Length(0, "The time between two evaluations.", attribute="step_ms")
+    periods = ma.fields.List(ma.fields.Nested(IncidentSchema), metadata={"description": "They have no id."})
+
+
 class TestResultSchema(Schema):
     delivered = ma.fields.Bool()
     answer = ma.fields.Str()
@@ -186,3 +249,42 @@ def retry_delivery(delivery_id: int) -> Delivery:
     One that was given up, or that waits for its next attempt, is sent as soon as possible.
     """
     return services().alerts.retry(caller(), delivery_id)
+
+
+@operation(blp, "GET /alerts", "query:read", list_of("alerts", AlertSchema))
+def list_alerts() -> dict[str, Any]:
+    """List the alerts on queries"""
+    return {"alerts": services().query_alerts.alerts(caller())}
+
+
+@operation(blp, "POST /alerts", "admin", AlertSchema, status=201, body=AlertRequestSchema, errors=(409,))
+def create_alert(fields: dict[str, Any]) -> Alert:
+    """Create an alert on a query"""
+    return services().query_alerts.save(caller(), fields)
+
+
+@operation(blp, f"GET {_ALERT}", "query:read", AlertSchema, errors=(404,))
+def get_alert(alert_id: int) -> Alert:
+    """Get an alert on a query"""
+    return services().query_alerts.alerts(caller(), alert_id)[0]
+
+
+@operation(blp, f"PUT {_ALERT}", "admin", AlertSchema, body=AlertChangesSchema, errors=(404, 409))
+def update_alert(changes: dict[str, Any], alert_id: int) -> Alert:
+    """Change an alert on a query
+
+    Only the fields that are sent change. Its incidents end; they begin again if the condition is still met.
+    """
+    return services().query_alerts.save(caller(), changes, alert_id)
+
+
+@operation(blp, f"DELETE {_ALERT}", "admin", status=204, errors=(404,))
+def delete_alert(alert_id: int) -> None:
+    """Delete an alert on a query, and end its incidents"""
+    services().query_alerts.delete(caller(), alert_id)
+
+
+@operation(blp, "POST /alerts/preview", "query:read", PreviewSchema, body=PreviewRequestSchema)
+def preview_alert(fields: dict[str, Any]) -> dict[str, Any]:
+    """Preview when an alert would have fired in the time before now"""
+    return services().query_alerts.preview(caller(), fields, fields.pop("last"))

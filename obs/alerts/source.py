@@ -11,7 +11,7 @@ INCIDENTS = Source(
     table="incidents",
     time_sql="incidents.started_at",
     columns=(
-        Column("job", Type.TEXT, "jobs.name", "The name of the job.", join="jobs"),
+        Column("job", Type.TEXT, "coalesce(jobs.name, subject)", "The name of the job or the alert.", join="jobs"),
         Column("kind", Type.TEXT, "incidents.kind", f"{one_of(KINDS)}.", values=KINDS),
         Column("ended_at", Type.TIME, "incidents.ended_at", "Its end; null while it is open."),
         Column(
@@ -20,13 +20,14 @@ INCIDENTS = Source(
             "incidents.ended_at - incidents.started_at",
             "How long it lasted; null while it is open.",
         ),
+        Column("value", Type.NUMBER, "incidents.value", "The number at the start of an incident of an alert."),
         Column("host", Type.TEXT, "attributions.host", "The host of the job.", join="attributions"),
         Column("service", Type.TEXT, "attributions.service", "The service of the job.", join="attributions"),
         Column("project", Type.TEXT, "attributions.project", "The project of the job.", join="attributions"),
     ),
     tables=("incidents", "jobs", "attributions"),
     joins=(
-        ("jobs", "JOIN jobs ON jobs.id = incidents.job_id"),
+        ("jobs", "LEFT JOIN jobs ON jobs.id = incidents.job_id"),
         (
             "attributions",
             "LEFT JOIN attributions ON attributions.id = "

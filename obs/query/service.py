@@ -6,9 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from obs.errors import invalid_field
 from obs.query.execution.limits import Limits
 from obs.query.execution.run import QueryRequest, QueryResponse
 from obs.query.execution.workers import Workers
+from obs.query.language.functions import NUMERIC
+from obs.query.language.nodes import DAYS
+from obs.query.language.plan import Aggregate, Listing
 from obs.sources import Source
 from obs.tenancy import keys
 from obs.tenancy.auth import Caller
@@ -25,16 +29,40 @@ class QueryService:
         self.sources = sources
         self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
 
-    def run(self, caller: Caller, statement: str) -> QueryResponse:
-        """Raises ServiceError: 400, 403, 422, 429 or 503."""
+    def run(self, caller: Caller, statement: str, *, is_counted: bool = True) -> QueryResponse:
+        """Run a statement, which counts against the rate limit. Raises ServiceError: 400, 403, 422, 429 or 503."""
         own = caller.quotas.limits(caller.org).items()
         of_queries = {name.removeprefix("query_"): value for name, value in own if name.startswith("query_")}
         limits = Limits(**of_queries, may_spill=not caller.quotas.space.is_low)
-        caller.quotas.rates.take((caller.org, "query_rate_per_minute"), limits.rate_per_minute, caller.now_ms)
+        if is_counted:
+            caller.quotas.rates.take((caller.org, "query_rate_per_minute"), limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
         request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
             return self.workers.run(caller.org, request)
+
+    def numbers(self, caller: Caller, statement: str) -> tuple[dict[str, float | None], float | None]:
+        """The number that a statement returns, or one for each group, by the texts of the group; for alerts.
+
+        The group of a statement without BY, or without any group, is "". The second value is the number of all other
+        groups: 0 if the statement counts, else None. Raises ServiceError like `run`, and 422 for other statements.
+        """
+        rows = json.loads(self.run(caller, statement, is_counted=False).body)["rows"]
+        plan = self.workers.engine.plan(statement)
+        if (
+            isinstance(plan, Listing)
+            or len(values := [one for one in plan.values if not one.hidden]) != 1
+            or values[0].expression.type not in NUMERIC
+            or (plan.grouped, plan.explain, plan.is_derived, plan.interval_ms) != (True, False, False, None)
+            or any(moment and moment.text not in (None, *DAYS) for moment in (plan.window.since, plan.window.until))
+        ):
+            message = "It must return one number, or one for each group, in a window relative to now."
+            hint = "Select one aggregate, such as count(*), with a window such as LAST 1h, and without EVERY."
+            raise invalid_field("json", "query", message, hint=hint)
+        place, value = plan.outputs.index(values[0]), values[0].expression
+        absent = 0 if isinstance(value, Aggregate) and value.name == "count" else None
+        found = {", ".join(map(str, [*row[:place], *row[place + 1 :]])): row[place] for row in rows}
+        return found or {"": absent}, absent
 
 
 def converted(result: bytes, mimetype: str) -> bytes | str:

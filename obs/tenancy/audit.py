@@ -29,6 +29,9 @@ class Action(StrEnum):
     CREATE_CHANNEL = "create channel"
     CHANGE_CHANNEL = "change channel"
     DELETE_CHANNEL = "delete channel"
+    CREATE_ALERT = "create alert"
+    CHANGE_ALERT = "change alert"
+    DELETE_ALERT = "delete alert"
 
 
 AUDIT = Source(

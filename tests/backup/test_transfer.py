@@ -13,7 +13,17 @@ from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 from tests.tenancy.conftest import Obs
 
-EXPORTED = {"annotations", "attributions", "events", "incidents", "jobs", "maintenance_windows", "ping_urls", "runs"}
+EXPORTED = {
+    "alerts",
+    "annotations",
+    "attributions",
+    "events",
+    "incidents",
+    "jobs",
+    "maintenance_windows",
+    "ping_urls",
+    "runs",
+}
 
 
 @pytest.fixture

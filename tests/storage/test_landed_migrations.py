@@ -49,6 +49,7 @@ LANDED = {
         "outcomes_counted_by_job": "e06635a46b78b92c",
         "where_learning_begins": "fcbe3b7912f3c026",
         "events_of_deliveries": "acbc805eac543d9b",
+        "alerts_on_queries": "f3eba26f4815279f",
     },
 }
 

@@ -1,4 +1,4 @@
-"""The rows of incidents. A unique index allows one open incident for a job and a kind.
+"""The rows of incidents. Unique indexes allow one open incident for a job and a kind, and for a group of an alert.
 
 Times are milliseconds since the Unix epoch.
 """
@@ -6,11 +6,12 @@ Times are milliseconds since the Unix epoch.
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
+from typing import Any
 
 from obs.api import about
-from obs.storage.connection import delete_oldest
+from obs.storage.connection import delete_oldest, save_row
 
 
 class IncidentKind(IntEnum):
@@ -22,6 +23,7 @@ class IncidentKind(IntEnum):
     FAILING = 1
     LOST = 2
     OVERDUE = 0
+    ALERT = 5
     OVERRUNNING = 3
     TOO_OFTEN = 4
 
@@ -40,17 +42,23 @@ class IncidentKind(IntEnum):
         return f"{job} {_TITLES.get(self, self.word)}"
 
 
-_TITLES = {IncidentKind.LOST: "lost a run", IncidentKind.TOO_OFTEN: "runs more often than expected"}
+_TITLES = {
+    IncidentKind.LOST: "lost a run",
+    IncidentKind.TOO_OFTEN: "runs more often than expected",
+    IncidentKind.ALERT: "firing",
+}
 KINDS = tuple(kind.word for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
 PLACE = ("host", "service", "project")
 """The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
+SAME = "i.job_id IS :job_id AND i.kind = :kind AND i.alert_id IS :alert_id AND i.alert_group IS :group"
+"""SQL: whether an incident `i` is about the same as the incident whose fields are the parameters."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
-# CROSS JOIN: SQLite begins with the incidents, of which it has an index of the open ones.
 _INCIDENT = """
-    SELECT i.id, i.job_id, jobs.name AS job, jobs.last_heartbeat_at AS heartbeat_at, i.kind, i.started_at, i.ended_at,
-           i.annotation_id, a.host, a.service, a.project, {notified} AS notified
-    FROM incidents AS i CROSS JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
+    SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, jobs.last_heartbeat_at AS heartbeat_at, i.alert_id,
+           i.alert_group AS "group", i.value, i.kind, i.started_at, i.ended_at, i.annotation_id, a.host, a.service,
+           a.project, {notified} AS notified
+    FROM incidents AS i LEFT JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
 """
 _NOTIFIED = """
     (SELECT json_group_array(json_array(channel, at)) FROM (SELECT channel, min(sent_at) AS at
@@ -61,12 +69,18 @@ _NOTIFIED = """
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident, with its job's name, last heartbeat and latest attribution, and the annotation that shows it."""
+    """An incident, with its job's name, last heartbeat and latest attribution, and the annotation that shows it.
+
+    That of an alert has no job: `job` is the name of the alert with that of its group, which had `value` at its start.
+    """
 
     id: int
-    job_id: int
+    job_id: int | None
     job: str = field(metadata={"example": "nightly-backup"})
     heartbeat_at: int | None
+    alert_id: int | None
+    group: str | None
+    value: float | None
     kind: IncidentKind
     started_at: int
     ended_at: int | None = field(metadata=about("null while it is open."))
@@ -78,9 +92,19 @@ class Incident:
 
 
 def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> list[Incident]:
-    """All open incidents, or those of some jobs."""
+    """The open incidents of all jobs, or of some."""
     which = "" if job_ids is None else "AND i.job_id IN (SELECT value FROM json_each(?))"
-    return _found(db, f"WHERE i.ended_at IS NULL {which}", () if job_ids is None else (json.dumps(list(job_ids)),))
+    values = () if job_ids is None else (json.dumps(list(job_ids)),)
+    return _found(db, f"WHERE i.ended_at IS NULL AND i.job_id IS NOT NULL {which}", values)
+
+
+def firing(db: sqlite3.Connection, alert_id: int | None = None) -> dict[int, dict[str, Incident]]:
+    """The open incidents of all alerts, or of one, by the id of the alert and by group."""
+    which = "WHERE i.ended_at IS NULL AND i.alert_id IS NOT NULL AND (?1 IS NULL OR i.alert_id = ?1)"
+    found: dict[int, dict[str, Incident]] = {}
+    for one in _found(db, which, (alert_id,)):
+        found.setdefault(one.alert_id or 0, {})[one.group or ""] = one
+    return found
 
 
 def count_open(db: sqlite3.Connection) -> int:
@@ -105,7 +129,7 @@ def page(
 ) -> list[Incident]:
     """Newest start first, after the incident `after` = (started_at, id); of one job, or in a state: open, resolved."""
     which = (
-        "WHERE (i.started_at, i.id) < (?1, ?2) AND (?3 IS NULL OR jobs.name = ?3)"
+        "WHERE (i.started_at, i.id) < (?1, ?2) AND (?3 IS NULL OR coalesce(jobs.name, i.subject) = ?3)"
         " AND (?4 IS NULL OR iif(i.ended_at IS NULL, 'open', 'resolved') = ?4)"
         " ORDER BY i.started_at DESC, i.id DESC LIMIT ?5"
     )
@@ -120,15 +144,14 @@ def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notifie
 
 
 def how_often(db: sqlite3.Connection, one: Incident, length_ms: int) -> int:
-    """How many incidents of the same job and kind began in the time before it, itself included."""
-    sql = "SELECT count(*) FROM incidents WHERE job_id = ? AND kind = ? AND started_at BETWEEN ? AND ?"
-    return int(db.execute(sql, (one.job_id, one.kind, one.started_at - length_ms, one.started_at)).fetchone()[0])
+    """How many incidents of the same job or alert and kind began in the time before it, itself included."""
+    sql = f"SELECT count(*) FROM incidents AS i WHERE {SAME} AND started_at BETWEEN :since AND :started_at"
+    return int(db.execute(sql, {**asdict(one), "since": one.started_at - length_ms}).fetchone()[0])
 
 
-def open_incident(db: sqlite3.Connection, job_id: int, kind: IncidentKind, started_at: int, annotation_id: int) -> int:
-    """Open an incident and return its id. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
-    sql = "INSERT INTO incidents (job_id, kind, started_at, annotation_id) VALUES (?, ?, ?, ?) RETURNING id"
-    return int(db.execute(sql, (job_id, kind, started_at, annotation_id)).fetchone()[0])
+def open_incident(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
+    """Open an incident; returns its id. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
+    return save_row(db, "incidents", values)
 
 
 def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> None:

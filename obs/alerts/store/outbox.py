@@ -8,7 +8,7 @@ An attempt is counted before it is made: nothing is added to a message that may 
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
@@ -87,16 +87,17 @@ def began(db: sqlite3.Connection, channels: Sequence[Channel], new: Iterable[Inc
     """
     settles = (
         "SELECT delivery_id FROM delivery_incidents JOIN incidents AS i ON i.id = incident_id"
-        " WHERE i.job_id = ? AND i.kind = ? AND news = ?"
+        f" WHERE {incidents.SAME} AND news = :news"
     )
-    replaced = f"DELETE FROM deliveries WHERE channel_id = ? AND attempts = 0 AND reminder AND id IN ({settles})"
+    replaced = f"DELETE FROM deliveries WHERE channel_id = :channel AND attempts = 0 AND reminder AND id IN ({settles})"
     for one in new if channels else ():
         flaps = incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR
         for channel in (each for each in channels if each.wants(one.kind.event, one.job, one)):
             if not flaps:
                 _add(db, channel, one, News.BEGAN, now_ms)
                 continue
-            if db.execute(replaced, (channel.id, one.job_id, one.kind, News.SETTLED)).rowcount == 0:
+            about = {**asdict(one), "channel": channel.id, "news": News.SETTLED}
+            if db.execute(replaced, about).rowcount == 0:
                 _add(db, channel, one, News.FLAPPING, now_ms)
             settled_at = channel.quiet_until([one.kind.event], now_ms + _SETTLED_MS)
             _attach(db, _insert(db, channel, now_ms, settled_at, reminder=1), one, News.SETTLED)

@@ -1,4 +1,4 @@
-"""Incidents with maintenance windows; channels with the messages that were sent to them."""
+"""Incidents with maintenance windows; channels with the messages that were sent to them; alerts on queries."""
 
 import re
 import secrets
@@ -8,7 +8,7 @@ from urllib.parse import quote
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.alerts.routes import ChannelRequestSchema
+from obs.alerts.routes import AlertRequestSchema, ChannelRequestSchema, PreviewRequestSchema
 from obs.alerts.service import result_of_test
 from obs.alerts.store import incidents as store
 from obs.alerts.store import outbox
@@ -21,6 +21,7 @@ from obs.dashboard.sessions import viewer
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance
 from obs.services import services
+from obs.times import format_ms
 
 incidents = Blueprint("incidents", __name__, url_prefix="/incidents")
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
@@ -28,6 +29,8 @@ _NUMBER = f"<{ROW_ID}:number>"
 _INCIDENTS_SHOWN = 200
 _DELIVERIES_SHOWN = 100
 _TIMES = ("start_time", "end_time")
+_ALERT_FIELDS = ("query", "operator", "threshold", "for", "every", "no_data")
+_ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep"}
 
 
 @incidents.get("", endpoint="page")
@@ -72,6 +75,7 @@ def page(form: Form | None = None) -> str:
         form=form or Form({"secret": secrets.token_urlsafe(32)}),
         channels=services().alerts.channels(caller.org),
         deliveries=deliveries,
+        query_alerts=services().query_alerts.alerts(caller),
         events=FILTER_DEFAULTS["events"],
     )
 
@@ -101,6 +105,45 @@ def retry(number: int) -> ResponseReturnValue:
     """Send a delivery again."""
     services().alerts.retry(viewer(), number)
     return redirect(url_for("dashboard.alerts.page") + "#deliveries")
+
+
+@blp.get("/query")
+def query_page(form: Form | None = None, preview: dict[str, Any] | None = None) -> str:
+    """The form of a new alert, for the statement in the URL."""
+    form = form or Form({**_ALERT_DEFAULTS, "query": request.args.get("q", "")})
+    lines, bands = [], []
+    if preview is not None:
+        groups = {group for _, numbers in preview["numbers"] for group in numbers}
+        for moment, numbers in preview["numbers"]:
+            shown = {group or "value": numbers.get(group, preview["absent"]) for group in groups - {""} or groups}
+            shown["threshold"] = float(form.values["threshold"])
+            lines += [(format_ms(moment), group, number) for group, number in shown.items()]
+        for one in preview["periods"]:
+            times = {"start_time": one["started_at"], "end_time": one["ended_at"] or viewer().now_ms}
+            bands.append({"name": "alert", "title": one["group"] or "firing", **times})
+    return render_template("query_alert.html", form=form, preview=preview, lines=lines, bands=bands)
+
+
+@blp.post("/query")
+@forms.shown_again(query_page, "query")
+def submit_alert() -> ResponseReturnValue:
+    """Create the alert, or show what it would have done in the last week."""
+    alerts = services().query_alerts
+    if request.form.get("action") == "preview":
+        fields = load(PreviewRequestSchema, forms.entered(_ALERT_FIELDS))
+        return query_page(Form(request.form), alerts.preview(viewer(), fields, fields.pop("last")))
+    created = alerts.save(viewer(), load(AlertRequestSchema, forms.entered(("name", *_ALERT_FIELDS))))
+    return forms.saved(f"Alert {created.name} created.", "dashboard.alerts.page")
+
+
+@blp.post(f"/query/{_NUMBER}")
+def change_alert(number: int) -> ResponseReturnValue:
+    """Enable, disable or delete an alert."""
+    alerts, action = services().query_alerts, request.form.get("action")
+    if action == "delete":
+        return forms.saved(f"Alert {alerts.delete(viewer(), number).name} deleted.", "dashboard.alerts.page")
+    changed = alerts.save(viewer(), {"enabled": action == "enable"}, number)
+    return forms.saved(f"Alert {changed.name} {action}d.", "dashboard.alerts.page")
 
 
 def _tested(number: int, before: str) -> ResponseReturnValue:

@@ -65,7 +65,7 @@ class Engine:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         by_name = {source.name: source for source in sources}
-        self._plan = lru_cache(_CACHED_PLANS)(lambda text: check(parse(text), text, by_name))
+        self.plan = lru_cache(_CACHED_PLANS)(lambda text: check(parse(text), text, by_name))
 
     def run(self, request: QueryRequest) -> QueryResponse:
         """Raises ServiceError (400, 403, 422, 503)."""
@@ -75,7 +75,7 @@ class Engine:
             if len(statement) > limits.max_length:
                 message = f"The statement has {len(statement)} characters. The limit is {limits.max_length}."
                 raise OqlError("oql_too_long", Span(limits.max_length, len(statement)), message)
-            plan = self._plan(statement)
+            plan = self.plan(statement)
             parse_seconds = time.perf_counter() - started
             if isinstance(plan, Listing):
                 found = QueryResult("table", list(plan.columns), [list(row) for row in plan.rows])

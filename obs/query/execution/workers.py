@@ -97,7 +97,7 @@ class Workers:
 
     def __init__(self, sources: Sequence[Source], max_workers: int) -> None:
         self._sources = sources
-        self._engine = Engine(sources)
+        self.engine = Engine(sources)
         self._max_workers = max_workers
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
@@ -120,7 +120,7 @@ class Workers:
         those of another. When the process dies, another one runs the query in the time that is left.
         """
         if not self._max_workers:
-            return self._engine.run(request)
+            return self.engine.run(request)
         limits = request.limits
         seconds = limits.max_seconds + _GRACE_SECONDS
         worker = self._take(org, limits)

@@ -34,6 +34,8 @@ PAGES = (
     "/annotations",
     "/annotations/1",
     "/incidents",
+    "/alerts",
+    "/alerts/query?q=SELECT+count(*)+FROM+runs+LAST+1h",
     "/settings",
     "/no-such-page",
     "/api/docs/",

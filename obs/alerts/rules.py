@@ -1,0 +1,68 @@
+"""Alerts on queries: which numbers open an incident, and which end it. Pure; all times are milliseconds."""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from obs.alerts.store.incidents import Incident
+
+OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+"""How a number is compared with the threshold."""
+NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
+"""Whether the condition is met for a group without a number; None: if it was before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert: `query` is run every `every_ms`, and an incident begins once its condition has been met for `for_ms`.
+
+    The condition compares the number that the statement returns for a group with `threshold`; the group of a statement
+    without BY is "". `pending` are the groups that meet it, but not for long enough, each with the time since when.
+    `firing` are the open incidents by group, and `last_error` is why the last evaluation failed.
+    """
+
+    name: str
+    query: str
+    operator: str
+    threshold: float
+    for_ms: int
+    every_ms: int
+    no_data: str
+    enabled: bool
+    id: int | None = None
+    pending: Mapping[str, int] = field(default_factory=dict)
+    last_error: str | None = None
+    firing: Mapping[str, Incident] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        return "error" if self.last_error else "firing" if self.firing else "pending" if self.pending else "ok"
+
+
+def evaluate(
+    alert: Alert, numbers: Mapping[str, float | None], absent: float | None, now_ms: int
+) -> tuple[dict[str, int], list[str], dict[str, int]]:
+    """What follows from the numbers that the statement returns at `now_ms`, by group; `absent` is that of all others.
+
+    Returns the groups that begin to fire, each with the time since when, those that stop, and those that are pending.
+    """
+    begin, end, pending = dict[str, int](), list[str](), dict[str, int]()
+    for group in {**numbers, **alert.pending, **alert.firing}:
+        number, is_met = numbers.get(group, absent), NO_DATA[alert.no_data]
+        if number is not None:
+            is_met = OPERATORS[alert.operator](number, alert.threshold)
+        elif is_met is None:
+            is_met = group in alert.firing or group in alert.pending
+        if not is_met or (group == "" and "" not in numbers):  # the group of no groups, and now there are some
+            end += [group] if group in alert.firing else []
+        elif group not in alert.firing:
+            since = alert.pending.get(group, now_ms)
+            (begin if now_ms - since >= alert.for_ms else pending)[group] = since
+    return begin, end, pending

@@ -1,0 +1,33 @@
+"""The rows of alerts on queries, in the organization's file. `definition` is in JSON all that is not in a column."""
+
+import json
+import sqlite3
+from dataclasses import asdict
+
+from obs.alerts.rules import Alert
+from obs.alerts.store import incidents
+from obs.storage.connection import save_row
+
+
+def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
+    """All alerts, in the order of their names, or the one with this id."""
+    firing = incidents.firing(db, alert_id)
+    rows = db.execute("SELECT * FROM alerts WHERE ?1 IS NULL OR id = ?1 ORDER BY name", (alert_id,))
+    return [
+        Alert(id=row["id"], name=row["name"], **json.loads(row["definition"]), firing=firing.get(row["id"], {}))
+        for row in rows
+    ]
+
+
+def save(db: sqlite3.Connection, alert: Alert) -> int:
+    """Add an alert, or change the one with its id; returns its id, 0 if there is no such alert any more.
+
+    Raises sqlite3.IntegrityError where the name is taken.
+    """
+    columns = ("id", "name", "firing")
+    definition = {name: value for name, value in asdict(alert).items() if name not in columns}
+    return save_row(db, "alerts", {"id": alert.id, "name": alert.name, "definition": json.dumps(definition)})
+
+
+def delete(db: sqlite3.Connection, alert_id: int) -> None:
+    db.execute("DELETE FROM alerts WHERE id = ?", (alert_id,))

@@ -1,0 +1,180 @@
+"""Alerts on queries: changes to them, and their evaluation, from a number to an incident. Times are milliseconds."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from obs.alerts import rules
+from obs.alerts.rules import Alert
+from obs.alerts.service import AlertService
+from obs.alerts.store import rules as store
+from obs.alerts.store.channels import Channel
+from obs.alerts.store.incidents import IncidentKind
+from obs.errors import ServiceError, invalid_field
+from obs.heartbeat.store import maintenance
+from obs.query.service import QueryService
+from obs.storage.databases import Org
+from obs.sweep import for_each_organization, open_and_close
+from obs.tenancy import audit
+from obs.tenancy.audit import Action
+from obs.tenancy.auth import Caller, Tenancy
+
+_MOST_ALERTS = 1_000  # of an organization
+_MOST_GROUPS = 100  # of an alert
+_RUN_SECONDS = 5.0  # of an organization at a time, so that slow statements do not delay the alerts of others
+_READER = frozenset({"query:read"})
+_PREVIEW_SECONDS = 3.0  # about how long a preview takes: it evaluates a slow statement less often
+
+
+class QueryAlerts:
+    """The alerts on queries of all organizations."""
+
+    def __init__(self, tenancy: Tenancy, queries: QueryService, alerts: AlertService) -> None:
+        self._tenancy, self._queries, self._alerts = tenancy, queries, alerts
+        self._known: dict[Org, list[Alert]] = {}
+        self._due_at: dict[tuple[Org, int | None], int] = {}
+
+    def alerts(self, caller: Caller, alert_id: int | None = None) -> list[Alert]:
+        """All alerts of an organization by name, or one. Raises ServiceError (404)."""
+        with caller.read() as db:
+            return _found(db, alert_id)
+
+    def save(self, caller: Caller, fields: Mapping[str, Any], alert_id: int | None = None) -> Alert:
+        """Create an alert from the fields of AlertRequestSchema, or change some fields of one.
+
+        The incidents of an alert that is changed end; they begin again if need be. Raises ServiceError (404, 409, 422).
+        """
+        known = None if alert_id is None else self.alerts(caller, alert_id)[0]
+        alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
+        if "query" in fields:
+            self._numbers(caller, alert.query)
+
+        def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
+            if known:
+                open_and_close(db, (), [*_found(db, known.id)[0].firing.values()], channels, caller.now_ms)
+            elif len(store.alerts(db)) >= _MOST_ALERTS:
+                raise ServiceError("conflict", f"There are already {_MOST_ALERTS} alerts.")
+            audit.add(
+                db, caller.actor, caller.now_ms, Action.CHANGE_ALERT if known else Action.CREATE_ALERT, alert.name
+            )
+            return _found(db, store.save(db, alert))[0]
+
+        try:
+            saved = self._write(caller.org, unit)
+        except sqlite3.IntegrityError as error:
+            raise ServiceError("conflict", f"There is already an alert named {alert.name!r}.") from error
+        self._due_at.pop((caller.org, saved.id), None)
+        return saved
+
+    def delete(self, caller: Caller, alert_id: int) -> Alert:
+        """Delete an alert, and end its incidents. Raises ServiceError (404)."""
+
+        def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
+            [known] = _found(db, alert_id)
+            open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
+            store.delete(db, alert_id)
+            audit.add(db, caller.actor, caller.now_ms, Action.DELETE_ALERT, known.name)
+            return known
+
+        return self._write(caller.org, unit)
+
+    def preview(self, caller: Caller, fields: Mapping[str, Any], length_ms: int) -> dict[str, Any]:
+        """When an alert would have fired in the time before now, as PreviewSchema dumps it. Raises ServiceError (422).
+
+        Also the ``numbers`` by group that it would have compared, each with its moment, and that of ``absent`` groups.
+        """
+        alert = Alert(**fields)
+        self._numbers(caller, alert.query)  # this one may have to start a process
+        started = time.monotonic()
+        self._queries.run(caller, alert.query)  # counts against the rate limit
+        moments = min(max(10, int(_PREVIEW_SECONDS / (time.monotonic() - started))), 100)
+        step_ms = max(alert.every_ms, -(-length_ms // moments))
+        numbers, periods, firing = [], list[dict[str, Any]](), dict[str, Any]()
+        for moment in range(caller.now_ms - length_ms // step_ms * step_ms, caller.now_ms + 1, step_ms):
+            found, absent = self._numbers(replace(caller, now_ms=moment), alert.query)
+            begin, end, pending = rules.evaluate(alert, found, absent, moment)
+            for group in end:
+                firing.pop(group)["ended_at"] = moment
+            for group, since in begin.items():
+                value = found.get(group, absent)
+                firing[group] = {"group": group, "value": value, "started_at": since, "ended_at": None}
+                periods.append(firing[group])
+            alert = replace(alert, pending=pending, firing=firing)
+            numbers.append((moment, found))
+        return {"step_ms": step_ms, "numbers": numbers, "absent": absent, "periods": periods}
+
+    def run(self) -> None:
+        """Evaluate all alerts that are due."""
+        for_each_organization(self._tenancy, self._evaluate_due, self._tenancy.keyring.organizations())
+
+    def _evaluate_due(self, org: Org) -> None:
+        if org not in self._known:
+            with self._tenancy.databases.read(org) as db:
+                self._known[org] = store.alerts(db)
+        until = time.monotonic() + _RUN_SECONDS
+        for alert in sorted(self._known[org], key=lambda one: self._due_at.get((org, one.id), 0)):
+            now_ms, due_at = self._tenancy.clock(), self._due_at.get((org, alert.id), 0)
+            waits = now_ms < due_at <= now_ms + alert.every_ms  # else the clock was set
+            if not alert.enabled or waits or time.monotonic() > until or self._tenancy.databases.winding_down.is_set():
+                continue
+            self._due_at[org, alert.id] = now_ms + alert.every_ms
+            self._evaluate(org, alert, now_ms)
+
+    def _evaluate(self, org: Org, alert: Alert, now_ms: int) -> None:
+        """Run the statement of an alert, and store what follows. Nothing begins or ends during maintenance."""
+        with self._tenancy.databases.read(org) as db:
+            is_maintenance = maintenance.open_window(db, now_ms) is not None
+        begin, end, pending, error = dict[str, int](), list[str](), alert.pending, None
+        try:
+            numbers, absent = self._numbers(Caller(org, 0, _READER, now_ms, self._tenancy), alert.query)
+            if not is_maintenance:
+                begin, end, pending = rules.evaluate(alert, numbers, absent, now_ms)
+        except ServiceError as problem:
+            error = problem.message
+        if not begin and not end and (pending, error) == (alert.pending, alert.last_error):
+            return
+
+        def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
+            if store.alerts(db, alert.id) != [alert]:
+                return alert  # it was changed or deleted meanwhile
+            to_open = []
+            for group, since in begin.items():
+                about = {"alert_id": alert.id, "alert_group": group, "started_at": since}
+                subject = f"{alert.name}: {group}" if group else alert.name
+                value = numbers.get(group, absent)
+                to_open.append({**about, "subject": subject, "value": value, "kind": IncidentKind.ALERT})
+            open_and_close(db, to_open, [alert.firing[group] for group in end], channels, now_ms)
+            store.save(db, replace(alert, pending=pending, last_error=error))
+            return alert
+
+        self._write(org, unit)
+
+    def _numbers(self, caller: Caller, query: str) -> tuple[dict[str, float | None], float | None]:
+        """As `QueryService.numbers`, of what readers may read. Raises ServiceError (422, 503)."""
+        try:
+            numbers, absent = self._queries.numbers(replace(caller, scopes=_READER), query)
+        except ServiceError as error:
+            if error.status >= 500:
+                raise
+            raise invalid_field("json", "query", error.message, hint=error.hint) from error
+        if len(numbers) > _MOST_GROUPS:
+            message = f"It returns {len(numbers)} groups. Keep at most {_MOST_GROUPS} of them, for example with TOP."
+            raise invalid_field("json", "query", message)
+        return numbers, absent
+
+    def _write(self, org: Org, unit: Callable[[sqlite3.Connection, Sequence[Channel]], Alert]) -> Alert:
+        channels = self._alerts.channels(org)
+        written = self._tenancy.databases.write(org, lambda db: unit(db, channels))
+        self._known.pop(org, None)
+        self._alerts.woken.add(org)
+        return written
+
+
+def _found(db: sqlite3.Connection, alert_id: int | None) -> list[Alert]:
+    """All alerts, or one. Raises ServiceError (404)."""
+    found = store.alerts(db, alert_id)
+    if alert_id is not None and not found:
+        raise ServiceError("alert_not_found", f"There is no alert with id {alert_id}.")
+    return found

@@ -1,0 +1,309 @@
+"""Alerts on queries: from a number to an incident and to the receiver, over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from obs.services import services
+from tests.alerts.receiver import Receiver
+from tests.alerts.world import World, titles
+
+FAILURES = "SELECT count(*) FROM runs WHERE status = 'failed' LAST 1h"
+BY_HOST = "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1h"
+
+
+def create(world: World, **fields: Any) -> dict[str, Any]:
+    body = {"name": "failures", "query": FAILURES, "operator": ">", "threshold": 1, **fields}
+    answer = world.client.post("/api/v1/alerts", json=body)
+    assert answer.status_code == 201, answer.json
+    return dict(answer.json)
+
+
+def evaluate(world: World, **length: int) -> None:
+    """Move the clock, evaluate what is due, and send what follows from it."""
+    world.clock.advance(**length)
+    services(world.app).background.tasks["alerts on queries"].run()
+    world.deliver()
+
+
+def fail(world: World, times: int = 1, host: str = "") -> None:
+    for _ in range(times):
+        world.end("backup", "fail", host)
+
+
+def shown(world: World, alert: dict[str, Any]) -> dict[str, Any]:
+    return dict(world.client.get(f"/api/v1/alerts/{alert['id']}").json)
+
+
+def incidents(world: World) -> list[list[Any]]:
+    world.clock.advance(ms=1)  # a window ends before now
+    query = "SELECT job, kind, value, time, ended_at FROM incidents WHERE kind = 'alert' ORDER BY time LAST 30d"
+    return list(world.client.post("/api/v1/dsl", json={"query": query}).json["rows"])
+
+
+def test_an_alert_is_shown_as_it_was_created_with_the_defaults(world: World) -> None:
+    alert = create(world)
+    assert alert == {
+        "id": alert["id"],
+        "name": "failures",
+        "query": FAILURES,
+        "operator": ">",
+        "threshold": 1,
+        "for": "0s",
+        "every": "1m",
+        "no_data": "keep",
+        "enabled": True,
+        "state": "ok",
+        "last_error": None,
+        "firing": {},
+        "pending": {},
+    }
+    assert world.client.get("/api/v1/alerts").json == {"alerts": [alert]}
+
+
+def test_a_number_that_meets_the_condition_for_long_enough_reaches_the_receiver(
+    world: World, receiver: Receiver
+) -> None:
+    world.add_channel(receiver, events=["alert"])
+    alert = create(world, **{"for": "5m"})
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    assert shown(world, alert)["state"] == "pending"
+    assert list(shown(world, alert)["pending"]) == [""]
+    evaluate(world, minutes=4)
+    assert shown(world, alert)["state"] == "pending"
+    evaluate(world, minutes=1)
+    assert shown(world, alert)["state"] == "firing"
+    assert [one["value"] for one in shown(world, alert)["firing"].values()] == [2]
+    world.pass_time(seconds=11)
+    [message] = receiver.messages()
+    assert message["title"].startswith("failures is firing since ")
+    assert "(value 2)" in message["title"]
+    assert f"Fires when > 1: {FAILURES}" in message["text"]
+    assert message["incidents"][0]["kind"] == "alert"
+    evaluate(world, hours=1)
+    assert shown(world, alert)["state"] == "ok"
+    world.pass_time(minutes=6)
+    assert titles(receiver)[1].startswith("failures was firing from ")
+    [[job, kind, value, started_at, ended_at]] = incidents(world)
+    assert (job, kind, value) == ("failures", "alert", 2)
+    assert started_at == "2026-06-21T10:00:01.000Z"
+    assert ended_at == "2026-06-21T11:05:12.000Z"
+    [band] = world.client.get("/api/v1/annotations?name_prefix=incident/failures").json["annotations"]
+    assert (band["start_time"], band["end_time"]) == (started_at, ended_at)
+
+
+def test_a_condition_that_is_not_met_for_long_enough_opens_no_incident(world: World) -> None:
+    alert = create(world, **{"for": "5m"}, query=FAILURES.replace("1h", "3m"))
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    assert shown(world, alert)["state"] == "pending"
+    for _ in range(10):
+        evaluate(world, minutes=1)
+    assert shown(world, alert)["state"] == "ok"
+    assert incidents(world) == []
+
+
+def test_each_group_has_an_incident_of_its_own(world: World) -> None:
+    alert = create(world, query=BY_HOST)
+    fail(world, 2, "nas01")
+    fail(world, 3, "nas02")
+    fail(world, 1, "nas03")
+    evaluate(world, seconds=1)
+    firing = {group: one["value"] for group, one in shown(world, alert)["firing"].items()}
+    assert firing == {"nas01": 2, "nas02": 3}
+    assert [row[0] for row in incidents(world)] == ["failures: nas01", "failures: nas02"]
+    listed = world.client.get("/api/v1/incidents").json["incidents"]
+    assert sorted(one["job"] for one in listed if one["kind"] == "alert") == ["failures: nas01", "failures: nas02"]
+
+
+@pytest.mark.parametrize(("no_data", "states"), [("keep", "firing"), ("ok", "ok"), ("alert", "firing")])
+def test_what_no_data_means_for_an_alert_that_fires(world: World, no_data: str, states: str) -> None:
+    query = "SELECT avg(duration_ms) FROM runs LAST 1h"
+    alert = create(world, query=query, threshold=0, no_data=no_data)
+    world.client.post("/api/v1/heartbeat/backup/end?duration_ms=5000")
+    evaluate(world, seconds=1)
+    assert shown(world, alert)["state"] == "firing"
+    evaluate(world, hours=2)
+    assert shown(world, alert)["state"] == states
+
+
+@pytest.mark.parametrize(("no_data", "state"), [("keep", "ok"), ("ok", "ok"), ("alert", "firing")])
+@pytest.mark.parametrize("by", ["", "BY host "])
+def test_what_no_data_means_for_an_alert_that_is_ok(world: World, no_data: str, state: str, by: str) -> None:
+    query = f"SELECT avg(duration_ms) FROM runs {by}LAST 1h"
+    alert = create(world, query=query, threshold=0, no_data=no_data)
+    evaluate(world, seconds=1)
+    assert shown(world, alert)["state"] == state
+    world.client.post("/api/v1/heartbeat/backup/end?duration_ms=0")
+    evaluate(world, minutes=1)
+    assert shown(world, alert)["state"] == "ok"
+
+
+def limit_statements(world: World, characters: int | None) -> None:
+    """Set the limit of the organization on the length of a statement; None for the default."""
+    with services(world.app).tenancy.control.read() as db:
+        org = db.execute("SELECT id FROM organizations").fetchone()["id"]
+    change = "DELETE FROM organization_limits WHERE organization_id = ?"
+    if characters is not None:
+        change = f"INSERT INTO organization_limits VALUES (?, 'query_max_length', {characters})"
+    services(world.app).tenancy.control.write(lambda db: db.execute(change, (org,)))
+    services(world.app).background.tasks["quotas and disk space"].run()
+
+
+def test_an_alert_whose_statement_fails_can_be_disabled(world: World) -> None:
+    alert = create(world)
+    limit_statements(world, 1)
+    path = f"/api/v1/alerts/{alert['id']}"
+    assert world.client.put(path, json={"enabled": False}).status_code == 200
+    assert world.client.put(path, json={"query": FAILURES}).status_code == 422
+    evaluate(world, hours=2)
+    assert (shown(world, alert)["enabled"], shown(world, alert)["state"]) == (False, "ok")
+
+
+def test_an_error_keeps_the_state_and_is_shown(world: World) -> None:
+    alert = create(world)
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.client.post("/api/v1/heartbeat/backup/end")
+    limit_statements(world, 1)
+    evaluate(world, hours=2)
+    assert shown(world, alert)["state"] == "error"
+    assert "The limit is 1" in shown(world, alert)["last_error"]
+    assert len(shown(world, alert)["firing"]) == 1
+    limit_statements(world, None)
+    evaluate(world, minutes=1)
+    assert (shown(world, alert)["state"], shown(world, alert)["last_error"]) == ("ok", None)
+
+
+@pytest.mark.parametrize("how", ["delete", "disable", "change"])
+def test_an_alert_that_is_changed_or_deleted_ends_what_it_fires_for(world: World, receiver: Receiver, how: str) -> None:
+    world.add_channel(receiver, events=["alert"])
+    alert = create(world)
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.pass_time(seconds=11)
+    path = f"/api/v1/alerts/{alert['id']}"
+    if how == "delete":
+        assert world.client.delete(path).status_code == 204
+        assert world.client.get(path).status_code == 404
+    else:
+        changes = {"enabled": False} if how == "disable" else {"threshold": 2}
+        assert world.client.put(path, json=changes).status_code == 200
+    evaluate(world, minutes=1)
+    assert [row[4] is not None for row in incidents(world)] == [True]
+    world.pass_time(minutes=6)
+    assert [title.split()[1] for title in titles(receiver)] == ["is", "was"]
+
+
+def test_state_survives_a_restart(world: World, make_app: Any) -> None:
+    alert = create(world, **{"for": "5m"})
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.use(make_app())
+    evaluate(world, minutes=5)
+    assert shown(world, alert)["state"] == "firing"
+    world.use(make_app())
+    evaluate(world, minutes=1)
+    assert len(incidents(world)) == 1
+
+
+def test_nothing_begins_during_maintenance(world: World) -> None:
+    times = {"start_time": "2026-06-21T09:00:00Z", "end_time": "2026-06-21T10:30:00Z"}
+    assert world.client.post("/api/v1/maintenance", json={"title": "move", **times}).status_code == 201
+    create(world)
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    assert incidents(world) == []
+    evaluate(world, minutes=31)
+    assert len(incidents(world)) == 1
+
+
+def test_an_alert_is_evaluated_as_often_as_it_says(world: World) -> None:
+    alert = create(world, every="10m")
+    evaluate(world, seconds=1)
+    fail(world, 2)
+    evaluate(world, minutes=9)
+    assert shown(world, alert)["state"] == "ok"
+    evaluate(world, minutes=1)
+    assert shown(world, alert)["state"] == "firing"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"query": "SELECT job FROM runs LAST 1h"}, "query"),
+        ({"query": "SELECT count(*) FROM runs EVERY 1h LAST 1d"}, "query"),
+        ({"query": "SELECT count(*), max(duration_ms) FROM runs LAST 1d"}, "query"),
+        ({"query": "SELECT count(*) FROM runs COMPARE WITH 7d AGO LAST 1d"}, "query"),
+        ({"query": "SELECT avg(duration_ms) FROM runs AROUND 'deploy/' WITHIN 2h LAST 30d"}, "query"),
+        ({"query": "SELECT max(time) FROM runs LAST 1d"}, "query"),
+        ({"query": "EXPLAIN SELECT count(*) FROM runs LAST 1d"}, "query"),
+        ({"query": "SHOW SOURCES"}, "query"),
+        ({"query": "SELECT count(*) FROM runs BETWEEN '2026-01-01' AND '2026-02-01'"}, "query"),
+        ({"query": "SELECT count(*) FROM rums LAST 1d"}, "query"),
+        ({"query": "SELECT count(*) FROM audit LAST 1d"}, "query"),
+        ({"query": ""}, "query"),
+        ({"operator": "~"}, "operator"),
+        ({"threshold": "many"}, "threshold"),
+        ({"for": "5 minutes"}, "for"),
+        ({"for": "60d"}, "for"),
+        ({"every": "29s"}, "every"),
+        ({"no_data": "maybe"}, "no_data"),
+        ({"name": ""}, "name"),
+        ({"who": "me"}, "who"),
+    ],
+)
+def test_an_invalid_alert_is_refused_and_nothing_is_saved(world: World, fields: dict[str, Any], field: str) -> None:
+    body = {"name": "failures", "query": FAILURES, "operator": ">", "threshold": 1, **fields}
+    for path in ("/api/v1/alerts", "/api/v1/alerts/preview"):
+        answer = world.client.post(path, json=body)
+        if (path.endswith("preview"), field) == (True, "name"):
+            continue
+        assert answer.status_code == 422, answer.json
+        assert list(answer.json["errors"]["json"]) == [field]
+    assert world.client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_names_are_unique(world: World) -> None:
+    create(world)
+    body = {"name": "failures", "query": FAILURES, "operator": ">", "threshold": 1}
+    assert world.client.post("/api/v1/alerts", json=body).status_code == 409
+
+
+def test_a_preview_says_when_the_alert_would_have_fired_and_saves_nothing(world: World) -> None:
+    world.clock.advance(days=-3)
+    fail(world, 2, "nas01")
+    world.clock.advance(days=3)
+    fail(world, 3, "nas02")
+    world.clock.advance(minutes=1)
+    body = {"query": BY_HOST.replace("1h", "1d"), "operator": ">", "threshold": 1, "every": "30m", "last": "7d"}
+    answer = world.client.post("/api/v1/alerts/preview", json=body)
+    assert answer.status_code == 200, answer.json
+    first, second = answer.json["periods"]
+    assert (first["group"], first["value"]) == ("nas01", 2)
+    assert first["started_at"] < first["ended_at"]
+    assert (second["group"], second["value"], second["ended_at"]) == ("nas02", 3, None)
+    assert incidents(world) == []
+    assert world.client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_an_alert_of_another_organization_is_unknown(world: World, new_client: Any) -> None:
+    alert = create(world)
+    stranger = new_client("other", "admin")
+    path = f"/api/v1/alerts/{alert['id']}"
+    assert stranger.get(path).status_code == 404
+    assert stranger.put(path, json={"threshold": 2}).status_code == 404
+    assert stranger.delete(path).status_code == 404
+    assert stranger.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_an_alert_without_news_writes_nothing(world: World) -> None:
+    create(world)
+    evaluate(world, seconds=1)
+    tenancy = services(world.app).tenancy
+    org = tenancy.keyring.organizations()[0]
+    before = tenancy.databases.last_write(org)
+    for _ in range(5):
+        evaluate(world, minutes=1)
+    assert tenancy.databases.last_write(org) == before

@@ -1,0 +1,108 @@
+"""The page of a new alert on a query, and the list of alerts."""
+
+import html
+import json
+import re
+
+import pytest
+from flask import Flask
+
+from obs.services import services
+from tests.conftest import Clock, KeyClient
+from tests.dashboard.conftest import Visitor
+
+PAGE = "/alerts/query"
+QUERY = "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1d"
+FIELDS = {"query": QUERY, "operator": ">", "threshold": "1", "for": "0s", "every": "1m", "no_data": "keep"}
+
+
+@pytest.fixture(autouse=True)
+def _failures(client: KeyClient, clock: Clock) -> None:
+    for _ in range(2):
+        client.post("/api/v1/heartbeat/backup/end?status=fail", headers={"X-Platform-Host": "nas01"})
+    clock.advance(minutes=1)
+
+
+def text_of(page: str) -> str:
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page)))
+
+
+def test_a_result_leads_to_a_new_alert_with_its_statement(admin: Visitor, reader: Visitor) -> None:
+    result = admin.get("/query", query_string={"q": QUERY}).text
+    link = re.search(r'href="(/alerts/query[^"]*)">Alert me on this', result)
+    assert link is not None
+    assert html.escape(QUERY).replace("&#x27;", "&#39;") in admin.get(html.unescape(link[1])).text
+    assert "Alert me on this" not in reader.get("/query", query_string={"q": QUERY}).text
+
+
+def test_a_preview_shows_when_it_would_have_fired_and_keeps_what_was_typed(admin: Visitor, client: KeyClient) -> None:
+    page = admin.post(PAGE, **FIELDS, name="failures", action="preview")
+    assert page.status_code == 200
+    assert "This alert would have fired 1 time, evaluated every " in text_of(page.text)
+    rows = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page.text, re.S)[-1])["data"][
+        "rows"
+    ]
+    assert {number for _, group, number in rows if group == "nas01"} == {0, 2}
+    assert {group for _, group, _ in rows} == {"nas01", "threshold"}
+    assert "nas01" in page.text
+    assert '"threshold"' in page.text  # a line of the chart
+    assert 'value="failures"' in page.text
+    assert client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_an_alert_is_created_listed_disabled_and_deleted(admin: Visitor, app: Flask, client: KeyClient) -> None:
+    created = admin.post(PAGE, **FIELDS, name="failures", action="create")
+    assert created.status_code == 302
+    services(app).background.tasks["alerts on queries"].run()
+    listed = text_of(admin.get("/alerts").text)
+    assert "failures" in listed
+    assert "> 1, run every 1 min" in listed
+    assert "nas01 since" in listed
+    [alert] = client.get("/api/v1/alerts").json["alerts"]
+    admin.post(f"{PAGE}/{alert['id']}", action="disable")
+    [disabled] = client.get("/api/v1/alerts").json["alerts"]
+    assert (disabled["enabled"], disabled["firing"]) == (False, {})
+    admin.post(f"{PAGE}/{alert['id']}", action="delete")
+    assert client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+@pytest.mark.parametrize("action", ["preview", "create"])
+@pytest.mark.parametrize(
+    ("typed", "field", "message"),
+    [
+        (
+            {"query": "SELECT job FROM runs LAST 1d"},
+            "query",
+            "It must return one number, or one for each group, in a window relative to now.",
+        ),
+        ({"query": "SELECT count(*) FROM rums LAST 1d"}, "query", "rums"),
+        ({"threshold": ""}, "threshold", "Enter a value."),
+        ({"threshold": "many"}, "threshold", "Not a valid number."),
+        ({"for": "soon"}, "for", "Not a length of time such as 30s, 5m, 2h or 1d."),
+        ({"every": "1s"}, "every", "Must be from 30s to 30d."),
+    ],
+)
+def test_a_problem_is_beside_its_field_and_nothing_is_lost(
+    admin: Visitor, client: KeyClient, action: str, typed: dict[str, str], field: str, message: str
+) -> None:
+    page = admin.post(PAGE, **{**FIELDS, "name": "failures", **typed}, action=action)
+    assert page.status_code == 422
+    found = re.findall(r'<p class="problem" role="alert" id="([\w-]+)-problem">([^<]*)</p>', page.text)
+    assert [name for name, _ in found] == [field]
+    assert message in html.unescape(found[0][1])
+    assert html.escape({**FIELDS, **typed}["query"]).replace("&#x27;", "&#39;") in page.text
+    assert client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_who_may_only_read_changes_no_alert(reader: Visitor, client: KeyClient) -> None:
+    assert reader.post(PAGE, **FIELDS, name="failures", action="create").status_code == 403
+    assert "New alert on a query" not in reader.get("/alerts").text
+    assert client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_incidents_of_alerts_lead_to_the_page_of_alerts(admin: Visitor, app: Flask) -> None:
+    admin.post(PAGE, **FIELDS, name="failures", action="create")
+    services(app).background.tasks["alerts on queries"].run()
+    page = admin.get("/incidents").text
+    assert re.search(r'<a href="/alerts">failures: nas01</a>', page)
+    assert "firing" in page
