@@ -1,6 +1,6 @@
 """The past runs of a job as bars and by day. Pure. Days are ordinals in the zone of the viewer, times milliseconds."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
@@ -41,17 +41,20 @@ def bars_of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:
 def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
     """Draw runs, oldest first. `gaps` has how many were missed before each, and maybe those missed since the last."""
     marks = _with_gaps(runs, gaps)[-BARS:]
-    longest_ms = max((run.duration_ms or 0 for run in runs), default=0)
+    longest_ms = max([run.duration_ms or 0 for run in runs], default=0)
     first = BARS - len(marks)
-    tops: dict[str, dict[int, int]] = {}
+    tops = defaultdict[str, dict[int, int]](dict)
     for place, run in enumerate(marks, start=first):
-        status, top = ("gap", _BASE - 1) if run is None else (run.status, _top(run.duration_ms, longest_ms))
-        tops.setdefault(status, {})[place] = top
+        status, top = "gap", _BASE - 1
+        if run is not None:
+            share = 0.5 if run.duration_ms is None or not longest_ms else run.duration_ms / longest_ms
+            status, top = run.status, _BASE - max(2, round(share * _BASE))
+        tops[status][place] = top
     drawn = (
         f'<path class="bar-{status}" d="{_steps(places, _FOOT if status in PROBLEMS else _BASE)}"/>'
         for status, places in tops.items()
     )
-    counts = dict(Counter(run.status for run in runs).most_common())
+    counts = dict(Counter([run.status for run in runs]).most_common())
     words = f"Last {len(runs)} runs: {wording.results(counts, sum(gaps))}" if runs else "No runs yet"
     # Nothing in it comes from a client: statuses are a fixed set, all else is numbers.
     return Markup(f'<svg role="img" aria-label="{words}">{"".join(drawn)}</svg>')  # noqa: S704
@@ -59,16 +62,11 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
 
 def _steps(tops: dict[int, int], base: int) -> str:
     return "".join(
-        ("" if place - 1 in tops else f"M{place} {base}")
-        + ("h1" if tops.get(place - 1) == top else f"V{top}h1")
+        ("" if (before := tops.get(place - 1)) is not None else f"M{place} {base}")
+        + ("h1" if before == top else f"V{top}h1")
         + ("" if place + 1 in tops else f"V{base}")
         for place, top in tops.items()
     )
-
-
-def _top(duration_ms: int | None, longest_ms: int) -> int:
-    share = 0.5 if duration_ms is None or not longest_ms else duration_ms / longest_ms
-    return _BASE - max(2, round(share * _BASE))
 
 
 def _with_gaps(runs: Sequence[Bar], gaps: Sequence[int]) -> list[Bar | None]:
