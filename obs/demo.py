@@ -28,7 +28,6 @@ from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS
 
 DAYS = 89
-_SWEEP_EVERY_MS = 3 * HOUR_MS
 _MISSED_SHARE, _LOST_SHARE = 0.003, 0.0008
 _PLACES = {  # by the first part of the name of a job: where it runs, and its time zone
     "shop": (Attribution("web-1", "storefront", "shop"), "UTC"),
@@ -72,8 +71,7 @@ _DISRUPTIONS = (  # from and to (days before now), how the names of the jobs beg
     (1.3, 0.0, "home/photos", "error: no space left on device", ""),
     (0.4, 0.0, "home/dyndns", "", ""),
 )
-_RELEASES = (82.3, 68.2, 52.2, 33.2, 26.4, 12.2, 5.2)  # of the shop (days before now)
-_SLOWER = 2.3  # how much longer jobs of the shop take between the fourth release and the fifth
+_RELEASES = (82.3, 68.2, 52.2, 33.2, 26.4, 12.2, 5.2)  # of the shop (days before now); the fourth makes jobs slow
 
 
 @click.command("demo")
@@ -102,15 +100,13 @@ def demo(org: str, folder: Path) -> None:
 def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None:
     """Record all heartbeats in the order of time; sweep in the middle of each disruption until its incidents end."""
     deploys = [(ago, None, "deploy/shop", f"Shop 4.{number} released") for number, ago in enumerate(_RELEASES)]
-    known = [
-        (begins, ends, "incident/" + jobs.split("/")[0], why) for begins, ends, jobs, _, why in _DISRUPTIONS if why
-    ]
+    known = [(begins, ends, "incident/report", why) for begins, ends, _, _, why in _DISRUPTIONS if why]
     for begins, ends, name, title in (*deploys, *known):
         start, end = now_ms - round(begins * DAY_MS), ends and now_ms - round(ends * DAY_MS)
         caller = Caller(org, 0, frozenset({"admin"}), start, tenancy)
         annotations.create(caller, {"name": name, "title": title, "start_time": start, "end_time": end})
     middles = {round(now_ms - (begins + ends) / 2 * DAY_MS) for begins, ends, *_ in _DISRUPTIONS}
-    times = sorted({*middles, *range(now_ms, now_ms - DAYS * DAY_MS, -_SWEEP_EVERY_MS)})
+    times = sorted({*middles, *range(now_ms, now_ms - DAYS * DAY_MS, -3 * HOUR_MS)})
     parts = groupby(heartbeats(now_ms), key=lambda sent: times[bisect_left(times, sent[1].time)])
     has_incidents = False
     with click.progressbar(parts, length=len(times), label="90 days", show_eta=False) as bar:
@@ -144,7 +140,7 @@ def _of_job(job: str, now_ms: int) -> Iterator[tuple[str, Heartbeat]]:
         if "" in problems or random.random() < _MISSED_SHARE:
             continue
         fails = bool(problems) or random.random() < failing_share
-        slower = _SLOWER if at.project == "shop" and _RELEASES[3] >= ago > _RELEASES[4] else 1
+        slower = 2.3 if at.project == "shop" and _RELEASES[3] >= ago > _RELEASES[4] else 1
         end = time + round(seconds * 1000 * slower * random.lognormvariate(0, 0.16) * (0.4 if fails else 1))
         sent = [Heartbeat(Kind.START if seconds else Kind.PING, time)]
         if line and not fails:
