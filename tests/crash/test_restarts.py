@@ -11,6 +11,9 @@ import pytest
 from tests.crash.restarts import children, restart_under_load, service_with_socket, stored
 from tests.crash.served import running_service
 
+RESTARTED_SECONDS = 15
+"""2 s on an idle machine; a busy one takes longer to load the program."""
+
 REPLACED_SECONDS = 30
 """A worker hangs for at most 15 s; a busy machine may take longer."""
 
@@ -21,7 +24,7 @@ def test_restarts_refuse_and_lose_nothing(tmp_path: Path, times: int, clients: i
         result = restart_under_load(service, times, clients)
         assert set(result.outcomes) == {"200"}, result
         assert stored(service) == result.acknowledged
-        assert max(result.waits) < 3, result
+        assert max(result.waits) < RESTARTED_SECONDS, result
 
 
 def test_clients_that_were_not_accepted_survive_the_death_of_a_worker(tmp_path: Path) -> None:
