@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
 from obs.query.sql import Range, Scan
 from obs.query.sql.expressions import Writer
@@ -64,7 +63,9 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
         chosen += aggregate.arguments if _templates(aggregate, rollup) is _OF_KEY else []
     parts = _parts([each for one in chosen for each in walk(one) if _is_comparison(each, rollup.measured)])
     terms = plan.where.arguments if isinstance(plan.where, Apply) and plan.where.name == "and" else [plan.where]
-    if any(term and _is_comparison(term, rollup.measured) and term.name != "is null" for term in terms):
+    negated = [term.arguments[0] for term in terms if isinstance(term, Apply) and term.name == "not"]
+    true_of_null = [*((term, "is null") for term in terms), *((term, "is not null") for term in negated)]
+    if any(term and _is_comparison(term, rollup.measured) and term.name != name for term, name in true_of_null):
         parts = parts[1:]  # WHERE needs a value
     if len(parts) > _MAX_PARTS or any(_template(aggregate, rollup, parts) is None for aggregate in aggregates):
         return [], ()
@@ -153,7 +154,7 @@ _MAX_PARTS = 20
 def _is_comparison(expression: Checked, measured: str) -> TypeGuard[Apply]:
     match expression:
         case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == measured:
-            return name in _COMPARISONS and all(isinstance(each, Literal) for each in others)
+            return name in _COMPARISONS and all(isinstance(each, nodes.Literal) for each in others)
     return False
 
 
@@ -162,7 +163,7 @@ def _parts(comparisons: Sequence[Apply]) -> Sequence[Part]:
     firsts = {0}
     for comparison in comparisons:
         for constant in comparison.arguments[1:]:
-            if isinstance(constant, Literal) and isinstance(value := constant.value, int | float):
+            if isinstance(constant, nodes.Literal) and isinstance(value := constant.value, int | float):
                 sides = _IS_AFTER.get(comparison.name, (False, True))
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
