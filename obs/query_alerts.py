@@ -23,7 +23,7 @@ from obs.tenancy.auth import Caller, Tenancy
 
 _MOST_ALERTS = 1_000  # of an organization
 _MOST_GROUPS = 100  # of an alert
-_RUN_SECONDS = 5.0  # of an organization at a time, so that slow statements do not delay the alerts of others
+_RUN_SECONDS = 2.0  # of an organization at a time, so that slow statements do not delay the alerts of others
 _READER = frozenset({"query:read"})
 _PREVIEW_SECONDS = 3.0  # about how long a preview takes: it evaluates a slow statement less often
 

@@ -125,15 +125,9 @@ class Length(ma.fields.Field[int]):
             raise ma.ValidationError("Not a length of time such as 30s, 5m, 2h or 1d.") from error
 
 
-_QUERY = {
-    "description": "It returns a number, or one for each group, in a window relative to now.",
-    "example": "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1h",
-}
-
-
 class AlertRequestSchema(Schema):
     name = Text(1, 190, required=True, metadata=api.about("A name for people.", "failures by host"))
-    query = Text(1, None, required=True, metadata=_QUERY)
+    query = Text(1, None, required=True, metadata=api.about("A statement.", "SELECT count(*) FROM runs LAST 1h"))
     operator = ma.fields.Str(required=True, validate=ma.validate.OneOf(OPERATORS), metadata={"example": ">"})
     threshold = ma.fields.Float(required=True, allow_nan=False, metadata={"example": 5})
     for_ms = Length(0, "How long the condition must be met.", data_key="for", load_default=0)

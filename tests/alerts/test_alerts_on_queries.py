@@ -140,20 +140,32 @@ def test_what_no_data_means_for_an_alert_that_is_ok(world: World, no_data: str, 
     assert shown(world, alert)["state"] == "ok"
 
 
-def limit_statements(world: World, characters: int | None) -> None:
-    """Set the limit of the organization on the length of a statement; None for the default."""
+def limit(world: World, name: str, value: int | None) -> None:
+    """Set a limit of the organization; None for its default."""
     with services(world.app).tenancy.control.read() as db:
         org = db.execute("SELECT id FROM organizations").fetchone()["id"]
     change = "DELETE FROM organization_limits WHERE organization_id = ?"
-    if characters is not None:
-        change = f"INSERT INTO organization_limits VALUES (?, 'query_max_length', {characters})"
+    if value is not None:
+        change = f"INSERT INTO organization_limits VALUES (?, '{name}', {value})"
     services(world.app).tenancy.control.write(lambda db: db.execute(change, (org,)))
     services(world.app).background.tasks["quotas and disk space"].run()
 
 
+def test_alerts_do_not_count_against_the_rate_limit_and_a_preview_does(world: World) -> None:
+    alert = create(world)
+    limit(world, "query_rate_per_minute", 1)
+    fail(world, 2)
+    for _ in range(3):
+        evaluate(world, seconds=10, minutes=1)
+    assert shown(world, alert)["state"] == "firing"
+    body = {"query": FAILURES, "operator": ">", "threshold": 1}
+    codes = [world.client.post("/api/v1/alerts/preview", json=body).status_code for _ in range(2)]
+    assert codes == [200, 429]
+
+
 def test_an_alert_whose_statement_fails_can_be_disabled(world: World) -> None:
     alert = create(world)
-    limit_statements(world, 1)
+    limit(world, "query_max_length", 1)
     path = f"/api/v1/alerts/{alert['id']}"
     assert world.client.put(path, json={"enabled": False}).status_code == 200
     assert world.client.put(path, json={"query": FAILURES}).status_code == 422
@@ -166,12 +178,12 @@ def test_an_error_keeps_the_state_and_is_shown(world: World) -> None:
     fail(world, 2)
     evaluate(world, seconds=1)
     world.client.post("/api/v1/heartbeat/backup/end")
-    limit_statements(world, 1)
+    limit(world, "query_max_length", 1)
     evaluate(world, hours=2)
     assert shown(world, alert)["state"] == "error"
     assert "The limit is 1" in shown(world, alert)["last_error"]
     assert len(shown(world, alert)["firing"]) == 1
-    limit_statements(world, None)
+    limit(world, "query_max_length", None)
     evaluate(world, minutes=1)
     assert (shown(world, alert)["state"], shown(world, alert)["last_error"]) == ("ok", None)
 

@@ -24,8 +24,7 @@ def save(db: sqlite3.Connection, alert: Alert) -> int:
 
     Raises sqlite3.IntegrityError where the name is taken.
     """
-    columns = ("id", "name", "firing")
-    definition = {name: value for name, value in asdict(alert).items() if name not in columns}
+    definition = {name: value for name, value in asdict(alert).items() if name not in ("id", "name", "firing")}
     return save_row(db, "alerts", {"id": alert.id, "name": alert.name, "definition": json.dumps(definition)})
 
 
