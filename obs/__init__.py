@@ -12,6 +12,7 @@ from obs import api, checks, config, dashboard, errors
 from obs.alerts import routes as alert_routes
 from obs.alerts.service import AlertService
 from obs.alerts.source import DELIVERIES, INCIDENTS
+from obs.annotations import grafana
 from obs.annotations import routes as annotation_routes
 from obs.annotations import store as annotation_store
 from obs.annotations.source import ANNOTATIONS
@@ -95,6 +96,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             heartbeat_routes.metrics_blp,
             checks.blp,
             annotation_routes.blp,
+            grafana.blp,
             alert_routes.blp,
             query_routes.blp,
             tenancy_routes.blp,

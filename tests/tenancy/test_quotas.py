@@ -99,6 +99,7 @@ def test_only_new_annotations_are_refused_at_the_quota_of_annotations(
     first = annotate(client, "one")
     assert first.status_code == 201
     refused(annotate(client, "two"), "max_annotations", 1)
+    refused(client.post("/api/annotations", json={"text": "two"}), "max_annotations", 1)
     visitor = Visitor(app)
     visitor.sign_in(str(new_client("acme", "admin").key))
     visitor.get("/annotations")

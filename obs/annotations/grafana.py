@@ -1,0 +1,97 @@
+"""Annotations as the API of Grafana has them, for programs that mark deploys there."""
+
+import re
+from html import unescape
+from typing import Any
+
+import marshmallow as ma
+
+from obs.annotations import service
+from obs.annotations.rules import is_web_url
+from obs.api import Blueprint, Text, WholeNumber, about
+from obs.errors import ServiceError, invalid_field
+from obs.tenancy.auth import caller, operation
+from obs.times import MAX_MS
+
+_ABOUT = "Annotations as the API of Grafana has them: creating and changing."
+blp = Blueprint("grafana", __name__, url_prefix="/api/annotations", description=_ABOUT)
+
+_LINK = re.compile(r"""<a\s[^<>]*?href\s*=\s*["']?([^"'\s<>]{1,2000})""", re.IGNORECASE)
+_BREAK = re.compile(r"<(br|/p|/div|/li)\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
+_LONGEST_TITLE, _LONGEST_DESCRIPTION = 500, 4_000
+
+
+def _time(description: str) -> WholeNumber:
+    limits = ma.validate.Range(0, MAX_MS)
+    return WholeNumber(allow_none=True, validate=limits, metadata=about(description, 1507037197339))
+
+
+class GrafanaAnnotationSchema(ma.Schema):
+    """An annotation of Grafana. Other fields, such as `dashboardUID` and `panelId`, are accepted and not used."""
+
+    class Meta:
+        unknown = ma.EXCLUDE
+
+    text = Text(0, None, allow_none=True, metadata=about("The first line is the title.", "Web 2.14.0 is out"))
+    tags = ma.fields.List(
+        Text(0, 190), allow_none=True, metadata=about("The first one with a slash is the name.", ["deploy/web"])
+    )
+    time = _time("When it happened or started, in milliseconds since 1970; default: now.")
+    timeEnd = _time("When it ended.")  # noqa: N815 - the name in Grafana
+
+
+def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
+    """The error with the status that Grafana has: 400 for every invalid field."""
+    if error.status == 422:
+        error = ServiceError("bad_request", error.message, hint=error.hint, errors=error.errors)
+    return error.body(), error.status, error.headers
+
+
+blp.register_error_handler(ServiceError, _refuse)
+
+
+@operation(blp, "POST", "annotations:write", body=GrafanaAnnotationSchema)
+def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
+    """Create an annotation as in Grafana"""
+    start = sent.get("time") or caller().now_ms
+    start, end = sorted((start, sent.get("timeEnd") or start))
+    fields = {"name": "grafana", **_fields(sent), "start_time": start, "end_time": end if end > start else None}
+    if "title" not in fields:
+        raise invalid_field("json", "text", "Must not be empty.")
+    return {"message": "Annotation added", "id": service.create(caller(), fields)[0].id}
+
+
+@operation(blp, "PATCH /<int:annotation_id>", "annotations:write", body=GrafanaAnnotationSchema, errors=(404, 409))
+def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
+    """Change an annotation as in Grafana, such as its end"""
+    _change(sent, annotation_id)
+    return {"message": "Annotation patched"}
+
+
+@operation(blp, "PUT /<int:annotation_id>", "annotations:write", body=GrafanaAnnotationSchema, errors=(404, 409))
+def update_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
+    """Change an annotation as in Grafana; what is not sent stays"""
+    _change(sent, annotation_id)
+    return {"message": "Annotation updated"}
+
+
+def _change(sent: dict[str, Any], annotation_id: int) -> None:
+    times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}
+    service.update(caller(), annotation_id, _fields(sent) | {name: time for name, time in times.items() if time})
+
+
+def _fields(sent: dict[str, Any]) -> dict[str, Any]:
+    """What the tags and the text, without its HTML, say: the name, the title, the description and the URL."""
+    fields: dict[str, Any] = {}
+    if tags := [tag.strip() for tag in sent.get("tags") or () if tag.strip()]:
+        fields["name"] = next((tag for tag in tags if re.fullmatch(r"[^\s/:]+/\S+", tag)), f"grafana/{tags[0]}")
+    text = sent.get("text") or ""
+    plain = unescape(_TAG.sub("", _BREAK.sub("\n", text))).strip()
+    title, _, rest = plain.partition("\n")
+    if title:
+        rest = f"{title[_LONGEST_TITLE:]}\n{rest}".strip()[:_LONGEST_DESCRIPTION]
+        fields |= {"title": title[:_LONGEST_TITLE].strip(), "description": rest or None}
+    if (link := _LINK.search(text)) and is_web_url(url := unescape(link[1])):
+        fields["url"] = url
+    return fields
