@@ -31,8 +31,10 @@ _PREVIEW_SECONDS = 3.0  # about how long a preview takes: it evaluates a slow st
 class QueryAlerts:
     """The alerts on queries of all organizations."""
 
-    def __init__(self, tenancy: Tenancy, queries: QueryService, alerts: AlertService) -> None:
-        self._tenancy, self._queries, self._alerts = tenancy, queries, alerts
+    def __init__(
+        self, tenancy: Tenancy, queries: QueryService, alerts: AlertService, monotonic: Callable[[], float]
+    ) -> None:
+        self._tenancy, self._queries, self._alerts, self._monotonic = tenancy, queries, alerts, monotonic
         self._known: dict[Org, list[Alert]] = {}
         self._due_at: dict[tuple[Org, int | None], int] = {}
 
@@ -113,11 +115,11 @@ class QueryAlerts:
         if org not in self._known:
             with self._tenancy.databases.read(org) as db:
                 self._known[org] = store.alerts(db)
-        until = time.monotonic() + _RUN_SECONDS
+        until = self._monotonic() + _RUN_SECONDS
         for alert in sorted(self._known[org], key=lambda one: self._due_at.get((org, one.id), 0)):
             now_ms, due_at = self._tenancy.clock(), self._due_at.get((org, alert.id), 0)
             waits = now_ms < due_at <= now_ms + alert.every_ms  # else the clock was set
-            if not alert.enabled or waits or time.monotonic() > until or self._tenancy.databases.winding_down.is_set():
+            if not alert.enabled or waits or self._monotonic() > until or self._tenancy.databases.winding_down.is_set():
                 continue
             self._due_at[org, alert.id] = now_ms + alert.every_ms
             self._evaluate(org, alert, now_ms)

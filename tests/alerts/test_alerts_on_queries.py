@@ -7,6 +7,7 @@ import pytest
 from obs.services import services
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World, titles
+from tests.conftest import KeyClient
 
 FAILURES = "SELECT count(*) FROM runs WHERE status = 'failed' LAST 1h"
 BY_HOST = "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1h"
@@ -319,3 +320,29 @@ def test_an_alert_without_news_writes_nothing(world: World) -> None:
     for _ in range(5):
         evaluate(world, minutes=1)
     assert tenancy.databases.last_write(org) == before
+
+
+def test_slow_statements_do_not_delay_the_alerts_of_other_organizations(
+    world: World, new_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"query": "SELECT count(*) FROM runs LAST 1h", "operator": "=", "threshold": 0, "every": "5m"}
+    clients = [world.client, new_client("other", "admin")]
+    for client, names in zip(clients, (["a", "b", "c"], ["a"]), strict=True):
+        for name in names:
+            assert client.post("/api/v1/alerts", json={**body, "name": name}).status_code == 201
+    queries = services(world.app).queries
+    numbers = queries.numbers
+
+    def slow(*arguments: Any) -> Any:
+        world.clock.advance(seconds=3)
+        return numbers(*arguments)
+
+    def states(client: KeyClient) -> list[str]:
+        return [one["state"] for one in client.get("/api/v1/alerts").json["alerts"]]
+
+    monkeypatch.setattr(queries, "numbers", slow)
+    evaluate(world, seconds=1)
+    assert [states(client) for client in clients] == [["firing", "ok", "ok"], ["firing"]]
+    for _ in range(2):
+        evaluate(world, seconds=1)
+    assert states(world.client) == ["firing", "firing", "firing"]
