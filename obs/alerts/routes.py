@@ -111,8 +111,7 @@ class Length(ma.fields.Field[int]):
     """A length of time of `least_ms` to 30 days: ``5m`` in JSON, milliseconds in Python."""
 
     def __init__(self, least_ms: int, description: str, **kwargs: Any) -> None:
-        limits = f"Must be from {times.write_duration(least_ms)} to 30d."
-        check = ma.validate.Range(least_ms, 30 * DAY_MS, error=limits)
+        check = ma.validate.Range(least_ms, 30 * DAY_MS, error=f"Must be from {times.write_duration(least_ms)} to 30d.")
         super().__init__(validate=check, metadata=api.about(description, "5m"), **kwargs)
 
     def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> str:
