@@ -3,13 +3,14 @@
 from functools import partial
 from typing import Any
 
-from flask import Response, url_for
+from flask import Response, current_app, url_for
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from obs.api import ROW_ID, Blueprint, page_of, time_of_query
 from obs.errors import ServiceError
-from obs.heartbeat import metrics, schemas
+from obs.heartbeat import schemas
 from obs.heartbeat.names import valid_name
+from obs.heartbeat.runs import OUTCOMES, TROUBLE
 from obs.heartbeat.service import known_job, no_job
 from obs.heartbeat.store import jobs as store
 from obs.heartbeat.store import maintenance
@@ -23,8 +24,15 @@ runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="R
 maintenance_blp = Blueprint(
     "maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance windows of the organization."
 )
-metrics_blp = Blueprint("metrics", __name__, url_prefix="/api/v1", description="The jobs as metrics for Prometheus.")
+metrics_blp = Blueprint(
+    "metrics",
+    __name__,
+    template_folder="templates",
+    url_prefix="/api/v1",
+    description="The jobs as metrics for Prometheus.",
+)
 
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
 
 
@@ -160,4 +168,12 @@ def get_metrics() -> Response:
     """Get the jobs as metrics for Prometheus"""
     with caller().read() as db:
         jobs = store.jobs_by_id(db, None, caller().now_ms)
-    return Response(metrics.text(jobs.values()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    labelled = [(_labels(job), job) for job in jobs.values()]
+    template = current_app.jinja_env.get_template("metrics.txt")
+    text = template.render(jobs=labelled, outcomes=OUTCOMES, trouble=TROUBLE)
+    return Response(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def _labels(job: Job) -> str:
+    labels = {"job": job.name, "host": job.host, "service": job.service, "project": job.project}
+    return ",".join(f'{label}="{(value or "").translate(_ESCAPES)}"' for label, value in labels.items())
