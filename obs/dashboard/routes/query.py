@@ -11,12 +11,11 @@ from obs.annotations.rules import Annotation
 from obs.dashboard import store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
-from obs.query.execution.run import QueryResult
 from obs.query.service import converted
+from obs.query.sql import Range
 from obs.services import services
 
 blp = Blueprint("query", __name__, url_prefix="/query")
-_BARS_SHOWN = 50
 
 
 @blp.get("")
@@ -32,10 +31,10 @@ def page() -> ResponseReturnValue:
         except ServiceError as error:
             shown["error"], status, headers = error, error.status, error.headers
         else:
-            answer = QueryResult(**json.loads(reply.body), window=reply.window)
-            numbers = [place for place in range(len(answer.columns)) if _is_number(answer.rows, place)]
-            shown |= {"answer": answer, "numbers": numbers, "charted": _charted(answer, numbers)}
-            shown["annotations"] = _overlay(answer, overlay)
+            answer = json.loads(reply.body)
+            numbers = [place for place in range(len(answer["columns"])) if _is_number(answer["rows"], place)]
+            window = reply.window if answer["output_type"] == "timeseries" else None
+            shown |= {"answer": answer, "numbers": numbers, "annotations": _overlay(window, overlay)}
     page = render_template(
         "query.html",
         text=text,
@@ -64,16 +63,9 @@ def _is_number(rows: list[list[Any]], place: int) -> bool:
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 
 
-def _charted(answer: QueryResult, numbers: list[int]) -> list[list[Any]]:
-    """The rows that are drawn as a chart too."""
-    if answer.output_type == "bar" and 1 in numbers:
-        return answer.rows[:_BARS_SHOWN]
-    return answer.rows if answer.output_type == "timeseries" and numbers else []
-
-
-def _overlay(answer: QueryResult, prefix: str) -> list[Annotation]:
-    if not prefix or answer.output_type != "timeseries" or answer.window is None:
+def _overlay(window: Range | None, prefix: str) -> list[Annotation]:
+    if not prefix or window is None:
         return []
-    caller, window = viewer(), answer.window
+    caller = viewer()
     with caller.read() as db:
         return store.annotations(db, window.start, window.end, caller.now_ms, prefix="" if prefix == "all" else prefix)

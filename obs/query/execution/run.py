@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -39,19 +39,6 @@ class QueryRequest(NamedTuple):
     is_admin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """`bytes_scanned` is None where the system does not count them."""
-
-    output_type: str
-    columns: list[str]
-    rows: list[list[Cell]]
-    window: Range | None = None
-    rows_scanned: int = 0
-    bytes_scanned: int | None = 0
-    run_seconds: float = 0.0
-
-
 class QueryResponse(NamedTuple):
     """A result as it is sent. It is written where the query runs: writing 10,000 rows must not delay heartbeats."""
 
@@ -78,7 +65,7 @@ class Engine:
             plan = self.plan(statement)
             parse_seconds = time.perf_counter() - started
             if isinstance(plan, Listing):
-                found = QueryResult("table", list(plan.columns), [list(row) for row in plan.rows])
+                found = _response("table", plan.columns, plan.rows)
             elif plan.source.admin_only and not is_admin:
                 raise ServiceError("missing_scope", f"Reading {plan.source.name} needs the scope admin.")
             else:
@@ -87,19 +74,31 @@ class Engine:
             raise error.error(statement) from error
         except RecursionError as error:  # the checker and the compiler take some frames for each level
             raise too_complex().error(statement) from error
-        fields = {"output_type": found.output_type, "columns": found.columns, "rows": found.rows}
-        headers = {
-            "Server-Timing": f"parse;dur={parse_seconds * 1000:.2f}, run;dur={found.run_seconds * 1000:.2f}",
-            "X-Query-Rows-Scanned": str(found.rows_scanned),
-            "X-Query-Bytes-Scanned": "unknown" if found.bytes_scanned is None else str(found.bytes_scanned),
-        }
-        if found.window is not None:
-            headers["X-Query-Window"] = str(found.window)
-        body = json.dumps(fields, allow_nan=False, separators=(",", ":"))
-        return QueryResponse(body.encode(), headers, found.window)
+        run_seconds = time.perf_counter() - started - parse_seconds
+        found.headers["Server-Timing"] = f"parse;dur={parse_seconds * 1000:.2f}, run;dur={run_seconds * 1000:.2f}"
+        return found
 
 
-def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
+def _response(
+    output_type: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    window: Range | None = None,
+    rows_scanned: int = 0,
+    bytes_scanned: int | None = 0,
+) -> QueryResponse:
+    """`bytes_scanned` is None where the system does not count them."""
+    headers = {
+        "X-Query-Rows-Scanned": str(rows_scanned),
+        "X-Query-Bytes-Scanned": "unknown" if bytes_scanned is None else str(bytes_scanned),
+    }
+    if window is not None:
+        headers["X-Query-Window"] = str(window)
+    fields = {"output_type": output_type, "columns": columns, "rows": rows}
+    return QueryResponse(json.dumps(fields, allow_nan=False, separators=(",", ":")).encode(), headers, window)
+
+
+def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResponse:
     """The result of a plan on the file at `path`. Raises OqlError, and ServiceError (422, 503)."""
     scans = window.scans(plan, now_ms, limits)
 
@@ -119,10 +118,10 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResult:
         raise ServiceError(refusal.error, refusal.message, hint=hint, extra=refusal.extra) from refusal
 
 
-def _read(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -> QueryResult:
+def _read(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -> QueryResponse:
     scan, output_type = with_largest(plan, scans[0], session), plan.output_type
     if plan.explain:
-        output_type, columns, count = "table", list(COLUMNS), 0
+        output_type, columns, count = "table", [*COLUMNS], 0
         written: list[list[Cell]] = [list(row) for row in explain(plan.to_read(), scan, session)]
     else:
         if plan.around is not None:
@@ -136,7 +135,7 @@ def _read(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -
         columns = [output.name for _, output in outputs]
         writers = [(place, result.writer_of(output.expression)) for place, output in outputs]
         written = [[write(row[place]) for place, write in writers] for row in rows]
-    return QueryResult(output_type, columns, written, scan.window, count, session.bytes_scanned(), session.seconds())
+    return _response(output_type, columns, written, scan.window, count, session.bytes_scanned())
 
 
 def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Row]:

@@ -48,48 +48,40 @@ def _between(low: Number, high: Number, position: float) -> Number:
     return low if low == high else low + (high - low) * (position - math.floor(position))
 
 
-class _Percentile:
-    """A percentile of values, and of packed blocks of sorted values. Whole numbers take 8 bytes each."""
+def _percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
+    *blocks, values = parts
+    return merged_percentile([*blocks, sorted(values)], fraction) if blocks else percentile(values, fraction)
 
-    fraction = 0.0
 
-    def __init__(self) -> None:
+def _standard_deviation(parts: Sequence[Sequence[Number]]) -> float | None:
+    """The standard deviation of a sample, in two passes, so that there is no cancellation."""
+    count = sum(map(len, parts))
+    if count < 2:
+        return None
+    mean = sum(map(sum, parts)) / count
+    return math.sqrt(sum((value - mean) * (value - mean) for part in parts for value in part) / (count - 1))
+
+
+class _Collected:
+    """What `of` returns for packed blocks of sorted values, followed by all single values, which take 8 bytes each."""
+
+    def __init__(self, of: Callable[..., Any]) -> None:
+        self.of = of
+        self.arguments: tuple[float, ...] = ()
         self.values: Any = array("q")
         self.blocks: list[Sequence[int]] = []
 
-    def step(self, value: Number | bytes | None, fraction: float) -> None:
-        self.fraction = fraction
-        if isinstance(value, bytes):
+    def step(self, value: Number | bytes | None, *arguments: float) -> None:
+        self.arguments = arguments
+        if isinstance(value, bytes):  # all durations of a cell of a rollup
             self.blocks.append(unpack(value))
         elif value is not None:
             if isinstance(value, float) and isinstance(self.values, array):
                 self.values = list(self.values)
             self.values.append(value)
 
-    def finalize(self) -> Number | None:
-        if self.blocks:
-            return merged_percentile([*self.blocks, sorted(self.values)], self.fraction)
-        return percentile(self.values, self.fraction)
-
-
-class _StandardDeviation:
-    """The standard deviation of a sample, by Welford's method: in one pass, without cancellation."""
-
-    count = 0
-    mean = squares = 0.0
-
-    def step(self, value: Number | bytes | None) -> None:
-        if isinstance(value, bytes):  # all durations of a cell of a rollup
-            for each in unpack(value):
-                self.step(each)
-        elif value is not None:
-            self.count += 1
-            distance = value - self.mean
-            self.mean += distance / self.count
-            self.squares += distance * (value - self.mean)
-
-    def finalize(self) -> float | None:
-        return None if self.count < 2 else math.sqrt(max(self.squares, 0.0) / (self.count - 1))
+    def finalize(self) -> Any:
+        return self.of([*self.blocks, self.values], *self.arguments)
 
 
 class _Chosen:
@@ -107,7 +99,7 @@ class _Chosen:
         return self.found[1]
 
 
-_EXACT = SqlFunction("obs_percentile", 2, _Percentile)
+_EXACT = SqlFunction("obs_percentile", 2, partial(_Collected, _percentile))
 
 
 def _aggregate(
@@ -150,7 +142,7 @@ AGGREGATES = (
         Family.NUMBER,
         Result.MEAN,
         "The standard deviation of a sample; null for fewer than two values.",
-        sqlite=SqlFunction("obs_stddev", 1, _StandardDeviation),
+        sqlite=SqlFunction("obs_stddev", 1, partial(_Collected, _standard_deviation)),
     ),
     _percentile_of("The middle value; the same as p50.", "median", 50),
     *(
