@@ -43,12 +43,16 @@ IDEMPOTENCY_MS = DAY_MS
 RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
+    """What a call did: to which run, and what the counters of the job are to count."""
+
     run_id: int | None
     run_status: Status | None
     time: int
     job_created: bool = False
+    new_runs: int = 0
+    outcome: Status | None = None
+    duration_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,57 +164,49 @@ def record(
     totals = (change.new_runs, change.outcome, duration_ms)
     latest_id = find_attribution(db, job.attribution_id, job.attribution, attribution)
     db.execute(_UPDATE_JOB, (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, change.duration_ms))
-    return Recorded(change.run_id, change.run_status, heartbeat.time, is_new)
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    run_id: int | None
-    run_status: Status | None
-    new_runs: int = 0
-    outcome: Status | None = None
-    duration_ms: int | None = None
+    return change._replace(job_created=is_new)
 
 
 def _apply(
     db: sqlite3.Connection, job: _Job, run: Run | None, heartbeat: Heartbeat, action: Action, attribution_id: int | None
-) -> _Change:
+) -> Recorded:
+    time = heartbeat.time
     match action:
         case Action.OPEN | Action.REPLACE:
             if run is not None:
                 db.execute(_LOSE_RUN, (run.id,))
             run_id = _add_run(db, job, heartbeat, Status.OPEN, attribution_id)
-            return _Change(run_id, Status.OPEN, 1, outcome=Status.LOST if run is not None else None)
+            return Recorded(run_id, Status.OPEN, time, new_runs=1, outcome=None if run is None else Status.LOST)
         case Action.RECORD:
             status = runs.outcome(heartbeat)
             run_id = _add_run(db, job, heartbeat, status, attribution_id)
-            return _Change(run_id, status, 1, outcome=status, duration_ms=heartbeat.duration_ms)
+            return Recorded(run_id, status, time, new_runs=1, outcome=status, duration_ms=heartbeat.duration_ms)
         case Action.CLOSE:
             assert run is not None
             status, duration_ms = runs.outcome(heartbeat), runs.duration_of_close(run, heartbeat)
-            ended_at = max(heartbeat.time, run.started_at)  # the clocks of hosts differ
+            ended_at = max(time, run.started_at)  # the clocks of hosts differ
             db.execute(_CLOSE_RUN, (status, ended_at, duration_ms, heartbeat.exit_code, attribution_id, run.id))
-            return _Change(run.id, status, outcome=status, duration_ms=duration_ms)
+            return Recorded(run.id, status, time, outcome=status, duration_ms=duration_ms)
         case Action.ATTACH:
             assert run is not None
             if attribution_id != job.run_attribution_id:
                 db.execute("UPDATE runs SET attribution_id = ? WHERE id = ?", (attribution_id, run.id))
             if heartbeat.kind is Kind.START:
-                return _attach_late_start(db, run, heartbeat)
-            return _Change(run.id, run.status)
+                return _attach_late_start(db, run, time)
+            return Recorded(run.id, run.status, time)
         case _:
-            return _Change(None, None)
+            return Recorded(None, None, time)
 
 
-def _attach_late_start(db: sqlite3.Connection, run: Run, heartbeat: Heartbeat) -> _Change:
+def _attach_late_start(db: sqlite3.Connection, run: Run, time: int) -> Recorded:
     if not run.ended:
-        db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (heartbeat.time, run.id))
-        return _Change(run.id, run.status)
+        db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (time, run.id))
+        return Recorded(run.id, run.status, time)
     later = (
         "UPDATE runs SET started_at = ?1, duration_ms = ended_at - ?1"
         " WHERE id = ?2 AND duration_ms IS NULL AND ended_at >= ?1 RETURNING duration_ms"
     )
-    return _Change(run.id, run.status, duration_ms=first_value(db, later, (heartbeat.time, run.id)))
+    return Recorded(run.id, run.status, time, duration_ms=first_value(db, later, (time, run.id)))
 
 
 def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job | None, Run | None]:
