@@ -90,7 +90,8 @@ def add(db: sqlite3.Connection, draft: Draft, now_ms: int, *, by_service: bool =
             if last_moment(first) >= now_ms - RETENTION_MS:
                 return first, False
             delete(db, first.id)
-    values = {**asdict(draft), "created_at": now_ms, "updated_at": now_ms, "by_service": by_service}
+    values = {name: getattr(draft, name) for name in draft.__slots__}
+    values |= {"created_at": now_ms, "updated_at": now_ms, "by_service": by_service}
     return Annotation(**values, id=first_value(db, f"{_INSERT} RETURNING id", values)), True
 
 

@@ -51,8 +51,11 @@ KINDS = tuple(kind.word for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
 PLACE = ("host", "service", "project")
 """The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
-SAME = "i.job_id IS :job_id AND i.kind = :kind AND i.alert_id IS :alert_id AND i.alert_group IS :group"
-"""SQL: whether an incident `i` is about the same as the incident whose fields are the parameters."""
+SAME = """
+    incidents AS this JOIN incidents AS i ON i.job_id IS this.job_id AND i.kind = this.kind
+    AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group AND this.id = :id
+"""
+"""SQL: the incidents `i` that are about the same as the one with the id, `this`, which is one of them."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
 _INCIDENT = """
     SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, jobs.last_heartbeat_at AS heartbeat_at, i.alert_id,
@@ -145,9 +148,8 @@ def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notifie
 
 def how_often(db: sqlite3.Connection, one: Incident, length_ms: int) -> int:
     """How many incidents of the same job or alert and kind began in the time before it, itself included."""
-    sql = f"SELECT count(*) FROM incidents AS i WHERE {SAME} AND started_at BETWEEN :since AND :started_at"
-    values = {name: getattr(one, name) for name in one.__slots__}  # asdict takes longer than the query
-    return int(first_value(db, sql, {**values, "since": one.started_at - length_ms}))
+    sql = f"SELECT count(*) FROM {SAME} WHERE i.started_at BETWEEN this.started_at - :length AND this.started_at"
+    return int(first_value(db, sql, {"id": one.id, "length": length_ms}))
 
 
 def open_incident(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:

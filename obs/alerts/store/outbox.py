@@ -8,7 +8,7 @@ An attempt is counted before it is made: nothing is added to a message that may 
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ _GIVE_UP_MS = DAY_MS  # how long after the first attempt a delivery is tried aga
 _LEAST_ATTEMPTS = 12  # in that day the machine may have been suspended, or its clock set
 _SETTLED_MS = HOUR_MS  # a job that was flapping has settled when it has had no new incident for so long
 _MOST_IN_AN_HOUR = 5  # a job with more incidents of one kind is flapping
+_Messages = dict[tuple[int, str], int]  # ids of deliveries by the channel and the event of an incident
 
 
 class State(StrEnum):
@@ -85,20 +86,17 @@ def began(db: sqlite3.Connection, channels: Sequence[Channel], new: Iterable[Inc
 
     Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
     """
-    settles = (
-        "SELECT delivery_id FROM delivery_incidents JOIN incidents AS i ON i.id = incident_id"
-        f" WHERE {incidents.SAME} AND news = :news"
-    )
+    settles = f"SELECT delivery_id FROM {incidents.SAME} JOIN delivery_incidents ON incident_id = i.id AND news = :news"
     replaced = f"DELETE FROM deliveries WHERE channel_id = :channel AND attempts = 0 AND reminder AND id IN ({settles})"
+    messages: _Messages = {}
     for one in new if channels else ():
         flaps = incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR
         for channel in (each for each in channels if each.wants(one.kind.event, one.job, one)):
             if not flaps:
-                _add(db, channel, one, News.BEGAN, now_ms)
+                _add(db, messages, channel, one, News.BEGAN, now_ms)
                 continue
-            about = {**asdict(one), "channel": channel.id, "news": News.SETTLED}
-            if db.execute(replaced, about).rowcount == 0:
-                _add(db, channel, one, News.FLAPPING, now_ms)
+            if db.execute(replaced, {"id": one.id, "channel": channel.id, "news": News.SETTLED}).rowcount == 0:
+                _add(db, messages, channel, one, News.FLAPPING, now_ms)
             settled_at = channel.quiet_until([one.kind.event], now_ms + _SETTLED_MS)
             _attach(db, _insert(db, channel, now_ms, settled_at, reminder=1), one, News.SETTLED)
 
@@ -114,11 +112,12 @@ def ended(db: sqlite3.Connection, channels: Sequence[Channel], over: Iterable[In
         " WHERE di.incident_id = ? AND di.news IN (?, ?, ?) GROUP BY d.channel_id"
         " HAVING NOT max(di.news = ? OR d.state = ?)"
     )
+    messages: _Messages = {}
     for one in over if channels else ():
         notified = {row["channel_id"] for row in db.execute(told, (one.id, *notable, News.ENDED, State.PENDING))}
         for channel in channels:
             if channel.id in notified and channel.filter["recoveries"] and channel.enabled:
-                _add(db, channel, one, News.ENDED, now_ms)
+                _add(db, messages, channel, one, News.ENDED, now_ms)
 
 
 def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
@@ -263,21 +262,31 @@ def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
     return delete_oldest(db, limit, "deliveries", "created_at", is_old, cutoff)
 
 
-def _add(db: sqlite3.Connection, channel: Channel, one: Incident, news: News, now_ms: int) -> None:
-    """Add an incident to the next message of a channel that has not been tried yet, or to a new one."""
+def _add(db: sqlite3.Connection, messages: _Messages, channel: Channel, one: Incident, news: News, now_ms: int) -> None:
+    """Add an incident to the next message of a channel that has not been tried yet, or to a new one.
+
+    `messages` are those that were found before in this transaction.
+    """
+    about = channel.id, one.kind.event
+    if about not in messages:
+        messages[about] = _next_message(db, channel, one.kind.event, now_ms)
+    _attach(db, messages[about], one, news)
+
+
+def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
     last = db.execute(
         "SELECT max(created_at) FROM deliveries WHERE channel_id = ? AND NOT reminder AND notice IS NULL", (channel.id,)
     ).fetchone()[0]
     due_at = now_ms + _GROUP_WAIT_MS
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)
-    due_at = channel.quiet_until([one.kind.event], due_at)
+    due_at = channel.quiet_until([event], due_at)
     row = db.execute(
         "SELECT id FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND attempts = 0 AND NOT reminder"
         " AND notice IS NULL ORDER BY id DESC LIMIT 1",
         (channel.id, due_at),
     ).fetchone()
-    _attach(db, _insert(db, channel, now_ms, due_at) if row is None else row["id"], one, news)
+    return _insert(db, channel, now_ms, due_at) if row is None else int(row["id"])
 
 
 def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **others: str | int) -> int:
