@@ -266,6 +266,28 @@ def test_a_worker_that_cannot_start_is_tried_again_after_growing_pauses(
     assert ping(server) == 200
 
 
+def test_sighup_starts_the_installed_version_with_its_settings(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve().wait_until_ready()
+    (tmp_path / "instance" / "config.toml").write_text("base_url = 'https://obs.example.org'")
+    for times in (1, 2):
+        server.process.send_signal(signal.SIGHUP)
+        wait_for_line(server, "obs listens at https://obs.example.org", times)
+        assert ping(server) == 200
+    code, seconds = server.stop()
+    assert code == 0, server.printed()
+    assert seconds < 5
+
+
+def test_sighup_changes_nothing_while_the_settings_are_invalid(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve().wait_until_ready()
+    worker = worker_of(server)
+    (tmp_path / "instance" / "config.toml").write_text("query_max_rows = 'many'")
+    server.process.send_signal(signal.SIGHUP)
+    wait_for_line(server, "SIGHUP is ignored: query_max_rows")
+    assert worker_of(server) == worker
+    assert ping(server) == 200
+
+
 def test_a_second_server_on_an_instance_is_refused(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     second = serve()

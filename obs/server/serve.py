@@ -3,7 +3,9 @@
 import fcntl
 import logging
 import os
+import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +41,7 @@ _HEADER_MS = 10_000  # until the headers of a request are complete, also for the
 _MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
 _OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
 _BEAT_SECONDS = 1
+_log = logging.getLogger(__name__)
 _GRANIAN_OPTIONS = (
     "log_enabled log_level log_config env_files runtime_mode runtime_threads runtime_blocking_threads blocking_threads"
     " blocking_threads_idle_timeout backpressure task_impl http1_settings http2_settings websockets ssl_ctx"
@@ -48,8 +51,9 @@ _GRANIAN_OPTIONS = (
 def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     """Serve the instance in `folder`, its settings replaced by `overrides`; returns the exit code of the process.
 
-    SIGINT and SIGTERM stop it within 5 seconds, after the accepted requests. Raises OSError when another process serves
-    the instance or uses the address, ConfigError for an invalid setting.
+    SIGINT and SIGTERM stop it within 5 seconds, after the accepted requests; SIGHUP replaces it by the version that is
+    installed. Raises OSError when another process serves the instance or uses the address, ConfigError for an invalid
+    setting.
     """
     settings = {**config.load(folder), **overrides}
     level = str(settings["LOG_LEVEL"]).upper()
@@ -63,8 +67,26 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     holder = f"process {os.getpid()} at {instance.base_url(settings)}, started at {now}"
     os.pwrite(lock, holder.encode().ljust(_HOLDER_BYTES), 0)
-    address = {"HOST": settings["HOST"], "PORT": settings["PORT"]}
-    return supervisor.Supervisor(listener, partial(_work, folder, {**overrides, **address})).run()
+    work = partial(_work, folder, {**overrides, "HOST": settings["HOST"], "PORT": settings["PORT"]})
+    code = supervisor.Supervisor(listener, work, partial(_settings_are_valid, folder)).run()
+    if code == supervisor.RESTART:  # with the installed version, which gets the socket as from systemd
+        # Nothing else is inherited. So the lifeline of the worker is closed, and it stops while the new program is
+        # loaded, which then waits for the lock that the worker still has.
+        os.dup2(listener.fileno(), _FIRST_PASSED)
+        os.set_inheritable(_FIRST_PASSED, True)
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+        command = sys.argv if os.access(sys.argv[0], os.X_OK) else sys.orig_argv
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the new program receives what arrives now
+        os.execvp(command[0], command)  # noqa: S606
+    return code
+
+
+def _settings_are_valid(folder: Path) -> bool:
+    try:
+        return bool(config.load(folder))
+    except config.ConfigError as error:
+        _log.error("SIGHUP is ignored: %s", error)
+        return False
 
 
 def _passed_by_systemd() -> socket.socket | None:

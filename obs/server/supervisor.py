@@ -21,6 +21,8 @@ Work = Callable[[socket.socket, Callable[[], object]], int]
 
 CANNOT_START = 3
 """The exit code of a worker that has printed why it cannot start."""
+RESTART = -1
+"""What `Supervisor.run` returns instead of an exit code after SIGHUP."""
 
 _STOP_SECONDS = 4.5  # for the requests on connections that a worker has accepted
 _ARRIVE_SECONDS = 1.5  # of these, for connections that have sent nothing yet
@@ -29,7 +31,7 @@ _ESTABLISHED = 1  # a state of connections, see tcp(7)
 _CHECK_SECONDS = 5
 _MOST_SILENT_CHECKS = 2  # one may fail because the machine was suspended or busy
 _LONGEST_PAUSE_SECONDS = 30
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _BEAT = 255
 _log = logging.getLogger(__name__)
 
@@ -37,8 +39,8 @@ _log = logging.getLogger(__name__)
 class Supervisor:
     """Runs `work` in a child process, again and again."""
 
-    def __init__(self, listener: socket.socket, work: Work) -> None:
-        self._listener, self._work = listener, work
+    def __init__(self, listener: socket.socket, work: Work, may_restart: Callable[[], bool]) -> None:
+        self._listener, self._work, self._may_restart = listener, work, may_restart
         self._lifeline = self._pid = 0
         self._events, self._events_end = os.pipe()
         self._request = socket.socket()
@@ -48,21 +50,26 @@ class Supervisor:
         self._exit_code: int | None = None
 
     def run(self) -> int:
-        """Return the exit code of the service: 0 after SIGTERM or SIGINT, 1 when its first worker cannot start."""
+        """Return the exit code of the service: 0 after SIGTERM or SIGINT, 1 when its first worker cannot start.
+
+        Or RESTART, while the socket is still open and the worker may still run.
+        """
         os.set_blocking(self._events, False)
         os.set_blocking(self._events_end, False)
         signal.set_wakeup_fd(self._events_end)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         while self._exit_code is None:
             if not self._pid and time.monotonic() >= self._start_at:
                 self._start_worker()
             if time.monotonic() >= self._check_at:
                 self._check()
             self._receive((self._check_at if self._pid else min(self._check_at, self._start_at)) - time.monotonic())
-        notify("STOPPING=1")
-        self._listener.close()
-        self._stop_worker()
+        if self._exit_code != RESTART:
+            notify("STOPPING=1")
+            self._listener.close()
+            self._stop_worker()
         return self._exit_code
 
     def _start_worker(self) -> None:
@@ -86,8 +93,10 @@ class Supervisor:
                     notify("READY=1")
             elif event == signal.SIGCHLD:
                 self._reap()
-            else:
+            elif event != signal.SIGHUP:
                 self._exit_code = 0
+            elif self._may_restart():
+                self._exit_code = RESTART
 
     def _reap(self) -> None:
         """Collect the child processes that have ended. The first process of a container gets those of others too."""

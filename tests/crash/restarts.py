@@ -2,29 +2,26 @@
 
     python -m tests.crash.restarts [--times 20] [--clients 200] [--kill]
 
-Each client opens a new connection for every heartbeat. The service is stopped and started again, and its socket stays
-open, as with systemd. With --kill, the worker process is killed instead, which may cut the connections that it has
-accepted, but no others. No connection may be refused, every heartbeat must be acknowledged, and the acknowledged ones
-must be stored exactly once.
+Each client opens a new connection for every heartbeat. SIGHUP replaces the service by the installed version; with
+--kill, the worker process is killed instead, which may cut the connections that it has accepted, but no others. No
+connection may be refused, every heartbeat must be acknowledged, and the acknowledged ones must be stored exactly once.
 """
 
 import argparse
 import asyncio
 import os
 import signal
-import socket
 import sqlite3
 import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.served import Service, file_of, new_service
+from tests.crash.served import Service, file_of, running_service
 
 PATIENCE_SECONDS = 60
 BETWEEN_SECONDS = 0.2
@@ -44,18 +41,6 @@ class Result:
             f"{dict(self.outcomes)}; waits p50 {quantiles[49] * 1000:.0f}, p99 {quantiles[98] * 1000:.0f},"
             f" most {max(self.waits) * 1000:.0f} ms"
         )
-
-
-@contextmanager
-def service_with_socket(folder: Path) -> Iterator[Service]:
-    """A running service with a socket that outlives it."""
-    service = new_service(folder)
-    with socket.create_server(("127.0.0.1", service.port), backlog=2048) as service.listener:
-        try:
-            service.start()
-            yield service
-        finally:
-            service.kill()
 
 
 async def _heartbeat(service: Service, job: str) -> str:
@@ -89,14 +74,13 @@ def children(pid: int) -> list[int]:
 
 
 async def _restart(service: Service, *, kill: bool) -> None:
-    """Restart the service, or its worker, and return when the next worker has reported that it listens."""
+    """Replace the worker, and return when another one has reported that it listens."""
     assert service.process is not None
     before = service.logged().count("obs listens at")
     if kill:
         os.kill(children(service.process.pid)[0], signal.SIGKILL)
     else:
-        await asyncio.to_thread(service.stop)
-        service.start(wait=False)
+        service.process.send_signal(signal.SIGHUP)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while service.logged().count("obs listens at") == before:
             assert service.process.poll() is None, service.logged()[-3000:]
@@ -115,7 +99,7 @@ async def _run(service: Service, times: int, clients: int, *, kill: bool) -> Res
 
 
 def restart_under_load(service: Service, times: int, clients: int, *, kill: bool = False) -> Result:
-    """Restart `times` times while `clients` send heartbeats of a job each; the service has a socket from systemd."""
+    """Restart `times` times while `clients` send heartbeats of a job each."""
     with ThreadPoolExecutor(1) as thread:  # Playwright's event loop may run in this one
         return thread.submit(lambda: asyncio.run(_run(service, times, clients, kill=kill))).result()
 
@@ -134,7 +118,7 @@ def main() -> None:
     arguments.add_argument("--clients", type=int, default=200)
     arguments.add_argument("--kill", action="store_true")
     options = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder, service_with_socket(Path(folder)) as service:
+    with tempfile.TemporaryDirectory() as folder, running_service(Path(folder)) as service:
         result = restart_under_load(service, options.times, options.clients, kill=options.kill)
         print(result)
         if not options.kill and (set(result.outcomes) != {"200"} or stored(service) != result.acknowledged):

@@ -25,9 +25,6 @@ from obs.tenancy import instance, service, store
 START_SECONDS = 60
 _NO_QUOTAS = {f"OBS_MAX_{name}": str(1 << 40) for name in ("JOBS", "ANNOTATIONS", "HEARTBEATS_PER_MINUTE")}
 OBS = (sys.executable, "-m", "obs")
-_PASS_SOCKET = (
-    "import os, sys; os.dup2({}, 3); os.environ['LISTEN_PID'] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])"
-)
 
 
 @dataclass
@@ -40,8 +37,6 @@ class Service:
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     descriptors: int | None = None
-    listener: socket.socket | None = None
-    """A listening socket that the service gets, as from systemd; it outlives the service."""
     log: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,22 +44,13 @@ class Service:
 
     def start(self, *, wait: bool = True, ready: str = "/readyz") -> None:
         """Start, and return when it is ready."""
-        command, environment = [*OBS, "serve", "--instance", str(self.instance)], self._environment()
-        passed: tuple[int, ...] = ()
-        if self.listener is not None:
-            passed = (self.listener.fileno(),)
-            environment["LISTEN_FDS"] = "1"
-            command = [sys.executable, "-c", _PASS_SOCKET.format(*passed), *command]
-        else:
-            command += ["--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command,
-                pass_fds=passed,
+                [*OBS, "serve", "--instance", str(self.instance), "--port", str(self.port)],
                 start_new_session=True,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=self._environment(),
                 preexec_fn=None if self.descriptors is None else self._limit_descriptors,
             )
         if wait:

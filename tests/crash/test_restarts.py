@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.restarts import children, restart_under_load, service_with_socket, stored
+from tests.crash.restarts import children, restart_under_load, stored
 from tests.crash.served import running_service
 
 RESTARTED_SECONDS = 15
@@ -20,7 +20,7 @@ REPLACED_SECONDS = 30
 
 @pytest.mark.parametrize(("times", "clients"), [(2, 50), pytest.param(20, 200, marks=pytest.mark.slow)])
 def test_restarts_refuse_and_lose_nothing(tmp_path: Path, times: int, clients: int) -> None:
-    with service_with_socket(tmp_path) as service:
+    with running_service(tmp_path) as service:
         result = restart_under_load(service, times, clients)
         assert set(result.outcomes) == {"200"}, result
         assert stored(service) == result.acknowledged
