@@ -1,13 +1,12 @@
 """Annotations as the API of Grafana has them, for programs that mark deploys there."""
 
 import re
-from html import unescape
 from typing import Any
 
 import marshmallow as ma
+from markupsafe import Markup
 
 from obs.annotations import service
-from obs.annotations.rules import is_web_url
 from obs.api import Blueprint, Text, WholeNumber, about
 from obs.errors import ServiceError, invalid_field
 from obs.tenancy.auth import caller, operation
@@ -16,9 +15,6 @@ from obs.times import MAX_MS
 _ABOUT = "Annotations as the API of Grafana has them: creating and changing."
 blp = Blueprint("grafana", __name__, url_prefix="/api/annotations", description=_ABOUT)
 
-_LINK = re.compile(r"""<a\s[^<>]*?href\s*=\s*["']?([^"'\s<>]{1,2000})""", re.IGNORECASE)
-_BREAK = re.compile(r"<(br|/p|/div|/li)\b[^<>]*>", re.IGNORECASE)
-_TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 500, 4_000
 
 
@@ -65,33 +61,20 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
 @operation(blp, "PATCH /<int:annotation_id>", "annotations:write", body=GrafanaAnnotationSchema, errors=(404, 409))
 def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
     """Change an annotation as in Grafana, such as its end"""
-    _change(sent, annotation_id)
+    times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}
+    service.update(caller(), annotation_id, _fields(sent) | {name: time for name, time in times.items() if time})
     return {"message": "Annotation patched"}
 
 
-@operation(blp, "PUT /<int:annotation_id>", "annotations:write", body=GrafanaAnnotationSchema, errors=(404, 409))
-def update_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
-    """Change an annotation as in Grafana; what is not sent stays"""
-    _change(sent, annotation_id)
-    return {"message": "Annotation updated"}
-
-
-def _change(sent: dict[str, Any], annotation_id: int) -> None:
-    times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}
-    service.update(caller(), annotation_id, _fields(sent) | {name: time for name, time in times.items() if time})
-
-
 def _fields(sent: dict[str, Any]) -> dict[str, Any]:
-    """What the tags and the text, without its HTML, say: the name, the title, the description and the URL."""
+    """What the tags and the text, without its HTML, say: the name, the title and the description."""
     fields: dict[str, Any] = {}
     if tags := [tag.strip() for tag in sent.get("tags") or () if tag.strip()]:
         fields["name"] = next((tag for tag in tags if re.fullmatch(r"[^\s/:]+/\S+", tag)), f"grafana/{tags[0]}")
-    text = sent.get("text") or ""
-    plain = unescape(_TAG.sub("", _BREAK.sub("\n", text))).strip()
-    title, _, rest = plain.partition("\n")
+    texts = (sent.get("text") or "").splitlines()
+    lines = [Markup(line).striptags() for line in texts]  # noqa: S704 - it is never shown as HTML
+    title, _, rest = "\n".join(lines).strip().partition("\n")
     if title:
         rest = f"{title[_LONGEST_TITLE:]}\n{rest}".strip()[:_LONGEST_DESCRIPTION]
         fields |= {"title": title[:_LONGEST_TITLE].strip(), "description": rest or None}
-    if (link := _LINK.search(text)) and is_web_url(url := unescape(link[1])):
-        fields["url"] = url
     return fields

@@ -69,29 +69,23 @@ def test_the_name_is_the_first_tag_with_a_namespace(
 
 
 @pytest.mark.parametrize(
-    ("text", "title", "description", "url"),
+    ("text", "title", "description"),
     [
-        ("one", "one", None, None),
-        ("one\ntwo\nthree", "one", "two\nthree", None),
-        ("  one  \r\n\r\n two", "one", "two", None),
-        ("<b>one</b><br/>1 &lt; 2 and a < b", "one", "1 < 2 and a < b", None),
-        ("<p>one</p><p>two</p>", "one", "two", None),
-        (
-            '<a href="https://ci.example.com/1?a=1&amp;b=2">Build 1</a>',
-            "Build 1",
-            None,
-            "https://ci.example.com/1?a=1&b=2",
-        ),
-        ('<a href="javascript:alert(1)">one</a><script>two</script>', "onetwo", None, None),
-        ("é" * 600, "é" * 500, "é" * 100, None),
-        ("one\n" + "x" * 5_000, "one", "x" * 4_000, None),
+        ("one", "one", None),
+        ("one\ntwo\nthree", "one", "two\nthree"),
+        ("  one  \r\n\r\n two", "one", "two"),
+        ("<b>one</b>\n1 &lt; 2 and a < b", "one", "1 < 2 and a < b"),
+        ('<a href="https://ci.example.com/1?a=1&amp;b=2">Build 1</a>', "Build 1", None),
+        ("<!-- one -->\n<p>two</p>", "two", None),
+        ("é" * 600, "é" * 500, "é" * 100),
+        ("one\n" + "x" * 5_000, "one", "x" * 4_000),
     ],
 )
 def test_the_text_without_its_html_is_title_and_description(
-    add: Callable[..., dict[str, Any]], text: str, title: str, description: str | None, url: str | None
+    add: Callable[..., dict[str, Any]], text: str, title: str, description: str | None
 ) -> None:
     stored = add(text=text)
-    assert (stored["title"], stored["description"], stored["url"]) == (title, description, url)
+    assert (stored["title"], stored["description"]) == (title, description)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +144,7 @@ def test_a_program_ends_what_it_has_begun(client: KeyClient, add: Callable[..., 
     changed = {"end_time": format_ms(clock.now_ms), "updated_at": format_ms(clock.now_ms)}
     assert ended == {**begun, **changed}
     whole = {"time": clock.now_ms - 9_000, "timeEnd": clock.now_ms, "text": "Failed", "tags": ["deploy/api"]}
-    done = client.put(f"{URL}/{begun['id']}", json=whole)
-    assert (done.status_code, done.json) == (200, {"message": "Annotation updated"})
+    assert client.patch(f"{URL}/{begun['id']}", json=whole).status_code == 200
     replaced = client.get(f"/api/v1/annotations/{begun['id']}").json
     assert (replaced["name"], replaced["title"], replaced["description"]) == ("deploy/api", "Failed", None)
     assert replaced["start_time"] == format_ms(clock.now_ms - 9_000)
