@@ -238,6 +238,8 @@ def test_a_channel_is_created_tested_disabled_and_deleted_on_the_page(
     fields: dict[str, Any] = {"form": "webhook", "name": "hook", "url": receiver.url, "secret": "x" * 16}
     refused = visitor.post("/alerts", **fields, events=["failed"], **{"from": "22:00", "until": "late"})
     assert refused.status_code == 422
+    assert '"events" value="overdue" checked>' in visitor.get("/alerts").text
+    assert '"events" value="schedule_changed">' in visitor.get("/alerts").text  # not by default
     assert "Not a time of day such as 22:00." in refused.text
     assert visitor.post("/alerts", **fields, events=["failed"], reminder_hours="6").status_code == 302
     assert titles(receiver) == ["This is a test message"]

@@ -12,7 +12,7 @@ from obs.alerts.routes import AlertRequestSchema, ChannelRequestSchema, PreviewR
 from obs.alerts.service import result_of_test
 from obs.alerts.store import incidents as store
 from obs.alerts.store import outbox
-from obs.alerts.store.channels import FILTER_DEFAULTS
+from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
@@ -76,7 +76,8 @@ def page(form: Form | None = None) -> str:
         channels=services().alerts.channels(caller.org),
         deliveries=deliveries,
         query_alerts=services().query_alerts.alerts(caller),
-        events=FILTER_DEFAULTS["events"],
+        events=EVENTS,
+        default_events=FILTER_DEFAULTS["events"],
     )
 
 
