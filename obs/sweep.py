@@ -40,7 +40,7 @@ _BUSY = 1_000
 RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
-_INCIDENTS_A_BATCH = 25  # each with a message to every channel
+_INCIDENTS_A_BATCH = 50  # each with a message to every channel
 _log = logging.getLogger(__name__)
 
 
