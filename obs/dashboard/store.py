@@ -7,7 +7,6 @@ import sqlite3
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from obs.dashboard.drawings import Bar
 from obs.dashboard.schedules import Results
 from obs.heartbeat.runs import STATUSES, Status
 from obs.heartbeat.store import jobs as job_store
-from obs.heartbeat.store.jobs import Job, Run
+from obs.heartbeat.store.jobs import Job
 from obs.times import HOUR_MS
 
 _MOST_ANNOTATIONS = 200
@@ -72,18 +71,8 @@ def _error_line(message: str) -> str:
     return next(filter(_ERROR.search, lines), lines[0] if lines else "")[:200]
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+def trouble(db: sqlite3.Connection, job: Job) -> dict[str, Any]:
     """`problems` runs failed or were lost after `last_ok_at`. `run` is the one to see, `lines` the end of its log."""
-
-    since: int
-    problems: int
-    last_ok_at: int | None
-    run: Run | None
-    lines: list[str]
-
-
-def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
     success = f"SELECT max(started_at) FROM runs WHERE job_id = ?1 AND status = {Status.SUCCESS:d}"
     problems, failing_since, last_ok_at = db.execute(
         f"SELECT count(*), min(started_at), ({success}) FROM runs"
@@ -96,7 +85,8 @@ def trouble(db: sqlite3.Connection, job: Job) -> Trouble:
     sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
     messages = [] if run is None else db.execute(sent, (run.id, _LAST_LINES)).fetchall()
     lines = "\n".join(row[0] for row in reversed(messages)).splitlines()[-_LAST_LINES:]
-    return Trouble(since or job.last_run_at, problems, last_ok_at, run, lines)
+    known = {"problems": problems, "last_ok_at": last_ok_at, "run": run, "lines": lines}
+    return {"since": since or job.last_run_at, **known}
 
 
 def _counts(db: sqlite3.Connection, job_id: int, start: int, end: int, part_ms: int) -> list[sqlite3.Row]:

@@ -15,7 +15,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, rollups
 from obs.heartbeat.store.jobs import Job
 from obs.heartbeat.store.maintenance import MaintenanceWindow
-from obs.heartbeat.store.record import NOWHERE, Attribution, find_attribution
+from obs.heartbeat.store.record import Attribution, find_attribution
 from obs.heartbeat.store.rollups import Unit
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit, keys
@@ -252,5 +252,5 @@ def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_m
         columns |= {"schedule_changed_at": changes["schedule_changed_at"], "overdue_since": None}
     if not changes.keys().isdisjoint(Attribution._fields):
         place = Attribution(*(changes.get(name, getattr(job, name)) for name in Attribution._fields))
-        columns["attribution_id"] = find_attribution(db, None, NOWHERE, place)
+        columns["attribution_id"] = find_attribution(db, place)
     return columns

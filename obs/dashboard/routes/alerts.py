@@ -89,16 +89,18 @@ def create() -> ResponseReturnValue:
     return _tested(channel.id, f"Channel {channel.name} created. ")
 
 
-@blp.post(f"/{_NUMBER}")
-def change(number: int) -> ResponseReturnValue:
-    """Send a test message to a channel, or enable, disable or delete it."""
-    alerts, caller, action = services().alerts, viewer(), request.form.get("action")
+@blp.post(f"/{_NUMBER}", defaults={"what": "Channel"})
+@blp.post(f"/query/{_NUMBER}", defaults={"what": "Alert"})
+def change(number: int, what: str) -> ResponseReturnValue:
+    """Enable, disable or delete a channel or an alert, or send a test message to a channel."""
+    action, alerts = request.form.get("action", ""), services().query_alerts if what == "Alert" else services().alerts
     if action == "test":
         return _tested(number, "")
     if action == "delete":
-        return forms.saved(f"Channel {alerts.delete(caller, number).name} deleted.", "dashboard.alerts.page")
-    alerts.save(caller, {"enabled": action == "enable"}, number)
-    return redirect(url_for("dashboard.alerts.page"))
+        changed = alerts.delete(viewer(), number)
+    else:
+        changed = alerts.save(viewer(), {"enabled": action == "enable"}, number)
+    return forms.saved(f"{what} {changed.name} {action.removesuffix('e')}ed.", "dashboard.alerts.page")
 
 
 @blp.post(f"/deliveries/{_NUMBER}/retry")
@@ -135,16 +137,6 @@ def submit_alert() -> ResponseReturnValue:
         return query_page(Form(request.form), alerts.preview(viewer(), fields, fields.pop("last")))
     created = alerts.save(viewer(), load(AlertRequestSchema, forms.entered(("name", *_ALERT_FIELDS))))
     return forms.saved(f"Alert {created.name} created.", "dashboard.alerts.page")
-
-
-@blp.post(f"/query/{_NUMBER}")
-def change_alert(number: int) -> ResponseReturnValue:
-    """Enable, disable or delete an alert."""
-    alerts, action = services().query_alerts, request.form.get("action")
-    if action == "delete":
-        return forms.saved(f"Alert {alerts.delete(viewer(), number).name} deleted.", "dashboard.alerts.page")
-    changed = alerts.save(viewer(), {"enabled": action == "enable"}, number)
-    return forms.saved(f"Alert {changed.name} {action}d.", "dashboard.alerts.page")
 
 
 def _tested(number: int, before: str) -> ResponseReturnValue:

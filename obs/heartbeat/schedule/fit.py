@@ -66,7 +66,6 @@ class Fit:
     confidence: float = 0.0
     updates: int = 0
     unchanged_for: int = 0
-    version: int = VERSION
 
     @property
     def fits(self) -> bool:
@@ -89,11 +88,9 @@ class Fit:
         return json.dumps({**fields, "candidates": candidates, "residuals": list(known)}, separators=(",", ":"))
 
     @staticmethod
-    def from_json(text: str) -> "Fit | None":
-        """The fit that `to_json` wrote, None for another version. Raises ValueError or KeyError for other text."""
+    def from_json(text: str) -> "Fit":
+        """The fit that `to_json` of this VERSION wrote. Raises ValueError or KeyError for other text."""
         stored = json.loads(text)
-        if stored["version"] != VERSION:
-            return None
         residuals = [tuple(values) for values in stored["residuals"]]
         candidates = tuple(
             Candidate(_hypothesis(fields), bits, skip, residuals[index])

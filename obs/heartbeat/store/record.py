@@ -20,15 +20,17 @@ class Attribution(NamedTuple):
 
 
 NOWHERE = Attribution(None, None, None)
+_Known = tuple[int | None, Attribution]
+"""What is known of the place of a job or a run: the id and its parts."""
 
 
-def find_attribution(db: sqlite3.Connection, known_id: int | None, known: Attribution, sent: Attribution) -> int | None:
-    """The id of `known` with the parts that a call `sent`; None for nowhere. A new combination is added."""
+def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = (None, NOWHERE)) -> int | None:
+    """The id of the `known` place with the parts that a call `sent`; None for nowhere. A new combination is added."""
     if sent == NOWHERE:
-        return known_id
-    updated = Attribution(*(later or before for later, before in zip(sent, known, strict=True)))
-    if updated == known:
-        return known_id
+        return known[0]
+    updated = Attribution(*(later or before for later, before in zip(sent, known[1], strict=True)))
+    if updated == known[1]:
+        return known[0]
     values = tuple(value or "" for value in updated)
     find = (
         "SELECT id FROM attributions"
@@ -60,10 +62,8 @@ class _Job:
     id: int
     last_heartbeat_at: int
     expected_at: int | None
-    attribution_id: int | None
-    attribution: Attribution
-    run_attribution_id: int | None
-    run_attribution: Attribution
+    place: _Known = (None, NOWHERE)
+    run_place: _Known = (None, NOWHERE)
 
 
 _FIND = """
@@ -148,13 +148,11 @@ def record(
         return first
     if is_new := job is None:
         job_id = add_job(db, name, now_ms, heartbeat.time)
-        job = _Job(job_id, heartbeat.time, None, None, NOWHERE, None, NOWHERE)
+        job = _Job(job_id, heartbeat.time, None)
         if check_jobs is not None:
             check_jobs(count_jobs(db))
-    if action in (Action.ATTACH, Action.CLOSE):
-        attribution_id = find_attribution(db, job.run_attribution_id, job.run_attribution, attribution)
-    else:
-        attribution_id = find_attribution(db, None, NOWHERE, attribution)
+    known = job.run_place if action in (Action.ATTACH, Action.CLOSE) else (None, NOWHERE)
+    attribution_id = find_attribution(db, attribution, known)
     change = _apply(db, job, run, heartbeat, action, attribution_id)
     before, after = (job.id, change.run_id), (now_ms, heartbeat.time, change.run_status, attribution_id)
     if heartbeat.output:
@@ -162,7 +160,7 @@ def record(
     event = db.execute(_ADD_EVENT, (*before, heartbeat.kind, *after, heartbeat.message, idempotency_key))
     duration_ms = change.duration_ms if change.run_status is Status.SUCCESS else None
     totals = (change.new_runs, change.outcome, duration_ms)
-    latest_id = find_attribution(db, job.attribution_id, job.attribution, attribution)
+    latest_id = find_attribution(db, attribution, job.place)
     db.execute(_UPDATE_JOB, (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, change.duration_ms))
     return change._replace(job_created=is_new)
 
@@ -189,7 +187,7 @@ def _apply(
             return Recorded(run.id, status, time, outcome=status, duration_ms=duration_ms)
         case Action.ATTACH:
             assert run is not None
-            if attribution_id != job.run_attribution_id:
+            if attribution_id != job.run_place[0]:
                 db.execute("UPDATE runs SET attribution_id = ? WHERE id = ?", (attribution_id, run.id))
             if heartbeat.kind is Kind.START:
                 return _attach_late_start(db, run, time)
@@ -216,7 +214,7 @@ def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job
         row = db.execute(_FIND_FOR_START if heartbeat.kind is Kind.START else _FIND_FOR_OTHERS, (name,)).fetchone()
     if row is None:
         return None, None
-    job = _Job(row[0], row[1], row[2], row[3], Attribution(row[4], row[5], row[6]), row[7], Attribution(*row[8:11]))
+    job = _Job(row[0], row[1], row[2], (row[3], Attribution(*row[4:7])), (row[7], Attribution(*row[8:11])))
     if row[11] is None:
         return job, None
     started, ended = (bool(row[15]), bool(row[16])) if heartbeat.run_id is not None else (True, False)

@@ -138,18 +138,15 @@ def open_session(
         for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
             connection.execute(open_index(table))
 
+        permitted = {(sqlite3.SQLITE_SELECT, None), (sqlite3.SQLITE_PRAGMA, "data_version")}  # FTS5 asks for that
+        permitted.update((sqlite3.SQLITE_READ, table) for table in tables)
+        permitted.update((sqlite3.SQLITE_FUNCTION, function) for function in _PERMITTED)
+
         def authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
             """Permits SELECT, reads of `tables` and of subqueries over them, and the functions that are compiled to."""
-            allowed = (
-                action == sqlite3.SQLITE_SELECT
-                or (action == sqlite3.SQLITE_READ and first in readable)
-                or (action == sqlite3.SQLITE_FUNCTION and second in _PERMITTED)
-                # FTS5 asks for the data_version
-                or (action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None)
-            )
-            return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+            what = second if action == sqlite3.SQLITE_FUNCTION else first
+            return sqlite3.SQLITE_OK if (action, what) in permitted else sqlite3.SQLITE_DENY
 
-        readable = frozenset(tables)
         connection.set_authorizer(authorize)
         yield session
 

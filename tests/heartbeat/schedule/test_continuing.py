@@ -1,10 +1,8 @@
 """Updating a fit after each heartbeat gives the same result as learning from all heartbeats at once."""
 
-import json
-
 import pytest
 
-from obs.heartbeat.schedule import Fit, learn
+from obs.heartbeat.schedule import learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import cron, keeping_a_gap
 
@@ -58,13 +56,6 @@ def test_the_same_heartbeats_again_change_nothing() -> None:
     times = cron("0 2 * * *", count=40)
     fit = learn(times)
     assert learn(times, previous=fit) == fit
-
-
-def test_a_fit_of_another_version_is_not_read() -> None:
-    fit = learn(cron("0 2 * * *", count=40))
-    stored = json.loads(fit.to_json())
-    stored["version"] += 1
-    assert Fit.from_json(json.dumps(stored)) is None
 
 
 def test_a_stored_fit_is_small() -> None:
