@@ -1,10 +1,10 @@
 """Annotations as the API of Grafana has them, for programs that mark deploys there."""
 
 import re
+from html import unescape
 from typing import Any
 
 import marshmallow as ma
-from markupsafe import Markup
 
 from obs.annotations import service
 from obs.api import Blueprint, Text, WholeNumber, about
@@ -12,15 +12,11 @@ from obs.errors import ServiceError, invalid_field
 from obs.tenancy.auth import caller, operation
 from obs.times import MAX_MS
 
-_ABOUT = "Annotations as the API of Grafana has them: creating and changing."
-blp = Blueprint("grafana", __name__, url_prefix="/api/annotations", description=_ABOUT)
+blp = Blueprint("grafana", __name__, url_prefix="/api/annotations", description="Annotations as in Grafana.")
 
+_TAG = re.compile(r"</?[a-z!][^<>]*>", re.IGNORECASE)
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 500, 4_000
-
-
-def _time(description: str) -> WholeNumber:
-    limits = ma.validate.Range(0, MAX_MS)
-    return WholeNumber(allow_none=True, validate=limits, metadata=about(description, 1507037197339))
+_TIME: dict[str, Any] = {"allow_none": True, "validate": ma.validate.Range(0, MAX_MS)}
 
 
 class GrafanaAnnotationSchema(ma.Schema):
@@ -33,8 +29,8 @@ class GrafanaAnnotationSchema(ma.Schema):
     tags = ma.fields.List(
         Text(0, 190), allow_none=True, metadata=about("The first one with a slash is the name.", ["deploy/web"])
     )
-    time = _time("When it happened or started, in milliseconds since 1970; default: now.")
-    timeEnd = _time("When it ended.")  # noqa: N815 - the name in Grafana
+    time = WholeNumber(**_TIME, metadata=about("Milliseconds since 1970; default: now.", 1507037197339))
+    timeEnd = WholeNumber(**_TIME, metadata=about("The end of a band.", 1507180805056))  # noqa: N815
 
 
 def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
@@ -71,9 +67,7 @@ def _fields(sent: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if tags := [tag.strip() for tag in sent.get("tags") or () if tag.strip()]:
         fields["name"] = next((tag for tag in tags if re.fullmatch(r"[^\s/:]+/\S+", tag)), f"grafana/{tags[0]}")
-    texts = (sent.get("text") or "").splitlines()
-    lines = [Markup(line).striptags() for line in texts]  # noqa: S704 - it is never shown as HTML
-    title, _, rest = "\n".join(lines).strip().partition("\n")
+    title, _, rest = unescape(_TAG.sub("", sent.get("text") or "")).strip().partition("\n")
     if title:
         rest = f"{title[_LONGEST_TITLE:]}\n{rest}".strip()[:_LONGEST_DESCRIPTION]
         fields |= {"title": title[:_LONGEST_TITLE].strip(), "description": rest or None}

@@ -74,6 +74,7 @@ def test_the_name_is_the_first_tag_with_a_namespace(
         ("one", "one", None),
         ("one\ntwo\nthree", "one", "two\nthree"),
         ("  one  \r\n\r\n two", "one", "two"),
+        ("p99 <200ms and >50% less", "p99 <200ms and >50% less", None),
         ("<b>one</b>\n1 &lt; 2 and a < b", "one", "1 < 2 and a < b"),
         ('<a href="https://ci.example.com/1?a=1&amp;b=2">Build 1</a>', "Build 1", None),
         ("<!-- one -->\n<p>two</p>", "two", None),
