@@ -157,6 +157,19 @@ def test_a_run_of_a_new_job_is_lost_after_7_days(send: Sender, clock: Clock, swe
     assert run_of(started)["status"] == "lost"
 
 
+def test_no_run_of_a_job_that_is_paused_is_given_up(
+    send: Sender, new_client: Callable[..., KeyClient], clock: Clock, sweep: Sweep, run_of: RunOf
+) -> None:
+    started, admin = send("start"), new_client("acme", "admin")
+    admin.patch("/api/v1/jobs/backup", json={"paused": True})
+    clock.advance(days=8)
+    sweep()
+    assert run_of(started)["status"] == "open"
+    admin.patch("/api/v1/jobs/backup", json={"paused": False})
+    sweep()
+    assert run_of(started)["status"] == "lost"
+
+
 def test_an_end_in_time_keeps_a_run(by_path: Sender, clock: Clock, sweep: Sweep, run_of: RunOf) -> None:
     started = by_path("start")
     clock.advance(days=7, ms=-1)

@@ -32,7 +32,8 @@ _UNKNOWN = """
     ORDER BY 1
 """
 """When nobody can know whether a job ran: during maintenance, its pauses, and downtime of the service."""
-_OVERRUNS_AT = "started_at + (SELECT overrun_after_ms FROM jobs WHERE jobs.id = runs.job_id)"
+_ITS_JOB = f"FROM jobs WHERE jobs.id = runs.job_id AND NOT {PAUSED_SQL}"  # no run is given up during a pause
+_OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +189,12 @@ def new_schedule(changed: Changed, expected: Expectation) -> str:
 
 _FLAG_OVERDUE = (
     "UPDATE jobs SET overdue_since = overdue_at, changed = 0 WHERE id IN (SELECT id FROM jobs"
-    f" WHERE overdue_at <= ? AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
-    " ORDER BY overdue_at, id LIMIT ?)"
+    f" WHERE overdue_at <= :now AND {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}"
+    " ORDER BY overdue_at, id LIMIT :limit)"
 )
 _FLAG_OVERRUNNING = (
     f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN ({_OPEN_RUNS}"
-    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= ? ORDER BY job_id, id LIMIT ?)"
+    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now ORDER BY job_id, id LIMIT :limit)"
 )
 
 
@@ -202,12 +203,13 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
 
     At most `limit` of each; returns how many.
     """
-    flagged = sum(db.execute(each, (now_ms, limit)).rowcount for each in (_FLAG_OVERDUE, _FLAG_OVERRUNNING))
+    values = {"now": now_ms, "limit": limit, "longest": LONGEST_RUN_MS}
+    flagged = sum(db.execute(each, values).rowcount for each in (_FLAG_OVERDUE, _FLAG_OVERRUNNING))
     rows = db.execute(
         f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({_OPEN_RUNS} AND started_at +"
-        " coalesce((SELECT lost_after_ms FROM jobs WHERE jobs.id = runs.job_id), ?) <= ?"
-        " ORDER BY job_id, id LIMIT ?) RETURNING job_id",
-        (LONGEST_RUN_MS, now_ms, limit),
+        f" (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB}) <= :now"
+        " ORDER BY job_id, id LIMIT :limit) RETURNING job_id",
+        values,
     ).fetchall()
     db.executemany(
         f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?),"
@@ -297,7 +299,7 @@ _NEXT_MOMENT = f"""
         SELECT min(runs.started_at + CASE WHEN runs.overrunning_since IS NULL AND jobs.overrun_after_ms IS NOT NULL
                                           THEN min(jobs.overrun_after_ms, coalesce(jobs.lost_after_ms, :longest))
                                           ELSE coalesce(jobs.lost_after_ms, :longest) END)
-            FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d}
+            FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d} AND NOT {PAUSED_SQL}
         UNION ALL SELECT min(paused_until) FROM jobs WHERE paused_until > :now
         UNION ALL SELECT min(end_time) FROM maintenance_windows WHERE end_time > :now
     )
