@@ -1,11 +1,10 @@
 """The past runs of a job as bars and by day. Pure. Days are ordinals in the zone of the viewer, times milliseconds."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
 from itertools import zip_longest
-from operator import itemgetter
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -88,33 +87,25 @@ def day_of(moment_ms: int, zone: ZoneInfo) -> int:
 
 
 class Day(NamedTuple):
-    """A day of the calendar. Of its `runs`, some were `problems`, and others were `missed`.
+    """A day of the calendar. `counts` has its runs by status, the worst first, `problems` only those that went wrong.
 
-    `status` is that of the other runs, ``none`` without any, or ``before`` the job was seen. `worst` is the most
-    frequent problem, or ``missed``.
+    `status` is the least bad one, ``none`` without runs, or ``before`` the job was seen.
     """
 
     date: date
-    runs: int
-    problems: int
+    counts: dict[str, int]
+    problems: dict[str, int]
     missed: int
-    results: str
     status: str
-    worst: str
 
 
-def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> list[Day]:
+def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> Iterator[Day]:
     """The last DAYS days. `results` has runs by day and status, `missed` those missed by day."""
-    shown = range(today - DAYS + 1, today + 1)
-    return [_day(day, results.get(day, {}), missed.get(day, 0), day >= first_seen) for day in shown]
-
-
-def _day(day: int, counts: Mapping[str, int], missed: int, is_known: bool) -> Day:
-    words = wording.results({status: counts[status] for status in _WORST_FIRST if status in counts}, missed)
-    good = next((status for status in reversed(_WORST_FIRST) if status in counts), "none" if is_known else "before")
-    problems = {status: counts[status] for status in PROBLEMS if status in counts}
-    worst, _ = max({**problems, "missed": missed}.items(), key=itemgetter(1))
-    return Day(date.fromordinal(day), sum(counts.values()), sum(problems.values()), missed, words, good, worst)
+    for day in range(today - DAYS + 1, today + 1):
+        found = results.get(day, {})
+        counts, problems = ({one: found[one] for one in of if one in found} for of in (_WORST_FIRST, PROBLEMS))
+        good = next(reversed(counts), "none" if day >= first_seen else "before")
+        yield Day(date.fromordinal(day), counts, problems, missed.get(day, 0), good)
 
 
 def midnight(day: int, zone: ZoneInfo) -> int:

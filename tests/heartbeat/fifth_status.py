@@ -40,7 +40,7 @@ class _Finder(MetaPathFinder):
 def totals(folder: Path) -> dict[str, Any]:
     """Create an organization with runs of every status; returns its totals, each as it is counted in one place."""
     from obs import create_app
-    from obs.dashboard import drawings
+    from obs.dashboard import drawings, wording
     from obs.dashboard import store as dashboard_store
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
     from obs.heartbeat.service import SETTLED_MS
@@ -105,7 +105,8 @@ def totals(folder: Path) -> dict[str, Any]:
         for job in db.execute("SELECT id FROM jobs").fetchall():
             results = dashboard_store.results_by_day(db, job[0], days)
             by_day.update({status: sum(day.get(status, 0) for day in results.values()) for status in STATUSES})
-            titles += "\n".join(day.results for day in drawings.calendar(results, {}, min(days), max(days)))
+            calendar = drawings.calendar(results, {}, min(days), max(days))
+            titles += "\n".join(wording.results(day.counts) for day in calendar)
         drawn: Counter[str] = Counter()
         for number, word in re.findall(r"(\d+) (open|succeeded|failed|lost|cancelled)\b", titles):
             drawn[{"succeeded": "success"}.get(word, word)] += int(number)
