@@ -94,9 +94,9 @@ _JOB = f"""
            nullif(jobs.first_heartbeat_at, {MAX_MS}) AS first_heartbeat_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
            a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.schedule_changed_at,
-           jobs.pin, {PAUSED_SQL} AS paused, jobs.paused_until, jobs.failure_tolerance, jobs.failures_in_row,
-           jobs.last_event_id, jobs.success_count, jobs.failed_count, jobs.lost_count, jobs.last_success_at,
-           jobs.last_duration_ms,
+           jobs.pin, {PAUSED_SQL} AS paused, iif({PAUSED_SQL}, jobs.paused_until, NULL) AS paused_until,
+           jobs.failure_tolerance, jobs.failures_in_row, jobs.last_event_id, jobs.success_count, jobs.failed_count,
+           jobs.lost_count, jobs.last_success_at, jobs.last_duration_ms,
            coalesce((SELECT max(started_at) FROM runs WHERE job_id = jobs.id), jobs.last_heartbeat_at) AS last_run_at,
            min({", ".join(f"iif({moment} > :now, {moment}, {MAX_MS})" for moment in _MOMENTS)}) AS changes_at
     FROM jobs
@@ -108,7 +108,6 @@ _RUN = """
            runs.exit_code, runs.late_ms, a.host, a.service, a.project
     FROM runs JOIN jobs ON jobs.id = runs.job_id LEFT JOIN attributions AS a ON a.id = runs.attribution_id
 """
-_EVENT = "SELECT kind, time, received_at, message FROM events"
 
 
 _JOB_FILTERS = {
@@ -123,22 +122,17 @@ _JOB_FILTERS = {
 def jobs(db: sqlite3.Connection, now_ms: int, *, after: str | None, limit: int, **filters: str | None) -> list[Job]:
     given = {name: value for name, value in filters.items() if value is not None}
     conditions = "".join(f" AND {_JOB_FILTERS[name]}" for name in given)
-    rows = db.execute(
-        f"{_JOB} WHERE (:after IS NULL OR jobs.name > :after){conditions} ORDER BY jobs.name LIMIT :limit",
-        {"now": now_ms, "after": after, "limit": limit, **given},
-    )
-    return [_job(row) for row in rows]
+    which = f"(:after IS NULL OR jobs.name > :after){conditions} ORDER BY jobs.name LIMIT :limit"
+    return _jobs(db, which, now=now_ms, after=after, limit=limit, **given)
 
 
 def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
-    row = db.execute(f"{_JOB} WHERE jobs.id = :id", {"now": now_ms, "id": job_id(db, name)}).fetchone()
-    return None if row is None else _job(row)
+    return next(iter(_jobs(db, "jobs.id = :id", now=now_ms, id=job_id(db, name))), None)
 
 
 def jobs_by_id(db: sqlite3.Connection, ids: Iterable[int] | None, now_ms: int) -> dict[int, Job]:
-    which = "" if ids is None else "WHERE jobs.id IN (SELECT value FROM json_each(:ids))"
-    rows = db.execute(f"{_JOB} {which}", {"now": now_ms, "ids": json.dumps(list(ids or ()))})
-    return {row["id"]: _job(row) for row in rows}
+    which = "1" if ids is None else "jobs.id IN (SELECT value FROM json_each(:ids))"
+    return {one.id: one for one in _jobs(db, which, now=now_ms, ids=json.dumps(list(ids or ())))}
 
 
 def job_id(db: sqlite3.Connection, name: str) -> int | None:
@@ -190,8 +184,9 @@ def runs_of(
     longer_than_ms: float | None = None,
 ) -> list[Run]:
     """Newest start first, after the run `after` = (started_at, id); of those from `start_ms` to before `end_ms`."""
-    rows = db.execute(
-        f"{_RUN} WHERE runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
+    return _runs(
+        db,
+        "runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
         " AND (?5 IS NULL OR runs.status = ?5) AND (?6 IS NULL OR runs.duration_ms > ?6)"
         " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7",
         (
@@ -203,12 +198,10 @@ def runs_of(
             limit,
         ),
     )
-    return [_run(row) for row in rows]
 
 
 def run(db: sqlite3.Connection, run_id: int) -> Run | None:
-    row = db.execute(f"{_RUN} WHERE runs.id = ?", (run_id,)).fetchone()
-    return None if row is None else _run(row)
+    return next(iter(_runs(db, "runs.id = ?", (run_id,))), None)
 
 
 def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int | None:
@@ -221,12 +214,11 @@ def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int |
 
 
 def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
-    return [_event(row) for row in db.execute(f"{_EVENT} WHERE run_id = ? ORDER BY time, id", (run_id,))]
+    return _events(db, "run_id = ? ORDER BY time, id", run_id)
 
 
 def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]:
-    latest = f"{_EVENT} WHERE job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?"
-    return [_event(row) for row in db.execute(latest, (job_id, limit))]
+    return _events(db, "job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?", job_id, limit)
 
 
 def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_rescheduled: bool) -> None:
@@ -263,17 +255,16 @@ def delete_jobs(db: sqlite3.Connection, limit: int, ids: Sequence[int]) -> int:
     return next(filter(None, counts), 0)
 
 
-def _job(row: sqlite3.Row) -> Job:
-    values = _values(row)
-    outcome, paused = values["last_outcome"], bool(values["paused"])
-    values["last_outcome"] = None if outcome is None else STATUSES[outcome]
-    values["overdue"] = bool(values["overdue"])
-    values["overrunning"] = bool(values["overrunning"])
-    values["learned"] = _description(values["learned"])
-    values["pin"] = _pin(values["pin"])
-    values["paused"] = paused
-    values["paused_until"] = values["paused_until"] if paused else None
-    return Job(**values)
+def _jobs(db: sqlite3.Connection, condition: str, **values: Any) -> list[Job]:
+    found = []
+    for row in map(_values, db.execute(f"{_JOB} WHERE {condition}", values)):
+        outcome = row["last_outcome"]
+        row["last_outcome"] = None if outcome is None else STATUSES[outcome]
+        for name in ("overdue", "overrunning", "paused"):
+            row[name] = bool(row[name])
+        row["learned"], row["pin"] = _description(row["learned"]), _pin(row["pin"])
+        found.append(Job(**row))
+    return found
 
 
 # Most rows are as they were at the last request, and decoding these two would take longer than the rest of a row.
@@ -288,12 +279,14 @@ def _description(text: str | None) -> Description | None:
     return Description(**values) if values.keys() == _DESCRIBED else None
 
 
-def _run(row: sqlite3.Row) -> Run:
-    return Run(**{**_values(row), "status": STATUSES[row["status"]]})
+def _runs(db: sqlite3.Connection, condition: str, values: Sequence[Any]) -> list[Run]:
+    rows = map(_values, db.execute(f"{_RUN} WHERE {condition}", values))
+    return [Run(**{**row, "status": STATUSES[row["status"]]}) for row in rows]
 
 
-def _event(row: sqlite3.Row) -> Event:
-    return Event(**{**_values(row), "kind": KINDS[row["kind"]]})
+def _events(db: sqlite3.Connection, condition: str, *values: int) -> list[Event]:
+    rows = db.execute(f"SELECT kind, time, received_at, message FROM events WHERE {condition}", values)
+    return [Event(KINDS[kind], *rest) for kind, *rest in rows]
 
 
 def _values(row: sqlite3.Row) -> dict[str, Any]:
