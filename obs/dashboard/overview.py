@@ -1,5 +1,6 @@
 """The overview of jobs, kept in memory: a request reads only the jobs that any process has changed since."""
 
+import math
 import threading
 import time
 import zlib
@@ -71,19 +72,19 @@ class Overview:
         return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in ATTRIBUTION}
 
 
-def _or_last(value: float | None) -> tuple[float, ...]:
-    return value is None, value or 0
+def _or_last(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 _PLACES = {state: place for place, state in enumerate(STATES)}
-SORTS: Mapping[str, Callable[[Job], tuple[float, ...]]] = {
-    "state": lambda job: (_PLACES[job.status],),
-    "name": lambda _: (),
-    "last": lambda job: (-job.last_run_at,),
+SORTS: Mapping[str, Callable[[Job], float]] = {
+    "state": lambda job: _PLACES[job.status],
+    "name": lambda _: 0,
+    "last": lambda job: -job.last_run_at,
     "next": lambda job: _or_last(job.expected_at),
     "interval": lambda job: _or_last(job.interval_ms),
     "duration": lambda job: _or_last(job.avg_duration_ms),
-    "runs": lambda job: (job.run_count,),
+    "runs": lambda job: job.run_count,
 }
 
 
@@ -115,11 +116,9 @@ class Selection:
         keys = self._keys[::-1] if self._choice.desc and self._choice.sort == "name" else self._keys
         return [key[-1] for key in keys[first : first + PAGE_SIZE]]
 
-    def _key(self, job: Job) -> tuple[Any, ...]:
-        numbers = self._sort(job)
-        if self._choice.desc:
-            numbers = tuple(-number for number in numbers)
-        return (*numbers, job.name.casefold(), job.id)
+    def _key(self, job: Job) -> tuple[float, str, int]:
+        number = self._sort(job)
+        return -number if self._choice.desc else number, job.name.casefold(), job.id
 
     def _is_shown(self, job: Job) -> bool:
         return not self._choice.state or job.status == self._choice.state
