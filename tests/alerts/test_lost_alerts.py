@@ -1,6 +1,7 @@
 """Ways to lose an alert, or to be told what is not true: faults around a delivery, and what a message claims."""
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -292,3 +293,17 @@ def test_pages_say_who_was_notified_of_an_incident(world: World, receiver: Recei
     for page in ("/job?name=photos", "/incidents"):
         assert f'phone of Ann <time datetime="{sent_at}Z"' in visitor.get(page).text
     assert "Nobody has been notified yet" not in visitor.get("/job?name=photos").text
+
+
+def test_the_page_of_a_job_says_which_of_its_incidents_was_notified(world: World, receiver: Receiver) -> None:
+    visitor = Visitor(world.app)
+    visitor.sign_in(str(world.client.key))
+    world.add_channel(receiver, "phone of Ann")
+    world.client.put("/api/v1/jobs/photos", json={"pin": {"interval_seconds": 3600}})
+    world.end("photos", "fail")
+    world.pass_time(seconds=30)
+    world.pass_time(hours=2)
+    world.pass_time(seconds=30)
+    page = visitor.get("/job?name=photos")
+    assert page.status_code == 200
+    assert re.findall(r"Notified \((\w+)\): phone of Ann", page.text) == ["failing", "overdue"]
