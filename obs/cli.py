@@ -30,7 +30,7 @@ class _Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **settings: Any) -> Any:
         """Run the command in `args`."""
         arguments = list(sys.argv[1:] if args is None else args)
-        if arguments[:1] and arguments[0] in client.COMMANDS:
+        if {" ".join(arguments[:words]) for words in (1, 2)} & {*client.COMMANDS}:
             sys.exit(client.main(arguments))
         return super().main(arguments, *rest, **settings)
 

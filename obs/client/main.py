@@ -12,10 +12,10 @@ from .outbox import Outbox, flush, warn
 from .run import Run, messages
 
 # Imported only when they are used, because `obs run` must start fast.
-_LATER = dict.fromkeys(("login", "systemd", "crontab"), ".setup") | dict.fromkeys(
-    ("jobs", "query", "annotate"), ".views"
-)
-COMMANDS = ("run", "ping", "log", "flush", *_LATER)
+_LATER = dict.fromkeys(("login", "systemd", "crontab"), ".setup")
+_LATER |= dict.fromkeys(("jobs", "query", "annotate"), ".views")
+COMMANDS = ("run", "ping", "log", "flush", *_LATER, "import healthchecks")
+_LATER["healthchecks"] = ".importing"
 
 
 def main(arguments: list[str]) -> int:
@@ -83,6 +83,11 @@ def _parser() -> argparse.ArgumentParser:
     add("annotate", "mark the time on charts", "name", "title?", end="end the last annotation of that name")
     add("systemd", "print a drop-in that reports a unit", "unit")
     add("crontab", "show your crontab with each command in obs run", write="save the old one, and install this one")
+    imports = add("import", "import checks of Healthchecks", learn="past runs, not pins", write="import, not only show")
+    imports.add_argument("command", choices=["healthchecks"])
+    imports.add_argument("--url", required=True, help="of Healthchecks, such as https://healthchecks.io")
+    imports.add_argument("--api-key", required=True, help="a key of the project that can read and write")
+    imports.add_argument("--tags", choices=("project", "service", "none"), default="project", help="what a tag becomes")
     return parser
 
 

@@ -115,9 +115,9 @@ def flush() -> int:
     return sent
 
 
-def now() -> str:
-    """The time, in ISO 8601."""
-    seconds, ms = divmod(time.time_ns() // 1_000_000, 1000)
+def now(later_seconds: int = 0) -> str:
+    """The time, or one that is so much later, in ISO 8601."""
+    seconds, ms = divmod(time.time_ns() // 1_000_000 + later_seconds * 1000, 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z"
 
 

@@ -21,10 +21,10 @@ class ServerError(OSError):
 
 
 class Server:
-    """A server: its URL, which may be an ingest address, and an API key."""
+    """A server: its URL, which may be an ingest address, an API key, and the version of the API."""
 
-    def __init__(self, url: str, key: str) -> None:
-        self._url, self._key = url.rstrip("/"), key
+    def __init__(self, url: str, key: str, api: str = "v1") -> None:
+        self._url, self._key, self._api = url.rstrip("/"), key, f"/api/{api}/"
 
     def request(self, method: str, path: str, field: str, body: object = None, **headers: str) -> Any:
         """The response of obs: an object with the field `field`; its text if there is an Accept. Raises ServerError."""
@@ -36,7 +36,7 @@ class Server:
             kind = {"http": HTTPConnection, "https": HTTPSConnection}[address.scheme]
             with closing(kind(address.hostname or "", address.port, timeout=_SECONDS)) as connection:
                 sent = {"X-API-Key": self._key, "Content-Type": "application/json", **headers}
-                connection.request(method, f"{address.path}/api/v1/{path}", json.dumps(body) if body else None, sent)
+                connection.request(method, address.path + self._api + path, json.dumps(body) if body else None, sent)
                 response = connection.getresponse()
                 content = response.read()
             answer = json.loads(content) if content.startswith(b"{") else {}
@@ -49,7 +49,7 @@ class Server:
         if response.status < 300 and field in answer:
             return answer
         if not {"error", "message"} <= answer.keys():
-            raise ServerError(f"{self._url} is not obs: it responded with {response.status}")
+            raise ServerError(f"{self._url} responded with {response.status}: {answer.get('error', 'wrong address?')}")
         message, hint = answer["message"], answer.get("hint") or ""
         raise ServerError(message if hint in message else f"{message}\n{hint}", response.status)
 

@@ -24,15 +24,15 @@ def jobs(options: Any) -> None:
         page = server.request("GET", path + cursor, "jobs")
         rows += [(job["name"], *(str(job[field] or "")[:16] for field in fields)) for job in page["jobs"]]
         cursor = page["next_cursor"] and f"&cursor={quote(page['next_cursor'])}"
-    _show(_table(("JOB", "STATE", "LAST RESULT", "LAST (UTC)", "EXPECTED (UTC)"), rows))
+    show(table(("JOB", "STATE", "LAST RESULT", "LAST (UTC)", "EXPECTED (UTC)"), rows))
 
 
 def query(options: Any) -> None:
     """Run a statement and show the result: a timeseries as a chart."""
     accept = {"Accept": "text/csv"} if options.csv else {"Accept": "application/json"} if options.json else {}
     answer = configured().request("POST", "dsl", "rows", {"query": options.statement}, **accept)
-    draw = _chart if not accept and answer["output_type"] == "timeseries" else _table
-    _show(answer if accept else draw(answer["columns"], answer["rows"]))
+    draw = _chart if not accept and answer["output_type"] == "timeseries" else table
+    show(answer if accept else draw(answer["columns"], answer["rows"]))
 
 
 def annotate(options: Any) -> None:
@@ -50,7 +50,7 @@ def annotate(options: Any) -> None:
     server.request("POST", "annotations", "id", {"name": options.name, "start_time": time, **title})
 
 
-def _show(text: str) -> None:
+def show(text: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly where nobody reads on, as after `| head`
     lines = map(printable if sys.stdout.isatty() else str, text.replace("\r\n", "\n").rstrip("\n").split("\n"))
     sys.stdout.buffer.write("\n".join([*lines, ""]).encode(sys.stdout.encoding, "replace"))
@@ -64,7 +64,7 @@ def _width(text: str) -> int:  # on a terminal
     return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Aligned columns."""
     cells = [[_text(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(map(_width, column)) for column in zip(*cells)]
@@ -82,7 +82,7 @@ def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         for place in numbers:
             lines.setdefault(" ".join([*group, columns[place]]), {})[row[0]] = row[place]
     if not lines or sum(map(len, lines.values())) < len(rows) * len(numbers):
-        return _table(columns, rows)  # there are no numbers, or there are groups that are numbers
+        return table(columns, rows)  # there are no numbers, or there are groups that are numbers
     step = -(-len(times) // max(20, shutil.get_terminal_size().columns - max(map(_width, lines)) - 24))
     drawn = []
     for name, values in lines.items():
@@ -92,4 +92,4 @@ def _chart(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         blocks = (" " if top is None else "▁▂▃▄▅▆▇█"[round((top - low) / ((high - low) or 1) * 7)] for top in tops)
         drawn.append((name, "".join(blocks), low, high))
     merged = f", the highest of each {step}" if step > 1 else ""
-    return _table(("", f"{times[0][:16]} to {times[-1][:16]} (UTC){merged}", "LOW", "HIGH"), drawn)
+    return table(("", f"{times[0][:16]} to {times[-1][:16]} (UTC){merged}", "LOW", "HIGH"), drawn)

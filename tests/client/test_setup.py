@@ -63,8 +63,8 @@ def test_login_says_what_is_wrong_and_keeps_what_is_stored(
         (REFUSING, machine.key, "cannot reach"),
         ("obs.example.com", machine.key, "is not an address"),
         (f"{machine.url}/sign-in", machine.key, ""),
-        (bad_server(RESPONSES["another service"]), machine.key, "is not obs"),
-        (bad_server(RESPONSES["another JSON"]), machine.key, "is not obs"),
+        (bad_server(RESPONSES["another service"]), machine.key, "responded with 200: wrong address?"),
+        (bad_server(RESPONSES["another JSON"]), machine.key, "responded with 200: wrong address?"),
         (bad_server(RESPONSES["garbage"]), machine.key, "cannot reach"),
     ):
         done = login(machine, url, key)
