@@ -128,9 +128,8 @@ def _due_between(due: Due, start_ms: int, end_ms: int) -> int:
 
 
 def missed_until_now(job: Job, now_ms: int) -> int:
-    expected = due(job)
-    last = job.last_heartbeat_at or job.created_at
-    return missed_since(last, now_ms, expected) if expected is not None and job.overdue else 0
+    last, expected = job.last_heartbeat_at or job.created_at, due(job) if job.overdue else None
+    return missed_since(last, now_ms, expected) if expected is not None else 0
 
 
 def missed_since(last: int, now_ms: int, due: Due) -> int:

@@ -23,12 +23,6 @@ def new_key(org: str, scopes: Collection[str]) -> str:
     return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))}"
 
 
-def slug_of(key: str) -> str:
-    """The slug in a key, whether the key is valid or not; empty if there is none."""
-    prefix, _, rest = key.partition("_")
-    return rest.partition("_")[0] if prefix == "obs" else ""
-
-
 def digest(secret: str) -> bytes:
     """The SHA-256 under which a secret is stored. A plain hash is enough for one that is long and random."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

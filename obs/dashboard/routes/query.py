@@ -32,7 +32,8 @@ def page() -> ResponseReturnValue:
             shown["error"], status, headers = error, error.status, error.headers
         else:
             answer = json.loads(reply.body)
-            numbers = [place for place in range(len(answer["columns"])) if _is_number(answer["rows"], place)]
+            rows, places = answer["rows"], range(len(answer["columns"]))
+            numbers = [place for place in places if {type(row[place]) for row in rows} <= {int, float, type(None)}]
             window = reply.window if answer["output_type"] == "timeseries" else None
             shown |= {"answer": answer, "numbers": numbers, "annotations": _overlay(window, overlay)}
     page = render_template(
@@ -56,11 +57,6 @@ def download(kind: str) -> Response:
 def _statement() -> str:
     """The statement with the line ends of the editor: a form sends CRLF, which would shift the position of an error."""
     return request.args.get("q", "").replace("\r\n", "\n")
-
-
-def _is_number(rows: list[list[Any]], place: int) -> bool:
-    cells = [row[place] for row in rows if row[place] is not None]
-    return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 
 
 def _overlay(window: Range | None, prefix: str) -> list[Annotation]:

@@ -29,7 +29,8 @@ def by_key() -> ResponseReturnValue:
     credential = tenancy.keyring.find(key, tenancy.clock())
     if credential is None:
         tenancy.count_failure(request.environ, tenancy.clock())
-    org = tenancy.keyring.organization(keys.slug_of(key)) if credential is None else credential.org
+    slug = key.removeprefix("obs_").partition("_")[0]
+    org = tenancy.keyring.organization(slug) if credential is None else credential.org
     name = "unknown key" if credential is None else credential.name
     if credential is None or not keys.allows(credential.scopes, "query:read"):
         _note(org, name, Action.FAILED_SIGN_IN)
