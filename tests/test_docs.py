@@ -55,7 +55,7 @@ NOT_RUN = {
             "sudo -u obs env OBS_INSTANCE=/var/lib/obs /opt/obs/.venv/bin/obs org list",
             "sudo git pull",
             "sudo git checkout v0.2.0",
-            "sudo systemctl restart obs",
+            "sudo systemctl reload obs",
         ),
         "installs the service on the machine",
     ),
