@@ -162,7 +162,7 @@ def record(
     totals = (change.new_runs, change.outcome, duration_ms)
     latest_id = find_attribution(db, attribution, job.place)
     db.execute(_UPDATE_JOB, (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, change.duration_ms))
-    return change._replace(job_created=is_new)
+    return change._replace(job_created=True) if is_new else change
 
 
 def _apply(
