@@ -26,15 +26,24 @@ def test_the_numbers_in_the_database_stay() -> None:
         "lost": 2,
         "overrunning": 3,
         "too_often": 4,
+        "alert": 5,
     }
 
 
 def test_incidents_are_ordered_by_severity_and_have_titles() -> None:
-    assert tuple(kind.word for kind in IncidentKind) == ("failing", "lost", "overdue", "overrunning", "too_often")
+    assert tuple(kind.word for kind in IncidentKind) == (
+        "failing",
+        "lost",
+        "overdue",
+        "alert",
+        "overrunning",
+        "too_often",
+    )
     assert [kind.title("nas/backup") for kind in IncidentKind] == [
         "nas/backup failing",
         "nas/backup lost a run",
         "nas/backup overdue",
+        "nas/backup firing",
         "nas/backup overrunning",
         "nas/backup runs more often than expected",
     ]
