@@ -33,7 +33,10 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     The newest start comes first. A band is listed when any part of it lies between start and end.
     """
     now_ms = caller().now_ms
-    selection = _selection(query, now_ms)
+    start, end = (time_of_query(name, query[name], now_ms) for name in ("start", "end"))
+    if start is not None and end is not None and end < start:
+        raise invalid_field("query", "end", "Must not be before start.", hint="Send a later end or an earlier start.")
+    selection = store.Selection(start=start, end=end, name_prefix=query["name_prefix"], title_text=query["q"])
     page = {name: query[name] for name in ("limit", "cursor")}
     with caller().read() as db:
         return page_of("annotations", page, partial(store.page, db, selection, now_ms), "start_time", "id")
@@ -101,14 +104,6 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
 def delete_annotation(annotation_id: int) -> None:
     """Delete an annotation"""
     service.delete(caller(), annotation_id, _if_match())
-
-
-def _selection(query: dict[str, Any], now_ms: int) -> store.Selection:
-    start = time_of_query("start", query["start"], now_ms)
-    end = time_of_query("end", query["end"], now_ms)
-    if start is not None and end is not None and end < start:
-        raise invalid_field("query", "end", "Must not be before start.", hint="Send a later end or an earlier start.")
-    return store.Selection(start=start, end=end, name_prefix=query["name_prefix"], title_text=query["q"])
 
 
 def _if_match() -> ETags | None:

@@ -12,8 +12,11 @@ from obs.times import DAY_MS, format_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An annotation that is not stored yet. With an end it is a band, without one a point."""
+class Annotation:
+    """An annotation. With an end it is a band, without one a point. It has no `id` before it is stored.
+
+    One that is `by_service` shows an incident, and clients cannot change it.
+    """
 
     name: str
     title: str
@@ -22,19 +25,13 @@ class Draft:
     description: str | None = None
     url: str | None = None
     idempotency_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation(Draft):
-    """An annotation as it is stored. One that is `by_service` shows an incident, and clients cannot change it."""
-
-    id: int
+    id: int | None = None
     created_at: int
     updated_at: int
     by_service: bool = False
 
 
-def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
+def new(fields: Mapping[str, Any], now_ms: int) -> Annotation:
     """The annotation with these `fields`; without a start_time it starts now. Raises ServiceError (422)."""
     start_time = fields.get("start_time")
     if start_time is None:
@@ -43,9 +40,9 @@ def draft(fields: Mapping[str, Any], now_ms: int) -> Draft:
                 "json", "start_time", "Must be sent together with end_time.", hint="Send start_time as well."
             )
         start_time = now_ms
-    new = Draft(**{**fields, "start_time": start_time})
-    _check_times(new, [name for name, value in fields.items() if value is not None], now_ms)
-    return new
+    annotation = Annotation(**{**fields, "start_time": start_time}, created_at=now_ms, updated_at=now_ms)
+    _check_times(annotation, [name for name, value in fields.items() if value is not None], now_ms)
+    return annotation
 
 
 def revised(stored: Annotation, changes: Mapping[str, Any], now_ms: int) -> Annotation:
@@ -67,7 +64,7 @@ def is_web_url(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
+def _check_times(annotation: Annotation, sent: Collection[str], now_ms: int) -> None:
     """Raise ServiceError (422), naming a field that was sent, unless the times are in order and recent enough."""
     start_time, end_time = annotation.start_time, annotation.end_time
     field, oldest = "end_time" if "end_time" in sent else "start_time", now_ms - RETENTION_MS
@@ -80,7 +77,7 @@ def _check_times(annotation: Draft, sent: Collection[str], now_ms: int) -> None:
         raise invalid_field("json", field, message, hint=f"The oldest time allowed is {format_ms(oldest)}.")
 
 
-def last_moment(annotation: Draft) -> int:
+def last_moment(annotation: Annotation) -> int:
     """The time from which the retention counts: the end, or the start where there is no end."""
     return annotation.start_time if annotation.end_time is None else annotation.end_time
 

@@ -17,10 +17,10 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]
 
     A known idempotency key returns the annotation that has it. Raises ServiceError (422; 507: no more are allowed).
     """
-    draft = rules.draft(fields, caller.now_ms)
+    new = rules.new(fields, caller.now_ms)
 
     def unit(db: sqlite3.Connection) -> tuple[Annotation, bool]:
-        annotation, is_new = store.add(db, draft, caller.now_ms)
+        annotation, is_new = store.add(db, new)
         if is_new:
             caller.quotas.check_new(caller.org, "max_annotations", store.count_annotations(db))
         return annotation, is_new
@@ -40,7 +40,7 @@ def update(
         stored = _find(db, caller, annotation_id)
         rules.check_change(stored, versions)
         revised = rules.revised(stored, changes, caller.now_ms)
-        store.replace(db, revised)
+        store.save(db, revised)
         return revised
 
     return caller.write(unit)

@@ -4,18 +4,15 @@ import sqlite3
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 
-from obs.annotations.rules import Annotation, Draft, last_moment
+from obs.annotations.rules import Annotation, last_moment
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
-from obs.storage.connection import delete_oldest, first_value
+from obs.storage.connection import delete_oldest, save_row
 from obs.times import MAX_MS
 
-_STORED = tuple(field.name for field in fields(Annotation))
-_CHANGED = tuple(name for name in _STORED if name != "id")
-_SELECT = f"SELECT {', '.join(_STORED)} FROM annotations"
-_INSERT = f"INSERT INTO annotations ({', '.join(_CHANGED)}) VALUES ({', '.join(':' + name for name in _CHANGED)})"
-_UPDATE = f"UPDATE annotations SET {', '.join(f'{name} = :{name}' for name in _CHANGED)} WHERE id = :id"
+_SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM annotations"
 _MAX_ID = 2**63 - 1  # of a row in SQLite
 Position = tuple[int, int]
 """The start and the id of an annotation in the list: the newest start comes first, then the highest id."""
@@ -81,22 +78,21 @@ def count_annotations(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT count(*) FROM annotations").fetchone()[0])
 
 
-def add(db: sqlite3.Connection, draft: Draft, now_ms: int, *, by_service: bool = False) -> tuple[Annotation, bool]:
-    """Store `draft`; returns it and True, or the annotation that has its idempotency_key already, and False."""
-    if draft.idempotency_key is not None:
-        row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (draft.idempotency_key,)).fetchone()
+def add(db: sqlite3.Connection, new: Annotation) -> tuple[Annotation, bool]:
+    """Store `new`; returns it and True, or the annotation that has its idempotency_key already, and False."""
+    if new.idempotency_key is not None:
+        row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (new.idempotency_key,)).fetchone()
         if row is not None:
             first = _annotation(row)
-            if last_moment(first) >= now_ms - RETENTION_MS:
+            if last_moment(first) >= new.created_at - RETENTION_MS:
                 return first, False
-            delete(db, first.id)
-    values = {name: getattr(draft, name) for name in draft.__slots__}
-    values |= {"created_at": now_ms, "updated_at": now_ms, "by_service": by_service}
-    return Annotation(**values, id=first_value(db, f"{_INSERT} RETURNING id", values)), True
+            delete(db, row["id"])
+    return replace(new, id=save(db, new)), True
 
 
-def replace(db: sqlite3.Connection, annotation: Annotation) -> None:
-    db.execute(_UPDATE, asdict(annotation))
+def save(db: sqlite3.Connection, annotation: Annotation) -> int:
+    """Store an annotation, whether it is new or not; returns its id."""
+    return save_row(db, "annotations", asdict(annotation))
 
 
 def delete(db: sqlite3.Connection, annotation_id: int) -> None:
@@ -104,7 +100,8 @@ def delete(db: sqlite3.Connection, annotation_id: int) -> None:
 
 
 def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
-    return add(db, Draft(name=name, title=title, start_time=start_time), now_ms, by_service=True)[0].id
+    values = {"name": name, "title": title, "start_time": start_time, "created_at": now_ms, "updated_at": now_ms}
+    return save_row(db, "annotations", {**values, "by_service": True})
 
 
 def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:
@@ -142,9 +139,8 @@ def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
     db.execute(f"UPDATE annotations SET end_time = max(start_time, ?2), {_OF_JOB} AND end_time IS NULL", (job, now_ms))
 
 
-def delete_past_retention(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
-    is_old = f"{LAST_MOMENT_SQL} < :cutoff"
-    return delete_oldest(db, limit, "annotations", LAST_MOMENT_SQL, is_old, now_ms - RETENTION_MS)
+_IS_OLD = f"{LAST_MOMENT_SQL} < :cutoff - {RETENTION_MS}"
+delete_past_retention = partial(delete_oldest, table="annotations", time=LAST_MOMENT_SQL, condition=_IS_OLD)
 
 
 def _annotation(row: sqlite3.Row) -> Annotation:
