@@ -216,11 +216,7 @@ def page_of(name: str, query: Mapping[str, Any], read: Callable[..., Sequence[An
 
 def is_storable(text: str) -> bool:
     """Whether `text` can be encoded as UTF-8, which half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.encode(errors="ignore").decode() == text
 
 
 class Text(ma.fields.String):
@@ -240,9 +236,7 @@ class WholeNumber(ma.fields.Integer):
     """A whole number in JSON; 5.0 is accepted as 5, but text and booleans are not."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, str) or (isinstance(value, float) and not value.is_integer()):
             raise self.make_error("invalid", input=value)
         return int(super()._deserialize(value, attr, data, **kwargs))
 

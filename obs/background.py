@@ -75,7 +75,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
     def purge(org: Org, now_ms: int) -> None:
         cutoff = now_ms - retention_days * DAY_MS
         for delete in (
-            partial(annotations.delete_past_retention, now_ms=now_ms),
+            partial(annotations.delete_past_retention, cutoff=now_ms),
             partial(upkeep.delete_before, cutoff=cutoff),  # jobs stay, so silent ones are seen
             partial(tenancy_store.delete_audit_before, cutoff=cutoff),
             partial(incidents.delete_incidents_before, cutoff=cutoff),

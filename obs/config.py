@@ -83,7 +83,6 @@ LIMITS = (
     *("max_jobs", "max_annotations", "max_stored_bytes", "max_heartbeats_per_minute"),
 )
 """The limits that an organization can have of its own. The default of each is the setting of that name in capitals."""
-_BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def default_instance() -> Path:
@@ -100,18 +99,13 @@ def load(instance: Path, environ: Mapping[str, str] = os.environ) -> dict[str, s
         in_file = tomllib.loads(path.read_text()) if path.exists() else {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
-    for name in in_file:
-        if name.upper() not in _BY_NAME or not name.islower():
+    names = {setting.name.lower() for setting in SETTINGS}
+    given = {one.name: (environ[one.variable], one.variable) for one in SETTINGS if one.variable in environ}
+    for name, value in in_file.items():
+        if name not in names:
             raise ConfigError(f"{path} contains an unknown setting: {name}")
-    values = {}
-    for setting in SETTINGS:
-        if setting.variable in environ:
-            values[setting.name] = _read(setting, environ[setting.variable], setting.variable)
-        elif setting.name.lower() in in_file:
-            values[setting.name] = _read(setting, in_file[setting.name.lower()], f"{setting.name.lower()} in {path}")
-        else:
-            values[setting.name] = setting.default
-    return values
+        given.setdefault(name.upper(), (value, f"{name} in {path}"))
+    return {one.name: _read(one, *given[one.name]) if one.name in given else one.default for one in SETTINGS}
 
 
 def _read(setting: Setting, value: Any, where: str) -> str | int:

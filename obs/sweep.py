@@ -229,13 +229,13 @@ def open_and_close(
     for values in to_open:
         start, title = values["started_at"], values["kind"].title(values["subject"])
         band = annotations.open_band(db, f"incident/{values['subject']}", title, start, now_ms)
-        opened.append(incidents.open_incident(db, {**values, "annotation_id": band}))
+        opened.append(incidents.save(db, values={**values, "annotation_id": band}))
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
     for incident in to_close:
         ended_at = incident.heartbeat_at
         if ended_at is None or not incident.started_at < ended_at <= now_ms:
             ended_at = max(now_ms, incident.started_at)
-        incidents.close_incident(db, incident.id, ended_at)
+        incidents.save(db, values={"id": incident.id, "ended_at": ended_at})
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
     outbox.ended(db, channels, to_close, now_ms)
 

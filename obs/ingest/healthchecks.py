@@ -56,13 +56,9 @@ class HealthchecksProtocol(HeartbeatProtocol):
         return Response(200, _HEADERS, b"OK")
 
     def refuse(self, error: ServiceError) -> Response:
-        match error.status:
-            case 404:
-                return Response(404, _HEADERS, b"not found")
-            case 400 | 422:
-                return Response(400, _HEADERS, b"invalid url format")
-            case status:
-                return Response(status, {**_HEADERS, **error.headers}, error.message.encode())
+        known = {400: b"invalid url format", 404: b"not found", 422: b"invalid url format"}
+        status = 400 if error.status == 422 else error.status
+        return Response(status, {**_HEADERS, **error.headers}, known.get(error.status, error.message.encode()))
 
     def _read(self, environ: Mapping[str, Any]) -> Submission:
         secret, _, rest = environ["PATH_INFO"][len(PREFIX) :].removesuffix("/").partition("/")

@@ -103,7 +103,7 @@ def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> i
     return int(first_value(db, change if values.get("id") else add, values) or 0)
 
 
-def delete_oldest(db: sqlite3.Connection, limit: int, table: str, time: str, condition: str, cutoff: int) -> int:
+def delete_oldest(db: sqlite3.Connection, limit: int, cutoff: int, *, table: str, time: str, condition: str) -> int:
     """Delete the first `limit` rows in the order of `time` to which a `condition` with ``:cutoff`` applies.
 
     Returns how many. Rows of the same time are in the order of their ids, so that it is always the same rows.

@@ -235,7 +235,9 @@ class Databases:
                 raise ServiceError("shutting_down", headers={"Retry-After": "5"})
             file = self._files.get(org)
             if file is None:
-                unused = self._idle() if len(self._files) >= self._most_files else None
+                if len(self._files) >= self._most_files:
+                    idle = next((other for other, known in self._files.items() if known not in self._users), org)
+                    unused = self._files.pop(idle, None)
                 file = self._files[org] = DatabaseFile(self.path(org), self._options)
             else:
                 self._files.move_to_end(org)
@@ -261,10 +263,6 @@ class Databases:
                 is_unused = file not in self._users and self._files.get(org) is not file
             if is_unused:
                 file.close()
-
-    def _idle(self) -> DatabaseFile | None:
-        idle = next((org for org, file in self._files.items() if file not in self._users), None)
-        return None if idle is None else self._files.pop(idle)
 
 
 def in_batches(

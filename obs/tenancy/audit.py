@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from obs.errors import ServiceError
 from obs.sources import Column, Source, Type
+from obs.storage.connection import save_row
 from obs.storage.databases import Databases, Org
-from obs.tenancy import store
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,8 @@ COMMAND_LINE = Actor("command line")
 
 def add(db: sqlite3.Connection, actor: Actor, now_ms: int, action: Action, subject: str) -> None:
     """Add an entry in the transaction that makes the change; `subject` is what was changed, such as a job's name."""
-    store.add_audit_entry(db, now_ms, actor.name, action, subject, actor.address)
+    entry = {"time": now_ms, "actor": actor.name, "action": action, "object": subject, "address": actor.address}
+    save_row(db, "audit", entry)
 
 
 def note(databases: Databases, org: Org, actor: Actor, now_ms: int, action: Action, subject: str) -> None:

@@ -4,6 +4,7 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from obs.api import about
@@ -221,20 +222,12 @@ def delete_token(db: sqlite3.Connection, table: Literal["sessions", "sign_in_lin
     db.execute(f"DELETE FROM {table} WHERE sha256 = ?", (keys.digest(token),))
 
 
-def add_audit_entry(db: sqlite3.Connection, time: int, actor: str, action: str, subject: str, address: str) -> None:
-    db.execute(
-        "INSERT INTO audit (time, actor, action, object, address) VALUES (?, ?, ?, ?, ?)",
-        (time, actor, action, subject, address),
-    )
-
-
 def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
     latest = "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?"
     return [AuditEntry(**row) for row in db.execute(latest, (limit,))]
 
 
-def delete_audit_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    return delete_oldest(db, limit, "audit", "time", "time < :cutoff", cutoff)
+delete_audit_before = partial(delete_oldest, table="audit", time="time", condition="time < :cutoff")
 
 
 def clock(db: sqlite3.Connection) -> dict[str, Any] | None:

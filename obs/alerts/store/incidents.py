@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from functools import partial
 
 from obs.api import about
 from obs.storage.connection import delete_oldest, first_value, save_row
@@ -152,13 +152,8 @@ def how_often(db: sqlite3.Connection, one: Incident, length_ms: int) -> int:
     return int(first_value(db, sql, {"id": one.id, "length": length_ms}))
 
 
-def open_incident(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
-    """Open an incident; returns its id. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
-    return save_row(db, "incidents", values)
-
-
-def close_incident(db: sqlite3.Connection, incident_id: int, ended_at: int) -> None:
-    db.execute("UPDATE incidents SET ended_at = ? WHERE id = ?", (ended_at, incident_id))
+save = partial(save_row, table="incidents")
+"""Open an incident, or end it. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
@@ -170,7 +165,5 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
         db.execute(moved, correction)
 
 
-def delete_incidents_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` incidents that ended before `cutoff`; returns how many."""
-    is_old = "started_at < :cutoff AND ended_at < :cutoff"
-    return delete_oldest(db, limit, "incidents", "started_at", is_old, cutoff)
+_IS_OLD = "started_at < :cutoff AND ended_at < :cutoff"
+delete_incidents_before = partial(delete_oldest, table="incidents", time="started_at", condition=_IS_OLD)

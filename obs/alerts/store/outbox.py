@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from obs.alerts.store import incidents
@@ -188,10 +189,8 @@ def record(
         state = State.GIVEN_UP
     else:
         next_at = now_ms + _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)]
-    db.execute(
-        "UPDATE deliveries SET state = ?, sent_at = ?, next_attempt_at = ?, answer = ?, title = ? WHERE id = ?",
-        (state, sent_at, next_at, answer["answer"], title, delivery.id),
-    )
+    recorded = {"state": state, "sent_at": sent_at, "next_attempt_at": next_at, "answer": answer["answer"]}
+    save_row(db, "deliveries", {"id": delivery.id, "title": title, **recorded})
     enabled = {channel.id: channel for channel in channels if channel.enabled}
     channel = enabled.pop(delivery.channel_id, None)
     if channel is not None and state is State.SENT:
@@ -256,10 +255,8 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
     )
 
 
-def delete_before(db: sqlite3.Connection, limit: int, cutoff: int) -> int:
-    """Delete at most `limit` deliveries from before `cutoff` that are not pending; returns how many."""
-    is_old = "created_at < :cutoff AND next_attempt_at IS NULL"
-    return delete_oldest(db, limit, "deliveries", "created_at", is_old, cutoff)
+_IS_OLD = "created_at < :cutoff AND next_attempt_at IS NULL"
+delete_before = partial(delete_oldest, table="deliveries", time="created_at", condition=_IS_OLD)
 
 
 def _add(db: sqlite3.Connection, messages: _Messages, channel: Channel, one: Incident, news: News, now_ms: int) -> None:
