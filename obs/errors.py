@@ -72,6 +72,8 @@ ERROR_CODES = {
 }
 """The HTTP status of each code, and what it means. docs/errors.md explains each."""
 
+_RETRY_AFTER_SECONDS = {"storage_busy": 1, "shutting_down": 5, "storage_full": 30, "storage_unavailable": 60}
+
 # The first code in the table with each status.
 _CODE_OF_STATUS = {status: code for code, (status, _) in reversed(ERROR_CODES.items()) if status < 500}
 
@@ -95,6 +97,8 @@ class ServiceError(Exception):
     def __post_init__(self) -> None:
         self.status, meaning = ERROR_CODES[self.error]
         self.message = self.message or meaning
+        if self.error in _RETRY_AFTER_SECONDS:
+            self.headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[self.error])
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:

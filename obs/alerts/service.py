@@ -87,14 +87,14 @@ class AlertService:
             raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
         saved = self.channel(caller.org, saved_id)
         action = Action.CREATE_CHANNEL if channel_id is None else Action.CHANGE_CHANNEL
-        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)
+        audit.note(caller.tenancy.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)
         return saved
 
     def delete(self, caller: Caller, channel_id: int) -> Channel:
         """Delete a channel; what it was still to be sent is given up. Raises ServiceError (404)."""
         known = self.channel(caller.org, channel_id)
         self._tenancy.control.write(lambda db: channels.delete(db, channel_id))
-        audit.note(caller.databases, caller.org, caller.actor, caller.now_ms, Action.DELETE_CHANNEL, known.name)
+        audit.note(caller.tenancy.databases, caller.org, caller.actor, caller.now_ms, Action.DELETE_CHANNEL, known.name)
         return known
 
     def test(self, org: Org, channel_id: int) -> Answer:

@@ -22,7 +22,7 @@ def create(caller: Caller, fields: Mapping[str, Any]) -> tuple[Annotation, bool]
     def unit(db: sqlite3.Connection) -> tuple[Annotation, bool]:
         annotation, is_new = store.add(db, new)
         if is_new:
-            caller.quotas.check_new(caller.org, "max_annotations", store.count_annotations(db))
+            caller.tenancy.quotas.check_new(caller.org, "max_annotations", store.count_annotations(db))
         return annotation, is_new
 
     return caller.write(unit)

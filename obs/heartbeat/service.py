@@ -98,7 +98,7 @@ class HeartbeatService:
             if uuid is not None and (other := jobs.name_of_uuid(db, uuid)) and jobs.job_id(db, other) != job_id:
                 raise ServiceError("conflict", "Another job has this UUID.")
             if job_id is None:
-                caller.quotas.check_new(caller.org, "max_jobs", jobs.count_jobs(db) + 1)
+                caller.tenancy.quotas.check_new(caller.org, "max_jobs", jobs.count_jobs(db) + 1)
             return job_id is None
 
         def unit(db: sqlite3.Connection) -> tuple[Job, bool]:
@@ -159,7 +159,7 @@ class HeartbeatService:
             audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
             return job.id
 
-        in_batches(caller.databases, caller.org, partial(jobs.delete_jobs, ids=[caller.write(unit)]))
+        in_batches(caller.tenancy.databases, caller.org, partial(jobs.delete_jobs, ids=[caller.write(unit)]))
         self.queue.note(caller.org)
 
     def delete_jobs(self, caller: Caller, prefix: str, *, dry_run: bool = False) -> dict[str, int]:
@@ -178,7 +178,7 @@ class HeartbeatService:
             found = remaining = len(jobs.with_prefix(db, prefix))
         if not dry_run:
             caller.write(lambda db: audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOBS, f"{prefix}*"))
-            in_batches(caller.databases, caller.org, delete, share=_DELETING_SHARE, seconds=_DELETING_SECONDS)
+            in_batches(caller.tenancy.databases, caller.org, delete, share=_DELETING_SHARE, seconds=_DELETING_SECONDS)
             self.queue.note(caller.org)
             with caller.read() as db:
                 remaining = len(jobs.with_prefix(db, prefix))

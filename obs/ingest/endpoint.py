@@ -83,7 +83,8 @@ class HeartbeatEndpoint:
         caller, heartbeats, pins = submission
         if not heartbeats:
             return ()
-        if not caller.quotas.take_heartbeats(caller.org, sum(1 + len(sent.heartbeat.output) for sent in heartbeats)):
+        count = sum(1 + len(sent.heartbeat.output) for sent in heartbeats)
+        if not caller.tenancy.quotas.take_heartbeats(caller.org, count):
             heartbeats = [_without_message(caller, sent) for sent in heartbeats]
         recorded = caller.write(partial(_record_all, heartbeats=heartbeats, pins=pins, caller=caller))
         self._queue.note(caller.org)
@@ -96,7 +97,7 @@ def _without_message(caller: Caller, sent: JobHeartbeat) -> JobHeartbeat:
     A start, an end or a ping is recorded: if it were refused, the job would seem to have failed.
     """
     if sent.heartbeat.kind is Kind.LOG:
-        caller.quotas.check_storage(caller.org)
+        caller.tenancy.quotas.check_storage(caller.org)
     message = sent.heartbeat.message and _NOT_STORED
     return sent._replace(heartbeat=replace(sent.heartbeat, message=message, output=()))
 
@@ -104,7 +105,7 @@ def _without_message(caller: Caller, sent: JobHeartbeat) -> JobHeartbeat:
 def _record_all(
     db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], pins: Mapping[str, Pin], caller: Caller
 ) -> list[Recorded]:
-    check_jobs, recorded = partial(caller.quotas.check_new, caller.org, "max_jobs"), []
+    check_jobs, recorded = partial(caller.tenancy.quotas.check_new, caller.org, "max_jobs"), []
     for job, heartbeat, attribution, key in heartbeats:
         name = jobs.name_of_uuid(db, job) if isinstance(job, PingUuid) else job
         if name is None:

@@ -27,6 +27,7 @@ OUTCOMES: Mapping[Any, Status] = {
     "error": Status.FAILED,
 }
 """How a run ended; several words have the same meaning."""
+MISSING = "Missing data for required field."
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _END = frozenset({Kind.END})
 _Schema = Mapping[str, Any]
@@ -190,12 +191,8 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
             raise invalid_field(place, name, message, hint=advice[0] if advice else None) from error
     for name in _REQUIRED_OF[kind] if place == "json" else ():
         if name not in values:
-            raise missing_field(name)
+            raise invalid_field("json", name, MISSING)
     return values
-
-
-def missing_field(name: str) -> ServiceError:
-    return invalid_field("json", name, "Missing data for required field.")
 
 
 def read_name_in_path(text: str) -> str:

@@ -22,9 +22,9 @@ from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded
 from obs.ingest.fields import (
     IDEMPOTENCY_KEY,
+    MISSING,
     TimeLimits,
     message_too_large,
-    missing_field,
     read_attribution,
     read_message,
     read_name_in_path,
@@ -93,7 +93,7 @@ class NativeProtocol(HeartbeatProtocol):
         caller = authenticate(self._tenancy, environ, SCOPE)
         sent = json_object(read_body(environ), environ.get("CONTENT_TYPE") or "")
         if "name" not in sent:
-            raise missing_field("name")
+            raise invalid_field("json", "name", MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
         values = read_values(kind, sent, "json", self._limits(caller))
         return _submission(caller, name, kind, values, environ)

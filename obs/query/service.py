@@ -31,13 +31,14 @@ class QueryService:
 
     def run(self, caller: Caller, statement: str, *, is_counted: bool = True) -> QueryResponse:
         """Run a statement, which counts against the rate limit. Raises ServiceError: 400, 403, 422, 429 or 503."""
-        own = caller.quotas.limits(caller.org).items()
+        quotas, databases = caller.tenancy.quotas, caller.tenancy.databases
+        own = quotas.limits(caller.org).items()
         of_queries = {name.removeprefix("query_"): value for name, value in own if name.startswith("query_")}
-        limits = Limits(**of_queries, may_spill=not caller.quotas.space.is_low)
+        limits = Limits(**of_queries, may_spill=not quotas.space.is_low)
         if is_counted:
-            caller.quotas.rates.take((caller.org, "query_rate_per_minute"), limits.rate_per_minute, caller.now_ms)
+            quotas.rates.take((caller.org, "query_rate_per_minute"), limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
-        request = QueryRequest(statement, caller.databases.path(caller.org), caller.now_ms, limits, is_admin)
+        request = QueryRequest(statement, databases.path(caller.org), caller.now_ms, limits, is_admin)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
             return self.workers.run(caller.org, request)
 

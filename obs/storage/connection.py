@@ -20,7 +20,7 @@ _WRITER_PRAGMAS = (
     # Truncate the write-ahead log to this size after a burst of writes.
     "journal_size_limit = 67108864",
 )
-_REPAIR = "The service's log has the details for the operator."
+REPAIR = "The service's log has the details for the operator."
 _UNUSABLE = {
     getattr(sqlite3, f"SQLITE_{name}")
     for name in ("IOERR", "CANTOPEN", "CORRUPT", "NOTADB", "READONLY", "PERM", "AUTH")
@@ -31,8 +31,7 @@ class MissingFileError(ServiceError):
     """The 503 for a file that should exist, or that was deleted while it was open."""
 
     def __init__(self) -> None:
-        message = "The organization's file is missing."
-        super().__init__("storage_unavailable", message, hint=_REPAIR, headers={"Retry-After": "60"})
+        super().__init__("storage_unavailable", "The organization's file is missing.", hint=REPAIR)
 
 
 def open_writer(path: Path, busy_seconds: float, *, checkpoints: bool = False) -> sqlite3.Connection:
@@ -123,16 +122,6 @@ def damages(db: sqlite3.Connection) -> list[str]:
     return found + [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in dangling]
 
 
-def busy(message: str = "", retry_after_seconds: int = 1) -> ServiceError:
-    """The 503 for a file that cannot be used at the moment."""
-    return ServiceError("storage_busy", message, headers={"Retry-After": str(retry_after_seconds)})
-
-
-def unavailable(message: str, hint: str = _REPAIR) -> ServiceError:
-    """The 503 for a file that stays unusable until the operator does something about it."""
-    return ServiceError("storage_unavailable", message, hint=hint, headers={"Retry-After": "60"})
-
-
 @contextmanager
 def explained(folder: Path | None = None) -> Iterator[None]:
     """Raise the 503 for a file (in `folder`) that is busy, full or unusable. What is a bug in this service stays."""
@@ -142,11 +131,12 @@ def explained(folder: Path | None = None) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
         primary = code & 0xFF
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise busy() from error
+            raise ServiceError("storage_busy") from error
         if primary == sqlite3.SQLITE_CANTOPEN and folder and getattr(try_to_write(folder), "errno", 0) == errno.ENOSPC:
             primary = sqlite3.SQLITE_FULL  # there was no room for the files that SQLite keeps beside this one
         if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE):
-            raise ServiceError("storage_full", headers={"Retry-After": "30"}) from error
+            raise ServiceError("storage_full") from error
         if primary in _UNUSABLE:
-            raise unavailable(f"The organization's file cannot be used: {error}.") from error
+            message = f"The organization's file cannot be used: {error}."
+            raise ServiceError("storage_unavailable", message, hint=REPAIR) from error
         raise

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from obs.errors import ServiceError
-from obs.storage.connection import MissingFileError, busy, explained, open_writer
+from obs.storage.connection import MissingFileError, explained, open_writer
 from obs.storage.disk import sync_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
 
@@ -230,9 +230,9 @@ class Databases:
             if org not in self._files and not self._room.wait_for(
                 lambda: org in self._files or len(self._users) < self._most_files or self._closing, self._busy_seconds
             ):
-                raise busy(f"The files of {self._most_files} organizations are in use, which is the maximum.")
+                raise ServiceError("storage_busy", f"The maximum of {self._most_files} files is in use.")
             if self._closing:
-                raise ServiceError("shutting_down", headers={"Retry-After": "5"})
+                raise ServiceError("shutting_down")
             file = self._files.get(org)
             if file is None:
                 if len(self._files) >= self._most_files:

@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeVar
 from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
 
-from obs.storage.connection import MissingFileError, busy, explained, open_reader, open_writer, unavailable
+from obs.errors import ServiceError
+from obs.storage.connection import REPAIR, MissingFileError, explained, open_reader, open_writer
 from obs.storage.disk import sync_folder
 from obs.storage.writer import GroupCommit
 
@@ -79,7 +80,7 @@ class DatabaseFile:
     def _open(self) -> GroupCommit:
         # Opening may wait for the lock of another program. One thread waits; the others give up after a short time.
         if not self._opening.acquire(timeout=_OPENING_SECONDS):
-            raise busy("The organization's file is being opened.")
+            raise ServiceError("storage_busy", "The organization's file is being opened.")
         try:
             if self._writer is None:
                 schema, busy_seconds, most_waiting, checkpoints = self._options
@@ -108,7 +109,7 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
                 missing, unknown = steps(connection, migrations)
             if unknown:
                 message = f"{path.name} was written by a newer version of the service ({', '.join(sorted(unknown))})."
-                raise unavailable(message, "Start the newer version.")
+                raise ServiceError("storage_unavailable", message, hint="Start the newer version.")
             if not missing:
                 return
         with locked(path.parent):
@@ -125,9 +126,10 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock = FileLock(folder / ".migrate.lock", timeout=60).acquire()
     except Timeout as error:
-        raise busy(f"Another process is migrating the files in {folder.name}.", 5) from error
+        raise ServiceError("storage_busy", f"Another process is migrating the files in {folder.name}.") from error
     except OSError as error:
-        raise unavailable(f"The files in {folder.name} cannot be locked: {error.strerror}.") from error
+        message = f"The files in {folder.name} cannot be locked: {error.strerror}."
+        raise ServiceError("storage_unavailable", message, hint=REPAIR) from error
     with lock:
         yield
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from obs.storage.connection import MissingFileError, busy, explained
+from obs.errors import ServiceError
+from obs.storage.connection import MissingFileError, explained
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
@@ -66,7 +67,7 @@ class GroupCommit:
         waiting = _Waiting(unit)
         with self._mutex:
             if len(self._queue) >= self._most_waiting:
-                raise busy(f"{len(self._queue)} writes are already waiting.")
+                raise ServiceError("storage_busy", f"{len(self._queue)} writes are already waiting.")
             self._queue.append(waiting)
             leads = not self._led
             self._led = True
@@ -152,7 +153,7 @@ class GroupCommit:
             self._most_waiting = min(_MOST_WAITING_FOR_LOCK, self._usually_waiting)
             rejected = [self._queue.pop() for _ in range(len(self._queue) - self._most_waiting)]
         for waiting in rejected:
-            waiting.error = busy("Another program has locked the organization's file.")
+            waiting.error = ServiceError("storage_busy", "Another program has locked the organization's file.")
             waiting.wake.release()
 
     def _run_together(self, batch: list[_Waiting]) -> bool:

@@ -51,19 +51,11 @@ class Caller:
     tenancy: Tenancy
     actor: Actor = COMMAND_LINE
 
-    @property
-    def databases(self) -> Databases:
-        return self.tenancy.databases
-
-    @property
-    def quotas(self) -> Quotas:
-        return self.tenancy.quotas
-
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
-        return self.databases.write(self.org, unit)
+        return self.tenancy.databases.write(self.org, unit)
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
-        return self.databases.read(self.org)
+        return self.tenancy.databases.read(self.org)
 
 
 def caller() -> Caller:

@@ -48,7 +48,13 @@ def open_instance(
     control = DatabaseFile(folder / "control.db", options)
     most_files = files_that_fit(allow_many_descriptors())
     databases = Databases(tenants, options._replace(migrations=migrations.tenant.migrations), most_files)
-    _name_files_by_id(control, databases, tenants)
+    with control.read() as db:
+        organizations = store.organizations(db)
+    for org in organizations:  # the files of version 0.2 are named <slug>.db
+        try:
+            databases.adopt(tenants / f"{org.slug}.db", org)
+        except ServiceError as error:  # it does not affect the other organizations
+            databases.problems.failed(org, "write", error)
     space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
     return Tenancy(
         control=control,
@@ -59,17 +65,6 @@ def open_instance(
         quotas=Quotas(control, databases, space, settings, clock),
         clock=clock,
     )
-
-
-def _name_files_by_id(control: DatabaseFile, databases: Databases, tenants: Path) -> None:
-    """Rename the files of version 0.2, ``<slug>.db``. A problem with one does not affect the other organizations."""
-    with control.read() as db:
-        organizations = store.organizations(db)
-    for org in organizations:
-        try:
-            databases.adopt(tenants / f"{org.slug}.db", org)
-        except ServiceError as error:
-            databases.problems.failed(org, "write", error)
 
 
 def close(tenancy: Tenancy) -> None:

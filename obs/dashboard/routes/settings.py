@@ -32,9 +32,9 @@ def page(form: Form | None = None) -> str:
     with caller.read() as db:
         runs, oldest_run_at = page_store.stored_runs(db)
         used = {"max_jobs": count_jobs(db), "max_annotations": count_annotations(db)}
-    used["max_stored_bytes"] = caller.databases.used_bytes(caller.org)
+    used["max_stored_bytes"] = caller.tenancy.databases.used_bytes(caller.org)
     for rate in ("max_heartbeats_per_minute", "query_rate_per_minute"):
-        used[rate] = caller.quotas.rates.used((caller.org, rate), caller.now_ms)
+        used[rate] = caller.tenancy.quotas.rates.used((caller.org, rate), caller.now_ms)
     known = tenancy.keyring.keys_of(caller.org)
     return render_template(
         "settings.html",
@@ -79,7 +79,7 @@ def audit_log() -> str:
 @blp.get("/backup")
 def download() -> Response:
     caller = require_admin()
-    caller.quotas.space.refuse(caller.quotas.space.is_low)
+    caller.tenancy.quotas.space.refuse(caller.tenancy.quotas.space.is_low)
     with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
         path = Path(folder) / "copy.db"
         with caller.read() as db:
