@@ -14,8 +14,6 @@ from obs.times import MAX_MS
 
 _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM annotations"
 _MAX_ID = 2**63 - 1  # of a row in SQLite
-Position = tuple[int, int]
-"""The start and the id of an annotation in the list: the newest start comes first, then the highest id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +37,9 @@ def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation 
 
 
 def page(
-    db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: Position | None = None
+    db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: tuple[int, int] | None = None
 ) -> list[Annotation]:
-    """Up to `limit` annotations after `after`, newest start first."""
+    """Up to `limit` annotations after `after` = (start_time, id): the newest start comes first, then the highest id."""
     end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
     before_time, before_id = end if after is None else min(end, after)
     values = {"before_time": before_time, "before_id": before_id, "limit": limit}
@@ -64,13 +62,10 @@ def page(
 
 
 def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
-    rows = db.execute(
-        f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name", (now_ms - RETENTION_MS,)
-    )
+    names = f"SELECT name, count(*) FROM annotations WHERE {LAST_MOMENT_SQL} >= ? GROUP BY name"
     counts: Counter[str] = Counter()
-    for name, count in rows:
-        head, slash, _ = name.partition("/")
-        counts[head + slash] += count
+    for name, count in db.execute(names, (now_ms - RETENTION_MS,)):
+        counts["".join(name.partition("/")[:2])] += count
     return sorted(counts.items())
 
 

@@ -31,21 +31,17 @@ def check(repair: bool, folder: Path) -> None:
     if repair:
         with files.alone(folder / files.SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
             for path in paths:
-                _repair(path)
+                with explained(), closing(open_writer(path, 5)) as db:
+                    db.execute("BEGIN IMMEDIATE")
+                    for difference in upkeep.differences(db, repair=True):
+                        click.echo(f"Repaired {path}: {difference}", err=True)
+                    db.execute("COMMIT")
     for path in (control, *paths):
         for problem in _problems(path, _TENANT if path in paths else migrations.control.migrations):
             click.echo(f"{path}: {problem}")
             code = 1
     click.echo(f"Checked {len(paths) + 1} files.", err=True)
     raise SystemExit(code)
-
-
-def _repair(path: Path) -> None:
-    with explained(), closing(open_writer(path, 5)) as db:
-        db.execute("BEGIN IMMEDIATE")
-        for difference in upkeep.differences(db, repair=True):
-            click.echo(f"Repaired {path}: {difference}", err=True)
-        db.execute("COMMIT")
 
 
 def _problems(path: Path, schema: Migrations) -> list[str]:

@@ -41,10 +41,9 @@ def organizations(folder: Path, *, leaves_no_log: bool = False) -> dict[str, Pat
 
 
 def organization(folder: Path, slug: str) -> Path:
-    try:
-        return organizations(folder)[slug]
-    except KeyError as error:
-        raise click.ClickException(f"There is no organization {slug!r} in {folder}.") from error
+    if path := organizations(folder).get(slug):
+        return path
+    raise click.ClickException(f"There is no organization {slug!r} in {folder}.")
 
 
 @contextmanager

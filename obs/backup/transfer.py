@@ -63,20 +63,16 @@ def import_export(source: Path, org: str, folder: Path) -> None:
                     raise click.ClickException(f"{org} has data already; choose another with --org.")
         with service.filled_organization(tenancy, org) as imported:
             tenancy.databases.migrate(imported, creates=True)
-            _import(source, tenancy.databases.path(imported))
-
-
-def _import(source: Path, path: Path) -> None:
-    with closing(open_writer(path, 5)) as connection:
-        connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
-        db = Database(connection, execute_plugins=False)
-        try:
-            for table in _tables(connection):
-                db.table(table).insert_all(_rows(source / f"{table}.ndjson"))
-        except (ValueError, TypeError, OverflowError, sqlite3.Error) as error:
-            raise click.ClickException(f"{source / table}.ndjson: {error}") from error
-        if found := damages(connection):
-            raise click.ClickException(f"{source} is not complete: {found[0]}.")
+            with closing(open_writer(tenancy.databases.path(imported), 5)) as connection:
+                connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
+                try:
+                    for table in _tables(connection):
+                        rows = _rows(source / f"{table}.ndjson")
+                        Database(connection, execute_plugins=False).table(table).insert_all(rows)
+                except (ValueError, TypeError, OverflowError, sqlite3.Error) as error:
+                    raise click.ClickException(f"{source / table}.ndjson: {error}") from error
+                if found := damages(connection):
+                    raise click.ClickException(f"{source} is not complete: {found[0]}.")
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]]]:

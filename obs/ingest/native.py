@@ -82,7 +82,7 @@ class NativeProtocol(HeartbeatProtocol):
         sent = _query_parameters(query) if query else {}
         if not sent and not body and kind is not Kind.LOG:  # the most frequent request: a ping without fields
             return _submission(caller, name, kind, {}, environ)
-        values = read_values(kind, sent, "query", self._limits(caller))
+        values = read_values(kind, sent, "query", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")
         if body or (kind is Kind.LOG and "message" not in values):
@@ -95,11 +95,8 @@ class NativeProtocol(HeartbeatProtocol):
         if "name" not in sent:
             raise invalid_field("json", "name", MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
-        values = read_values(kind, sent, "json", self._limits(caller))
+        values = read_values(kind, sent, "json", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         return _submission(caller, name, kind, values, environ)
-
-    def _limits(self, caller: Caller) -> TimeLimits:
-        return TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms)
 
 
 def methods(kind: Kind, *, in_path: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flask import Response, after_this_request
@@ -86,28 +87,24 @@ def counter_of_failures(limit: int) -> Callable[[Mapping[str, Any], int], object
     return lambda environ, now_ms: rate.count(client_network(environ), limit, now_ms, what)
 
 
+@dataclass(eq=False)
 class Quotas:
     """The quotas of all organizations, checked in memory. Thread-safe."""
 
-    def __init__(
-        self,
-        control: DatabaseFile,
-        databases: Databases,
-        space: DiskSpace,
-        settings: Mapping[str, Any],
-        clock: Callable[[], int],
-    ) -> None:
-        self.space = space
+    control: DatabaseFile
+    databases: Databases
+    space: DiskSpace
+    settings: Mapping[str, Any]
+    clock: Callable[[], int]
+
+    def __post_init__(self) -> None:
         self.refusals = 0
-        self._control = control
-        self._databases = databases
-        self._defaults = {name: int(settings[name.upper()]) for name in LIMITS}
         self.rates = PerMinute()
         """What organizations do, by the organization and the name of the limit."""
-        self._clock = clock
+        self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit
         self._refused_at: dict[tuple[Org, str], int] = {}
-        with control.read() as db:
+        with self.control.read() as db:
             self._own = store.own_limits(db)
 
     def limits(self, org: Org) -> dict[str, int]:
@@ -116,7 +113,7 @@ class Quotas:
 
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""
-        now_ms, rate = self._clock(), "max_heartbeats_per_minute"
+        now_ms, rate = self.clock(), "max_heartbeats_per_minute"
         if self.rates.add((org, rate), count, now_ms) > self._limit(org, rate):
             raise self._exceeded(org, rate, "rate_limited", seconds_left(now_ms))
         stored = self._stored.get(org)
@@ -140,9 +137,9 @@ class Quotas:
 
     def watch(self) -> None:
         self.space.watch()
-        with self._control.read() as db:
+        with self.control.read() as db:
             self._own = store.own_limits(db)
-        now_ms = self._clock()
+        now_ms = self.clock()
         for org, stored in list(self._stored.items()):
             if stored >= 1 or self.rates.used((org, "max_heartbeats_per_minute"), now_ms):
                 self._stored[org] = self._measure(org)
@@ -155,14 +152,14 @@ class Quotas:
     def _measure(self, org: Org) -> float:
         most = self._limit(org, "max_stored_bytes")
         try:
-            size = self._databases.size(org)
-            return (size if size < most else self._databases.used_bytes(org)) / most
+            size = self.databases.size(org)
+            return (size if size < most else self.databases.used_bytes(org)) / most
         except (ServiceError, OSError):  # without a usable file: who reads or writes it gets the error
             return 0.0
 
     def _exceeded(self, org: Org, name: str, error: str = "quota_exceeded", seconds: int | None = None) -> ServiceError:
         self.refusals += 1
-        now_ms, most = self._clock(), self._limit(org, name)
+        now_ms, most = self.clock(), self._limit(org, name)
         if abs(now_ms - self._refused_at.get((org, name), 0)) > _EPISODE_MS:
             _log.warning("organization %s has reached its limit %s of %d", org, name, most)
         self._refused_at[org, name] = now_ms

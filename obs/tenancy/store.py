@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from obs.api import about
 from obs.storage.connection import delete_oldest
@@ -37,8 +37,7 @@ class Key:
         return f"key {self.id} ({self.label})"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(NamedTuple):
     time: int
     actor: str
     action: str

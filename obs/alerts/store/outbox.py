@@ -17,7 +17,7 @@ from obs.alerts.store import incidents
 from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
 from obs.api import about
-from obs.storage.connection import delete_oldest, save_row
+from obs.storage.connection import delete_oldest, first_value, save_row
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
 
 _GROUP_WAIT_MS = 10 * SECOND_MS  # incidents that begin so soon after the first one are in the same message
@@ -123,14 +123,11 @@ def ended(db: sqlite3.Connection, channels: Sequence[Channel], over: Iterable[In
 
 def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
     """The deliveries to send now: of each channel the first one that is due, unless an earlier one is being retried."""
-    rows = db.execute(
-        "SELECT * FROM deliveries AS d WHERE next_attempt_at <= :now AND NOT EXISTS ("
+    earlier = (
         "SELECT 1 FROM deliveries AS e WHERE e.channel_id = d.channel_id AND e.id < d.id"
-        " AND e.next_attempt_at IS NOT NULL AND (e.next_attempt_at <= :now OR e.attempts > 0))"
-        " ORDER BY id",
-        {"now": now_ms},
+        " AND e.next_attempt_at IS NOT NULL AND (e.next_attempt_at <= :now OR e.attempts > 0)"
     )
-    return [Delivery(**dict(row)) for row in rows]
+    return _found(db, f"AS d WHERE next_attempt_at <= :now AND NOT EXISTS ({earlier}) ORDER BY id", {"now": now_ms})
 
 
 def pending(db: sqlite3.Connection) -> Pending:
@@ -220,19 +217,21 @@ def retry(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> Delivery | N
         "UPDATE deliveries SET state = ?, next_attempt_at = ?, first_attempt_at = NULL WHERE id = ? AND state <> ?",
         (State.PENDING, now_ms, delivery_id, State.SENT),
     )
-    row = db.execute("SELECT * FROM deliveries WHERE id = ?", (delivery_id,)).fetchone()
-    return None if row is None else Delivery(**dict(row))
+    return next(iter(_found(db, "WHERE id = ?", (delivery_id,))), None)
 
 
 def page(db: sqlite3.Connection, limit: int, **filters: int | str | None) -> list[Delivery]:
     """The newest deliveries: with an id below `after`, in a `state`, of a channel. No reminders to come."""
-    rows = db.execute(
-        "SELECT * FROM deliveries WHERE (:after IS NULL OR id < :after) AND (:state IS NULL OR state = :state)"
+    which = (
+        "WHERE (:after IS NULL OR id < :after) AND (:state IS NULL OR state = :state)"
         " AND (:channel IS NULL OR channel_id = :channel) AND NOT (reminder AND attempts = 0)"
-        " ORDER BY id DESC LIMIT :limit",
-        {"after": None, "state": None, "channel": None, **filters, "limit": limit},
+        " ORDER BY id DESC LIMIT :limit"
     )
-    return [Delivery(**dict(row)) for row in rows]
+    return _found(db, which, {"after": None, "state": None, "channel": None, **filters, "limit": limit})
+
+
+def _found(db: sqlite3.Connection, which: str, values: Any) -> list[Delivery]:
+    return [Delivery(**dict(row)) for row in db.execute(f"SELECT * FROM deliveries {which}", values)]
 
 
 def silent_channels(db: sqlite3.Connection) -> list[int]:
@@ -271,19 +270,17 @@ def _add(db: sqlite3.Connection, messages: _Messages, channel: Channel, one: Inc
 
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
-    last = db.execute(
-        "SELECT max(created_at) FROM deliveries WHERE channel_id = ? AND NOT reminder AND notice IS NULL", (channel.id,)
-    ).fetchone()[0]
+    latest = "SELECT max(created_at) FROM deliveries WHERE channel_id = ? AND NOT reminder AND notice IS NULL"
+    last = first_value(db, latest, (channel.id,))
     due_at = now_ms + _GROUP_WAIT_MS
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)
     due_at = channel.quiet_until([event], due_at)
-    row = db.execute(
-        "SELECT id FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND attempts = 0 AND NOT reminder"
-        " AND notice IS NULL ORDER BY id DESC LIMIT 1",
-        (channel.id, due_at),
-    ).fetchone()
-    return _insert(db, channel, now_ms, due_at) if row is None else int(row["id"])
+    waiting = (
+        "SELECT max(id) FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND attempts = 0 AND NOT reminder"
+        " AND notice IS NULL"
+    )
+    return first_value(db, waiting, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at)
 
 
 def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **others: str | int) -> int:
