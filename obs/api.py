@@ -30,11 +30,9 @@ def json_object(body: bytes, content_type: str) -> dict[str, Any]:
     mimetype = content_type.partition(";")[0].strip().lower()
     if mimetype != "application/json" and not (mimetype.startswith("application/") and mimetype.endswith("+json")):
         if body:
-            raise ServiceError(
-                "unsupported_media_type",
-                f"The body is {mimetype or 'of an undeclared type'}; it must be application/json.",
-                hint="Send the header Content-Type: application/json.",
-            )
+            message = f"The body is {mimetype or 'of an undeclared type'}; it must be application/json."
+            hint = "Send the header Content-Type: application/json."
+            raise ServiceError("unsupported_media_type", message, hint=hint)
         return {}
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
@@ -42,9 +40,8 @@ def json_object(body: bytes, content_type: str) -> dict[str, Any]:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ServiceError("invalid_json", f"The body is not valid JSON: {reason}.") from error
     if not isinstance(value, dict):
-        raise ServiceError(
-            "invalid_json", "The body is not a JSON object.", hint='Send an object such as {"name": ...}.'
-        )
+        hint = 'Send an object such as {"name": ...}.'
+        raise ServiceError("invalid_json", "The body is not a JSON object.", hint=hint)
     return value
 
 
@@ -159,10 +156,9 @@ class PageSchema(Schema):
 def load(schema: type[ma.Schema], fields: Mapping[str, Any]) -> dict[str, Any]:
     """`fields` checked by `schema`, for what does not come in the body of a request. Raises ServiceError (422)."""
     try:
-        loaded: dict[str, Any] = schema().load(fields)
+        return dict(schema().load(fields))
     except ma.ValidationError as error:
         raise invalid_fields({"json": error.messages_dict}) from error
-    return loaded
 
 
 def about(description: str, *example: Any) -> dict[str, Any]:

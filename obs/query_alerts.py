@@ -58,9 +58,8 @@ class QueryAlerts:
                 open_and_close(db, (), [*_found(db, known.id)[0].firing.values()], channels, caller.now_ms)
             elif len(store.alerts(db)) >= _MOST_ALERTS:
                 raise ServiceError("conflict", f"There are already {_MOST_ALERTS} alerts.")
-            audit.add(
-                db, caller.actor, caller.now_ms, Action.CHANGE_ALERT if known else Action.CREATE_ALERT, alert.name
-            )
+            action = Action.CHANGE_ALERT if known else Action.CREATE_ALERT
+            audit.add(db, caller.actor, caller.now_ms, action, alert.name)
             return _found(db, store.save(db, alert))[0]
 
         try:

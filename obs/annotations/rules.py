@@ -36,9 +36,8 @@ def new(fields: Mapping[str, Any], now_ms: int) -> Annotation:
     start_time = fields.get("start_time")
     if start_time is None:
         if fields.get("end_time") is not None:
-            raise invalid_field(
-                "json", "start_time", "Must be sent together with end_time.", hint="Send start_time as well."
-            )
+            message, hint = "Must be sent together with end_time.", "Send start_time as well."
+            raise invalid_field("json", "start_time", message, hint=hint)
         start_time = now_ms
     annotation = Annotation(**{**fields, "start_time": start_time}, created_at=now_ms, updated_at=now_ms)
     _check_times(annotation, [name for name, value in fields.items() if value is not None], now_ms)

@@ -30,9 +30,8 @@ class Selection:
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
     if annotation_id > _MAX_ID:
         return None
-    row = db.execute(
-        f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?", (annotation_id, now_ms - RETENTION_MS)
-    ).fetchone()
+    kept = f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?"
+    row = db.execute(kept, (annotation_id, now_ms - RETENTION_MS)).fetchone()
     return None if row is None else _annotation(row)
 
 

@@ -86,9 +86,8 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
 
 def _check_slug(slug: str) -> None:
     if not keys.SLUG.fullmatch(slug):
-        raise invalid_field(
-            "json", "name", f"{slug!r} is not valid: use 1 to 63 of a-z, 0-9 and -, and do not begin with -."
-        )
+        message = f"{slug!r} is not valid: use 1 to 63 of a-z, 0-9 and -, and do not begin with -."
+        raise invalid_field("json", "name", message)
 
 
 def delete_organization(tenancy: Tenancy, org: Org) -> None:

@@ -232,7 +232,7 @@ delete_audit_before = partial(delete_oldest, table="audit", time="time", conditi
 def clock(db: sqlite3.Connection) -> dict[str, Any] | None:
     """The stored fields of `obs.tenancy.clock.ClockState`; None if there are none."""
     row = db.execute("SELECT wall_ms, boot_id, boot_ms, lead_ms, doubted_from_ms FROM clock").fetchone()
-    return None if row is None else dict(row)
+    return row and dict(row)
 
 
 def keep_clock(db: sqlite3.Connection, state: Mapping[str, Any]) -> None:
