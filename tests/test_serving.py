@@ -278,12 +278,34 @@ def test_sighup_starts_the_installed_version_with_its_settings(serve: Callable[.
     assert seconds < 5
 
 
-def test_sighup_changes_nothing_while_the_settings_are_invalid(serve: Callable[..., Server], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("query_max_rows = 'many'", "query_max_rows"),
+        ("ingest_url_template = 'nope'", "INGEST_URL_TEMPLATE"),
+        ("trusted_proxies = 'nope'", "TRUSTED_PROXIES"),
+        ("cors_origins = 'nope'", "CORS_ORIGINS"),
+        ("time_zones = 'Europe/Nowhere'", "TIME_ZONES"),
+    ],
+)
+def test_sighup_changes_nothing_while_the_settings_are_invalid(
+    serve: Callable[..., Server], tmp_path: Path, setting: str, problem: str
+) -> None:
     server = serve().wait_until_ready()
     worker = worker_of(server)
-    (tmp_path / "instance" / "config.toml").write_text("query_max_rows = 'many'")
+    (tmp_path / "instance" / "config.toml").write_text(setting)
     server.process.send_signal(signal.SIGHUP)
-    wait_for_line(server, "SIGHUP is ignored: query_max_rows")
+    wait_for_line(server, f"SIGHUP is ignored: {problem}")
+    assert worker_of(server) == worker
+    assert ping(server) == 200
+
+
+def test_sighup_changes_nothing_while_the_settings_are_unreadable(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve().wait_until_ready()
+    worker = worker_of(server)
+    (tmp_path / "instance" / "config.toml").mkdir()
+    server.process.send_signal(signal.SIGHUP)
+    wait_for_line(server, "SIGHUP is ignored: [Errno ")
     assert worker_of(server) == worker
     assert ping(server) == 200
 

@@ -24,13 +24,12 @@ from granian.server.mp import MPServer
 
 from obs import config, create_app
 from obs.errors import ServiceError
-from obs.server import bodies, supervisor
-from obs.server.middleware import Wsgi
+from obs.server import bodies, middleware, supervisor
 from obs.services import services
 from obs.storage.databases import allow_many_descriptors, files_that_fit
 from obs.storage.disk import make_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE
-from obs.sweep import for_each_organization
+from obs.sweep import for_each_organization, time_zones
 from obs.tenancy import instance, service
 
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
@@ -68,7 +67,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     holder = f"process {os.getpid()} at {instance.base_url(settings)}, started at {now}"
     os.pwrite(lock, holder.encode().ljust(_HOLDER_BYTES), 0)
     work = partial(_work, folder, {**overrides, "HOST": settings["HOST"], "PORT": settings["PORT"]})
-    code = supervisor.Supervisor(listener, work, partial(_settings_are_valid, folder)).run()
+    code = supervisor.Supervisor(listener, work, partial(_settings_are_valid, folder, overrides)).run()
     if code == supervisor.RESTART:  # with the installed version, which gets the socket as from systemd
         # Nothing else is inherited. So the lifeline of the worker is closed, and it stops while the new program is
         # loaded, which then waits for the lock that the worker still has.
@@ -81,12 +80,17 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     return code
 
 
-def _settings_are_valid(folder: Path) -> bool:
+def _settings_are_valid(folder: Path, overrides: Mapping[str, str | int]) -> bool:
     try:
-        return bool(config.load(folder))
-    except config.ConfigError as error:
+        settings = {**config.load(folder), **overrides}
+        middleware.IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
+        middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]))
+        middleware.allow_origins(str(settings["CORS_ORIGINS"]))
+        time_zones(str(settings["TIME_ZONES"]))
+    except (config.ConfigError, OSError) as error:
         _log.error("SIGHUP is ignored: %s", error)
         return False
+    return True
 
 
 def _passed_by_systemd() -> socket.socket | None:
@@ -172,7 +176,7 @@ class _Server(MPServer):
 
     listener: socket.socket
 
-    def startup(self, spawn_target: Callable[..., None], target_loader: Callable[[], Wsgi]) -> None:
+    def startup(self, spawn_target: Callable[..., None], target_loader: Callable[[], middleware.Wsgi]) -> None:
         """Run the worker; returns after SIGTERM or SIGINT, when the accepted requests are finished."""
         # granian closes its descriptor to stop accepting; the supervisor has another one of the same socket.
         holder = SocketHolder(fd=self.listener.detach(), uds=False, backlog=_BACKLOG)  # type: ignore[call-arg]
@@ -188,7 +192,7 @@ class _Server(MPServer):
         """`startup` leaves nothing to stop."""
 
 
-def _reporting(app: Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> Wsgi:
+def _reporting(app: middleware.Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> middleware.Wsgi:
     """The WSGI application that calls `welcome` with the first request, and `beat` after requests, once per second."""
     welcomes, beat_at = [welcome], 0.0
 
