@@ -278,6 +278,13 @@ def test_sighup_starts_the_installed_version_with_its_settings(serve: Callable[.
     assert seconds < 5
 
 
+def test_a_signal_to_stop_outweighs_sighup(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):  # so that they arrive together
+        server.process.send_signal(number)
+    assert server.process.wait(PATIENCE_SECONDS) == 0, server.printed()
+
+
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [

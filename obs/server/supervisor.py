@@ -95,7 +95,7 @@ class Supervisor:
                 self._reap()
             elif event != signal.SIGHUP:
                 self._exit_code = 0
-            elif self._may_restart():
+            elif self._exit_code is None and self._may_restart():
                 self._exit_code = RESTART
 
     def _reap(self) -> None:
