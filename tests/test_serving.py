@@ -402,6 +402,8 @@ def test_the_host_can_be_a_name(tmp_path: Path, serve: Callable[..., Server]) ->
     (tmp_path / "instance" / "config.toml").write_text("host = 'localhost'")
     server = serve().wait_until_ready()
     assert f"obs listens at http://localhost:{server.port}" in server.printed()
+    server.process.send_signal(signal.SIGHUP)
+    wait_for_line(server, f"obs listens at http://localhost:{server.port}", 2)
 
 
 def test_an_address_in_use_is_a_clear_error(server: Server, serve: Callable[..., Server]) -> None:

@@ -33,6 +33,7 @@ from obs.sweep import for_each_organization, time_zones
 from obs.tenancy import instance, service
 
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
+_KEPT_HOST = "LISTEN_HOST"  # the variable for the host as it was set, which a restart keeps
 _HOLDER_BYTES = 1_000  # the lock file always has this size, so that it can be written over on a full disk
 _LOCK_SECONDS = 5  # a worker ends within this time after its supervisor was killed
 _BACKLOG = 2048  # connections that may wait to be accepted
@@ -60,6 +61,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     lock = _lock(folder)
     if listener := _passed_by_systemd():
         settings["HOST"], settings["PORT"] = listener.getsockname()[:2]
+        settings["HOST"] = os.environ.get(_KEPT_HOST, settings["HOST"])
     else:
         listener = _listen(str(settings["HOST"]), int(settings["PORT"]))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -74,6 +76,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
         os.dup2(listener.fileno(), _FIRST_PASSED)
         os.set_inheritable(_FIRST_PASSED, True)
         os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+        os.environ[_KEPT_HOST] = str(settings["HOST"])
         command = sys.argv if os.access(sys.argv[0], os.X_OK) else sys.orig_argv
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the new program receives what arrives now
         os.execvp(command[0], command)  # noqa: S606
