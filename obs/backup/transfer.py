@@ -7,7 +7,7 @@ this service, and the audit log.
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ def import_export(source: Path, org: str, folder: Path) -> None:
 
     All of it is imported, or nothing.
     """
+    if not any(source.glob("*.ndjson")):
+        raise click.ClickException(f"{source} is not an export.")
     with opened(folder) as tenancy:
         if existing := files.organizations(folder).get(org):
             with files.opened(existing) as connection:
@@ -81,7 +83,7 @@ def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open() as file:
+    with path.open() if path.exists() else nullcontext(()) as file:  # the table is newer than the export
         for line in file:
             row = dict(json.loads(line))
             row.pop("learned_event_id", None)  # the schedule is learned again

@@ -50,6 +50,21 @@ def test_an_import_has_the_same_rows(obs: Obs, exported: Path, instance: Path) -
     assert obs("check").exit_code == 0
 
 
+def test_an_export_of_a_version_without_a_table_can_be_imported(obs: Obs, exported: Path, instance: Path) -> None:
+    (exported / "alerts.ndjson").unlink()
+    done = obs("import", "export", str(exported), "--org", "copy")
+    assert (done.exit_code, done.output) == (0, "")
+    here, there = stored(file_of(instance, "acme")), stored(file_of(instance, "copy"))
+    assert (there["alerts"], there["runs"]) == ([], here["runs"])
+
+
+def test_a_folder_that_is_not_an_export_is_refused(obs: Obs, instance: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = obs("import", "export", str(tmp_path / "empty"), "--org", "copy")
+    assert (done.exit_code, done.stderr) == (1, f"Error: {tmp_path / 'empty'} is not an export.\n")
+    assert "copy" not in obs("org", "list").stdout
+
+
 def test_an_imported_job_goes_on(obs: Obs, app: Flask, exported: Path, client: KeyClient, clock: Clock) -> None:
     obs("org", "create", "copy")
     key = obs("key", "create", "copy", "--label", "x", "--scope", "admin").stdout.strip()
