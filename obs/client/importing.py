@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from unicodedata import category
 from urllib.parse import quote
 
 from .outbox import now, warn
@@ -32,6 +33,8 @@ def healthchecks(options: Any) -> int:
         try:
             if uuid not in jobs and name in jobs.values():
                 raise ServerError("there is another job with this name")
+            if uuid not in jobs and any(category(character) in ("Cc", "Cf") for character in name):
+                raise ServerError("the name has invisible characters. Rename the check.")
             result = "is a job already" if uuid in jobs else _import(options, server, source, check, job)
         except ServerError as error:
             result, failed = f"error: {error}".replace("\n", " "), 1

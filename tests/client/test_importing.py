@@ -130,6 +130,20 @@ def test_nothing_is_changed_without_write(
     assert jobs(client) == before
 
 
+@pytest.mark.parametrize("option", [(), ("--write",)])
+@pytest.mark.parametrize("name", ["two\nlines", "zero\u200dwidth"])
+def test_a_name_with_invisible_characters_is_an_error(
+    healthchecks: Healthchecks,
+    imported: Callable[..., dict[str, str]],
+    client: KeyClient,
+    name: str,
+    option: tuple[str, ...],
+) -> None:
+    healthchecks.add(name)
+    assert set(imported(*option, code=1).values()) == {"error: the name has invisible characters. Rename the check."}
+    assert jobs(client) == {}
+
+
 def test_checks_become_jobs_once(
     app: Flask, project: Healthchecks, imported: Callable[..., dict[str, str]], client: KeyClient
 ) -> None:
