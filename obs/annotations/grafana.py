@@ -1,5 +1,6 @@
 """Annotations as the API of Grafana has them, for programs that mark deploys there."""
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -34,10 +35,11 @@ class GrafanaAnnotationSchema(ma.Schema):
 
 
 def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
-    """The error with the status that Grafana has: 400 for every invalid field."""
+    """The error with the status that Grafana has, 400 for every invalid field, and with its names of the times."""
     if error.status == 422:
         error = ServiceError("bad_request", error.message, hint=error.hint, errors=error.errors)
-    return error.body(), error.status, error.headers
+    body = json.dumps(error.body()).replace("start_time", "time").replace("end_time", "timeEnd")
+    return json.loads(body), error.status, error.headers
 
 
 blp.register_error_handler(ServiceError, _refuse)
@@ -48,7 +50,7 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     """Create an annotation as in Grafana"""
     start = sent.get("time") or caller().now_ms
     start, end = sorted((start, sent.get("timeEnd") or start))
-    fields = {"name": "grafana", **_fields(sent), "start_time": start, "end_time": end if end > start else None}
+    fields = {"name": "grafana", **_fields(sent), "start_time": start, **({"end_time": end} if end > start else {})}
     if "title" not in fields:
         raise invalid_field("json", "text", "Must not be empty.")
     return {"message": "Annotation added", "id": service.create(caller(), fields)[0].id}
