@@ -228,6 +228,15 @@ class Text(ma.fields.String):
         return text
 
 
+class Flag(ma.fields.Bool):
+    """true or false; marshmallow's also accepts 1, "yes" and others."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.make_error("invalid", input=value)
+        return value
+
+
 class WholeNumber(ma.fields.Integer):
     """A whole number in JSON; 5.0 is accepted as 5, but text and booleans are not."""
 

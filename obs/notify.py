@@ -143,7 +143,7 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
     for note in annotations.page(db, people, one.started_at, 1):
         details["before"] = f"{note.name} ({note.title}), {duration_words(one.started_at - note.start_time)} before"
     for alert in [] if one.alert_id is None else rules.alerts(db, one.alert_id):
-        details["expected"] = f"Fires when {alert.operator} {alert.threshold:g}: {alert.query}"
+        details["expected"] = f"Fires when {alert.operator} {alert.threshold:.15g}: {alert.query}"
     job = None if one.job_id is None else jobs.job(db, one.job, now_ms)
     if job is None:
         return details

@@ -2,8 +2,10 @@
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from obs.alerts import rules
@@ -23,6 +25,7 @@ from obs.tenancy.auth import Caller, Tenancy
 
 _MOST_ALERTS = 1_000  # of an organization
 _MOST_GROUPS = 100  # of an alert
+_LONGEST_SUBJECT = 190
 _RUN_SECONDS = 2.0  # of an organization at a time, so that slow statements do not delay the alerts of others
 _READER = frozenset({"query:read"})
 _PREVIEW_SECONDS = 3.0  # about how long a preview takes: it evaluates a slow statement less often
@@ -36,6 +39,7 @@ class QueryAlerts:
     ) -> None:
         self._tenancy, self._queries, self._alerts, self._monotonic = tenancy, queries, alerts, monotonic
         self._known: dict[Org, list[Alert]] = {}
+        self._changes = Counter[Org]()
         self._due_at: dict[tuple[Org, int | None], int] = {}
 
     def alerts(self, caller: Caller, alert_id: int | None = None) -> list[Alert]:
@@ -48,14 +52,14 @@ class QueryAlerts:
 
         The incidents of an alert that is changed end; they begin again if need be. Raises ServiceError (404, 409, 422).
         """
-        known = None if alert_id is None else self.alerts(caller, alert_id)[0]
-        alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
         if "query" in fields:
-            self._numbers(caller, alert.query)
+            self._check(caller, fields["query"])
 
         def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
+            known = None if alert_id is None else _found(db, alert_id)[0]
+            alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
             if known:
-                open_and_close(db, (), [*_found(db, known.id)[0].firing.values()], channels, caller.now_ms)
+                open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
             elif len(store.alerts(db)) >= _MOST_ALERTS:
                 raise ServiceError("conflict", f"There are already {_MOST_ALERTS} alerts.")
             action = Action.CHANGE_ALERT if known else Action.CREATE_ALERT
@@ -65,7 +69,7 @@ class QueryAlerts:
         try:
             saved = self._write(caller.org, unit)
         except sqlite3.IntegrityError as error:
-            raise ServiceError("conflict", f"There is already an alert named {alert.name!r}.") from error
+            raise ServiceError("conflict", f"There is already an alert named {fields['name']!r}.") from error
         self._due_at.pop((caller.org, saved.id), None)
         return saved
 
@@ -87,11 +91,12 @@ class QueryAlerts:
         Also the ``numbers`` by group that it would have compared, each with its moment, and that of ``absent`` groups.
         """
         alert = Alert(**fields)
-        self._numbers(caller, alert.query)  # this one may have to start a process
+        self._check(caller, alert.query)  # this one may have to start a process
         started = time.monotonic()
         self._queries.run(caller, alert.query)  # counts against the rate limit
         moments = min(max(10, int(_PREVIEW_SECONDS / (time.monotonic() - started))), 100)
         step_ms = max(alert.every_ms, -(-length_ms // moments))
+        alert = replace(alert, every_ms=step_ms)
         numbers, periods, firing = [], list[dict[str, Any]](), dict[str, Any]()
         for moment in range(caller.now_ms - length_ms // step_ms * step_ms, caller.now_ms + 1, step_ms):
             found, absent = self._numbers(replace(caller, now_ms=moment), alert.query)
@@ -111,11 +116,15 @@ class QueryAlerts:
         for_each_organization(self._tenancy, self._evaluate_due, self._tenancy.keyring.organizations())
 
     def _evaluate_due(self, org: Org) -> None:
-        if org not in self._known:
+        known = self._known.get(org)
+        if known is None:
+            changes = self._changes[org]
             with self._tenancy.databases.read(org) as db:
-                self._known[org] = store.alerts(db)
+                known = self._known[org] = store.alerts(db)
+            if changes != self._changes[org]:
+                self._known.pop(org, None)  # one was saved meanwhile
         until = self._monotonic() + _RUN_SECONDS
-        for alert in sorted(self._known[org], key=lambda one: self._due_at.get((org, one.id), 0)):
+        for alert in sorted(known, key=lambda one: self._due_at.get((org, one.id), 0)):
             now_ms, due_at = self._tenancy.clock(), self._due_at.get((org, alert.id), 0)
             waits = now_ms < due_at <= now_ms + alert.every_ms  # else the clock was set
             if not alert.enabled or waits or self._monotonic() > until or self._tenancy.databases.winding_down.is_set():
@@ -132,6 +141,8 @@ class QueryAlerts:
             numbers, absent = self._numbers(Caller(org, 0, _READER, now_ms, self._tenancy), alert.query)
             if not is_maintenance:
                 begin, end, pending = rules.evaluate(alert, numbers, absent, now_ms)
+                most = _MOST_GROUPS + len(end) - len(alert.firing)
+                begin, pending = dict(islice(begin.items(), max(0, most))), dict(islice(pending.items(), _MOST_GROUPS))
         except ServiceError as problem:
             error = problem.message
         if not begin and not end and (pending, error) == (alert.pending, alert.last_error):
@@ -143,7 +154,7 @@ class QueryAlerts:
             to_open = []
             for group, since in begin.items():
                 about = {"alert_id": alert.id, "alert_group": group, "started_at": since}
-                subject = f"{alert.name}: {group}" if group else alert.name
+                subject = f"{alert.name}: {group}"[:_LONGEST_SUBJECT] if group else alert.name
                 value = numbers.get(group, absent)
                 to_open.append({**about, "subject": subject, "value": value, "kind": IncidentKind.ALERT})
             open_and_close(db, to_open, [alert.firing[group] for group in end], channels, now_ms)
@@ -152,22 +163,27 @@ class QueryAlerts:
 
         self._write(org, unit)
 
+    def _check(self, caller: Caller, query: str) -> None:
+        """Raises ServiceError (422, 503) for a statement that an alert cannot run, or that returns too many groups."""
+        numbers, _ = self._numbers(caller, query)
+        if len(numbers) > _MOST_GROUPS:
+            message = f"It returns {len(numbers)} groups. An alert has at most {_MOST_GROUPS}."
+            hint = "Group by something with fewer values, such as the host."
+            raise invalid_field("json", "query", message, hint=hint)
+
     def _numbers(self, caller: Caller, query: str) -> tuple[dict[str, float | None], float | None]:
         """As `QueryService.numbers`, of what readers may read. Raises ServiceError (422, 503)."""
         try:
-            numbers, absent = self._queries.numbers(replace(caller, scopes=_READER), query)
+            return self._queries.numbers(replace(caller, scopes=_READER), query)
         except ServiceError as error:
-            if error.status >= 500:
+            if error.status >= 500 or error.error == "invalid_field":
                 raise
             raise invalid_field("json", "query", error.message, hint=error.hint) from error
-        if len(numbers) > _MOST_GROUPS:
-            message = f"It returns {len(numbers)} groups. Keep at most {_MOST_GROUPS} of them, for example with TOP."
-            raise invalid_field("json", "query", message)
-        return numbers, absent
 
     def _write(self, org: Org, unit: Callable[[sqlite3.Connection, Sequence[Channel]], Alert]) -> Alert:
         channels = self._alerts.channels(org)
         written = self._tenancy.databases.write(org, lambda db: unit(db, channels))
+        self._changes[org] += 1
         self._known.pop(org, None)
         self._alerts.woken.add(org)
         return written

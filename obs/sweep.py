@@ -228,7 +228,8 @@ def open_and_close(
     opened = []
     for values in to_open:
         start, title = values["started_at"], values["kind"].title(values["subject"])
-        band = annotations.open_band(db, f"incident/{values['subject']}", title, start, now_ms)
+        prefix = "alert" if values["kind"] is IncidentKind.ALERT else "incident"
+        band = annotations.open_band(db, f"{prefix}/{values['subject']}", title, start, now_ms)
         opened.append(incidents.save(db, values={**values, "annotation_id": band}))
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
     for incident in to_close:

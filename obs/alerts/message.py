@@ -119,7 +119,7 @@ def _sentence(fact: Fact, at: At) -> str:
     """One incident in a sentence."""
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
-    code = code if one.value is None else f" (value {one.value:g})"
+    code = code if one.value is None else f" (value {one.value:.15g})"
     if fact.news is News.FLAPPING:
         return f"{one.job} is flapping: {fact.often} incidents within an hour"
     if one.ended_at is None:

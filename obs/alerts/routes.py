@@ -60,11 +60,11 @@ class ChannelChangesSchema(ChangesSchema):
     host = _only("of this host")
     service = _only("of this service")
     project = _only("of this project")
-    recoveries = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Report the end as well."})
+    recoveries = api.Flag(metadata={"description": "Report the end as well."})
     reminder_hours = WholeNumber(allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None})
     quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True)
     always_loud = _events("What is reported in quiet hours as well.", 0)
-    enabled = ma.fields.Bool(truthy={True}, falsy={False})
+    enabled = api.Flag()
 
 
 class ChannelRequestSchema(ChannelChangesSchema):
@@ -107,12 +107,15 @@ class IncidentPageSchema(PageSchema):
     job = ma.fields.Str(load_default=None, metadata={"description": "The name of a job."})
 
 
+_LENGTH = {"type": "string", "pattern": "^[0-9]+[smhd]$"}
+
+
 class Length(ma.fields.Field[int]):
     """A length of time of `least_ms` to 30 days: ``5m`` in JSON, milliseconds in Python."""
 
     def __init__(self, least_ms: int, description: str, **kwargs: Any) -> None:
         check = ma.validate.Range(least_ms, 30 * DAY_MS, error=f"Must be from {times.write_duration(least_ms)} to 30d.")
-        super().__init__(validate=check, metadata=api.about(description, "5m"), **kwargs)
+        super().__init__(validate=check, metadata={**api.about(description, "5m"), **_LENGTH}, **kwargs)
 
     def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> str:
         return times.write_duration(value or 0)
@@ -132,7 +135,7 @@ class AlertRequestSchema(Schema):
     for_ms = Length(0, "How long the condition must be met.", data_key="for", load_default=0)
     every_ms = Length(30_000, "How often the statement runs.", data_key="every", load_default=MINUTE_MS)
     no_data = ma.fields.Str(load_default="keep", validate=ma.validate.OneOf(NO_DATA))
-    enabled = ma.fields.Bool(load_default=True, truthy={True}, falsy={False})
+    enabled = api.Flag(load_default=True)
 
 
 class AlertChangesSchema(AlertRequestSchema, ChangesSchema):

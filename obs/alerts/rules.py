@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from obs.alerts.store.incidents import Incident
+from obs.times import MINUTE_MS
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -64,5 +65,7 @@ def evaluate(
             end += [group] if group in alert.firing else []
         elif group not in alert.firing:
             since = alert.pending.get(group, now_ms)
+            if now_ms - since > alert.for_ms + 2 * alert.every_ms + MINUTE_MS:
+                since = now_ms  # else it would be firing already: there were no evaluations, so it may have been well
             (begin if now_ms - since >= alert.for_ms else pending)[group] = since
     return begin, end, pending

@@ -8,7 +8,7 @@ from typing import Any
 import marshmallow as ma
 
 from obs.annotations import service
-from obs.api import Blueprint, Text, WholeNumber, about
+from obs.api import Blueprint, ChangesSchema, Schema, Text, WholeNumber, about
 from obs.errors import ServiceError, invalid_field
 from obs.tenancy.auth import caller, operation
 from obs.times import MAX_MS
@@ -20,10 +20,10 @@ _LONGEST_TITLE, _LONGEST_DESCRIPTION = 500, 4_000
 _TIME: dict[str, Any] = {"allow_none": True, "validate": ma.validate.Range(0, MAX_MS)}
 
 
-class GrafanaAnnotationSchema(ma.Schema):
+class GrafanaAnnotationSchema(Schema):
     """An annotation of Grafana. Other fields, such as `dashboardUID` and `panelId`, are accepted and not used."""
 
-    class Meta:
+    class Meta(Schema.Meta):
         unknown = ma.EXCLUDE
 
     text = Text(0, None, allow_none=True, metadata=about("The first line is the title.", "Web 2.14.0 is out"))
@@ -32,6 +32,10 @@ class GrafanaAnnotationSchema(ma.Schema):
     )
     time = WholeNumber(**_TIME, metadata=about("Milliseconds since 1970; default: now.", 1507037197339))
     timeEnd = WholeNumber(**_TIME, metadata=about("The end of a band.", 1507180805056))  # noqa: N815
+
+
+class GrafanaChangesSchema(GrafanaAnnotationSchema, ChangesSchema):
+    pass
 
 
 def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
@@ -56,7 +60,7 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     return {"message": "Annotation added", "id": service.create(caller(), fields)[0].id}
 
 
-@operation(blp, "PATCH /<int:annotation_id>", "annotations:write", body=GrafanaAnnotationSchema, errors=(404, 409))
+@operation(blp, "PATCH /<int:annotation_id>", "annotations:write", body=GrafanaChangesSchema, errors=(404, 409))
 def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
     """Change an annotation as in Grafana, such as its end"""
     times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}

@@ -6,7 +6,7 @@ from typing import Any
 
 import marshmallow as ma
 
-from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, WholeNumber, about, list_of, schema_of
+from obs.api import ChangesSchema, Flag, PageSchema, Schema, Text, Time, WholeNumber, about, list_of, schema_of
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
 from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
@@ -38,7 +38,7 @@ class PinSchema(Schema):
     timezone = _text(pins.check_zone, MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
     interval_seconds = _seconds("interval", 1, "The longest time between two heartbeats.", 3600)
     grace_seconds = _seconds("grace period", 0, "The grace period: how late a heartbeat may be; default 60.", 300)
-    never = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "true: the job is never overdue."})
+    never = Flag(metadata={"description": "true: the job is never overdue."})
 
     @ma.pre_dump
     def _from_pin(self, pin: Pin, **_: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class PinSchema(Schema):
 
 class JobFieldsSchema(Schema):
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata=about("null returns the job to the learned schedule."))
-    paused = ma.fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Pause the job, or resume it."})
+    paused = Flag(metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
     failure_tolerance = WholeNumber(
         validate=ma.validate.Range(1, 1000, error="Must be from {min} to {max}."),

@@ -46,7 +46,8 @@ class QueryService:
         """The number that a statement returns, or one for each group, by the texts of the group; for alerts.
 
         The group of a statement without BY, or without any group, is "". The second value is the number of all other
-        groups: 0 if the statement counts, else None. Raises ServiceError like `run`, and 422 for other statements.
+        groups: 0 if the statement counts all rows, else None. Raises ServiceError like `run`, and 422 for a statement
+        of another form.
         """
         rows = json.loads(self.run(caller, statement, is_counted=False).body)["rows"]
         plan = self.workers.engine.plan(statement)
@@ -61,8 +62,10 @@ class QueryService:
             hint = "Select one aggregate, such as count(*), with a window such as LAST 1h, and without EVERY."
             raise invalid_field("json", "query", message, hint=hint)
         place, value = plan.outputs.index(values[0]), values[0].expression
-        absent = 0 if isinstance(value, Aggregate) and value.name == "count" else None
-        found = {", ".join(map(str, [*row[:place], *row[place + 1 :]])): row[place] for row in rows}
+        returns_all = (plan.top, plan.limit, plan.offset, plan.having) == (None, None, 0, None)
+        absent = 0 if returns_all and isinstance(value, Aggregate) and value.name == "count" else None
+        groups = (["none" if cell is None else cell for cell in (*row[:place], *row[place + 1 :])] for row in rows)
+        found = {", ".join(map(str, group)): row[place] for group, row in zip(groups, rows, strict=True)}
         return found or {"": absent}, absent
 
 

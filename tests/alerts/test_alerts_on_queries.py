@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from obs.alerts.store import rules as store
 from obs.services import services
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World, titles
@@ -90,7 +91,7 @@ def test_a_number_that_meets_the_condition_for_long_enough_reaches_the_receiver(
     assert (job, kind, value) == ("failures", "alert", 2)
     assert started_at == "2026-06-21T10:00:01.000Z"
     assert ended_at == "2026-06-21T11:05:12.000Z"
-    [band] = world.client.get("/api/v1/annotations?name_prefix=incident/failures").json["annotations"]
+    [band] = world.client.get("/api/v1/annotations?name_prefix=alert/failures").json["annotations"]
     assert (band["start_time"], band["end_time"]) == (started_at, ended_at)
 
 
@@ -346,3 +347,86 @@ def test_slow_statements_do_not_delay_the_alerts_of_other_organizations(
     for _ in range(2):
         evaluate(world, seconds=1)
     assert states(world.client) == ["firing", "firing", "firing"]
+
+
+def test_an_outage_of_more_groups_than_an_alert_has_still_fires(world: World) -> None:
+    def fail_jobs(count: int) -> None:
+        for number in range(count):
+            world.end(f"job-{number:03}", "fail")
+
+    fail_jobs(1)
+    alert = create(world, query="SELECT count(*) FROM runs WHERE status = 'failed' BY job LAST 1h", threshold=0)
+    evaluate(world, seconds=1)
+    fail_jobs(120)
+    evaluate(world, minutes=1)
+    seen = shown(world, alert)
+    assert (seen["state"], seen["last_error"], len(seen["firing"])) == ("firing", None, 100)
+    assert "job-000" in seen["firing"]
+
+
+def test_a_group_that_falls_out_of_top_keeps_its_state(world: World) -> None:
+    fail(world)
+    alert = create(world, query="SELECT count(*) FROM runs WHERE status = 'failed' BY job TOP 1 LAST 1h", threshold=0)
+    evaluate(world, seconds=1)
+    assert list(shown(world, alert)["firing"]) == ["backup"]
+    for _ in range(3):
+        world.end("photos", "fail")
+    evaluate(world, minutes=1)
+    assert sorted(shown(world, alert)["firing"]) == ["backup", "photos"]
+
+
+def test_time_without_evaluations_does_not_count(world: World) -> None:
+    alert = create(world, **{"for": "30m"})
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.clock.advance(minutes=50)  # the service was down
+    evaluate(world, seconds=1)
+    assert shown(world, alert)["state"] == "pending"
+
+
+@pytest.mark.parametrize("only", [{"host": "nas"}, {"project": "home"}, {"job_prefix": "nas/"}])
+def test_a_channel_for_some_jobs_is_notified_of_alerts(world: World, receiver: Receiver, only: dict[str, str]) -> None:
+    world.add_channel(receiver, events=["alert"], **only)
+    create(world)
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.pass_time(seconds=11)
+    assert [title.partition(" since")[0] for title in titles(receiver)] == ["failures is firing"]
+
+
+def test_the_band_of_an_alert_is_not_that_of_a_job_with_its_name(world: World) -> None:
+    alert = create(world, name="backup")
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.client.delete("/api/v1/jobs/backup")
+    [band] = world.client.get("/api/v1/annotations?name_prefix=alert/backup").json["annotations"]
+    assert (band["end_time"], shown(world, alert)["state"]) == (None, "firing")
+
+
+def test_large_numbers_are_written_in_full(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver, events=["alert"])
+    query = "SELECT max(duration_ms) FROM runs LAST 1d"
+    create(world, query=query, threshold=5_400_001)
+    world.client.post("/api/v1/heartbeat/backup/end?duration_ms=5500000")
+    evaluate(world, seconds=1)
+    world.pass_time(seconds=11)
+    [message] = receiver.messages()
+    assert "(value 5500000)" in message["title"]
+    assert f"Fires when > 5400001: {query}" in message["text"]
+
+
+def test_what_is_saved_while_alerts_are_read_is_evaluated(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    alerts_of, saved = store.alerts, list[Any]()
+
+    def slow(db: Any, alert_id: int | None = None) -> Any:
+        found = alerts_of(db, alert_id)
+        if alert_id is None and not saved:
+            saved.append(None)
+            saved.append(create(world))
+        return found
+
+    fail(world, 2)
+    monkeypatch.setattr(store, "alerts", slow)
+    evaluate(world, seconds=1)
+    evaluate(world, minutes=1)
+    assert shown(world, saved[1])["state"] == "firing"

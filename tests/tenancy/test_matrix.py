@@ -24,6 +24,7 @@ SECRET = "only acme may know"
 WINDOW = {"start_time": "2026-06-21T11:00:00Z", "end_time": "2026-06-21T12:00:00Z", "title": SECRET}
 MARKER = {"name": "deploy/web", "title": SECRET, "idempotency_key": "k"}
 CHANNEL = {"name": "pager", "webhook": {"url": "http://127.0.0.1:1/hook"}}
+ALERT = {"name": SECRET, "query": "SELECT count(*) FROM runs LAST 1h", "operator": ">", "threshold": 5}
 STORED_CHANNEL: dict[str, Any] = {
     "id": None,
     "organization_id": ACME.id,
@@ -94,6 +95,10 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("DELETE", "/api/v1/annotations/<int:annotation_id>"): Route(
         "annotations:write", 204, 404, "/api/v1/annotations/{annotation}"
     ),
+    ("POST", "/api/annotations"): Route("annotations:write", 200, 200, "/api/annotations", {"text": SECRET}),
+    ("PATCH", "/api/annotations/<int:annotation_id>"): Route(
+        "annotations:write", 200, 404, "/api/annotations/{annotation}", {"text": "changed"}
+    ),
     ("POST", "/api/v1/dsl"): Route("query:read", 200, 200, "/api/v1/dsl", {"query": "SHOW SOURCES"}),
     ("GET", f"{_CHECKS}/"): Route("query:read", 200, 200, "/api/v3/checks/"),
     ("GET", f"{_CHECKS}/<check>"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}"),
@@ -101,6 +106,14 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", f"{_CHECKS}/<check>/flips/"): Route("query:read", 200, 404, f"/api/v3/checks/{1:040x}/flips/"),
     ("GET", "/api/v1/metrics"): Route("query:read", 200, 200, "/api/v1/metrics"),
     ("GET", "/api/v1/me"): Route(ANY, 200, 200, "/api/v1/me"),
+    ("GET", "/api/v1/alerts"): Route("query:read", 200, 200, "/api/v1/alerts"),
+    ("POST", "/api/v1/alerts"): Route("admin", 201, 201, "/api/v1/alerts", {**ALERT, "name": "new"}),
+    ("POST", "/api/v1/alerts/preview"): Route(
+        "query:read", 200, 200, "/api/v1/alerts/preview", {**ALERT, "last": "1h"}
+    ),
+    ("GET", f"/api/v1/alerts/{_ID}alert_id>"): Route("query:read", 200, 404, "/api/v1/alerts/{alert}"),
+    ("PUT", f"/api/v1/alerts/{_ID}alert_id>"): Route("admin", 200, 404, "/api/v1/alerts/{alert}", {"threshold": 7}),
+    ("DELETE", f"/api/v1/alerts/{_ID}alert_id>"): Route("admin", 204, 404, "/api/v1/alerts/{alert}"),
     ("GET", "/api/v1/channels"): Route("admin", 200, 200, "/api/v1/channels"),
     ("POST", "/api/v1/channels"): Route("admin", 201, 201, "/api/v1/channels", CHANNEL),
     ("GET", f"/api/v1/channels/{_ID}channel_id>"): Route("admin", 200, 404, "/api/v1/channels/{channel}"),
@@ -132,6 +145,7 @@ class World:
             "window": self.acme.post("/api/v1/maintenance", json=WINDOW),
             "annotation": self.acme.post("/api/v1/annotations", json=MARKER),
             "key": self.acme.post("/api/v1/keys", json=NEW_KEY),
+            "alert": self.acme.post("/api/v1/alerts", json=ALERT),
         }
         assert all(answer.status_code in (200, 201) for answer in created.values())
         self.ids = {

@@ -48,13 +48,14 @@ class Channel:
     filter: Mapping[str, Any]
 
     def wants(self, event: str, job: str, where: object) -> bool:
-        """Whether it is notified of an event of a job, whose place is in the attributes of `where`."""
-        return (
-            self.enabled
-            and event in self.filter["events"]
-            and job.startswith(self.filter["job_prefix"] or "")
-            and all(self.filter[name] in (None, getattr(where, name)) for name in PLACE)
+        """Whether it is notified of an event of a job, whose place is in the attributes of `where`.
+
+        Alerts on queries are not about a job, so that no filter for jobs applies to them.
+        """
+        is_about = job.startswith(self.filter["job_prefix"] or "") and all(
+            self.filter[name] in (None, getattr(where, name)) for name in PLACE
         )
+        return self.enabled and event in self.filter["events"] and (is_about or event == "alert")
 
     def quiet_until(self, events: Iterable[str], now_ms: int) -> int:
         """When the quiet hours end that keep a message about `events` of that time; `now_ms` where none do."""
