@@ -73,6 +73,11 @@ class Fit:
         return self.fitted >= _FITTING * self.seen
 
     @property
+    def waits_by_gaps(self) -> bool:
+        """Whether so few heartbeats match that only the longest silence so far says when the job is overdue."""
+        return self.seen >= NEW_JOB and not self.fits
+
+    @property
     def hypothesis(self) -> Hypothesis | None:
         """The schedule that describes the history best; None while learning."""
         return self.candidates[0].hypothesis if self.candidates else None

@@ -235,7 +235,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     total = sum(weight for _, weight in slots)
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
     overdue = max(last, _overdue_at(give_up_times, usual))
-    if not fit.fits and fit.seen >= NEW_JOB:
+    if fit.waits_by_gaps:
         overdue = last + min(max(overdue - last, longest_ms), missed_ms)
     silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 16, usual, unknown)
     switched_off = _switched_off(seen, usual, unknown)

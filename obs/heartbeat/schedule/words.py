@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from obs.api import about
 from obs.heartbeat.schedule.clock import local_time
-from obs.heartbeat.schedule.fit import NEW_JOB, Fit
+from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.history import MAX_HEARTBEATS
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
@@ -96,7 +96,7 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
     day = _day_format(expected - last)
     overdue_format = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
     text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {overdue.strftime(overdue_format)}"
-    if not fit.fits and fit.seen >= NEW_JOB:
+    if fit.waits_by_gaps:
         return f"{text}, after at most twice its longest silence so far"
     wait, grace, usual = overdue_at - expected_at, fit.grace_ms or 0, fit.interval_ms or 0
     latest = max(fit.candidates[0].residuals)
