@@ -53,12 +53,13 @@ def init_app(app: Flask) -> None:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "results", "size")},
+        state_name=wording.state,
         precise=partial(wording.moment, to_the_second=True),
         schedule=schedules.in_brief,
         missed=schedules.missed_until_now,
         version=overview.version,
     )
-    app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, services=services)
+    app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, state_help=wording.STATE_HELP, services=services)
     _csrf.init_app(app)
     app.register_error_handler(CSRFError, _refuse_form)
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
