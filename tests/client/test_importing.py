@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -322,6 +324,7 @@ def test_the_installed_command_has_it_beside_the_import_of_an_export(
     monkeypatch.setenv("OBS_URL", machine.url)
     monkeypatch.setenv("OBS_API_KEY", machine.key)
     arguments = ["import", "healthchecks", "--url", healthchecks.url, "--api-key", KEY]
-    assert CliRunner().invoke(main, arguments).exit_code == 0
+    # In a process of its own: a client that shows a table ends at a SIGPIPE from then on.
+    assert subprocess.run([sys.executable, "-m", "obs", *arguments], check=False).returncode == 0
     assert "export" in CliRunner().invoke(main, ["import", "--help"]).output
     assert "import healthchecks" in CliRunner().invoke(main, ["--help"]).output
