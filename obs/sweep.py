@@ -26,7 +26,7 @@ from obs.heartbeat.overdue import Expectation
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
-from obs.heartbeat.store.expectations import Changed
+from obs.heartbeat.store.expectations import Changed, Problem
 from obs.storage.databases import Databases, Org, in_batches
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
@@ -127,7 +127,7 @@ def sweep(
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, now_ms)
-    if concerned := sorted({values["job_id"] for values in to_open} | {one.job_id or 0 for one in to_close}):
+    if concerned := sorted({problem.job_id for problem in to_open} | {job_id for job_id, _ in to_close}):
         channels = alerts.channels(org) if alerts else ()
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
@@ -195,23 +195,27 @@ def _keep(
 
 def _incident_changes(
     db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None
-) -> tuple[list[Mapping[str, Any]], list[Incident]]:
-    """The incidents to open and to close, of all jobs or of some. None is opened during maintenance."""
-    wanted = {
-        (one.job_id, kind): {"job_id": one.job_id, "subject": one.job, "kind": kind, "started_at": one.since}
-        for kind in IncidentKind
-        if kind is not IncidentKind.ALERT
-        for one in expectations.problems(db, kind.word, now_ms, job_ids)
-    }
-    known = {(incident.job_id, incident.kind): incident for incident in incidents.open_incidents(db, job_ids)}
-    to_open: list[Mapping[str, Any]] = [values for key, values in wanted.items() if key not in known]
-    to_close = [incident for key, incident in known.items() if key not in wanted]
-    return [] if maintenance.open_window(db, now_ms) else to_open, to_close
+) -> tuple[list[Problem], list[tuple[int, int]]]:
+    """The problems that have no incident, and the (job id, id) of the incidents to close; of all jobs, or of some.
+
+    No incident is opened during maintenance.
+    """
+    problems = {(one.job_id, one.kind): one for one in expectations.problems(db, now_ms, job_ids)}
+    known = incidents.open_incidents(db, job_ids)
+    to_close = [(key[0], known[key]) for key in known.keys() - problems.keys()]
+    is_maintenance = maintenance.open_window(db, now_ms) is not None
+    return [] if is_maintenance else [problems[key] for key in sorted(problems.keys() - known.keys())], sorted(to_close)
 
 
 def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:
     """Open and close incidents of some jobs, as it is now."""
-    open_and_close(db, *_incident_changes(db, now_ms, job_ids), channels, now_ms)
+    problems, to_close = _incident_changes(db, now_ms, job_ids)
+    to_open = [
+        {"job_id": job_id, "subject": job, "kind": IncidentKind[kind.upper()], "started_at": since}
+        for job_id, kind, job, since in problems
+    ]
+    closed = incidents.incidents_by_id(db, [incident_id for _, incident_id in to_close])
+    open_and_close(db, to_open, closed, channels, now_ms)
 
 
 def open_and_close(

@@ -30,7 +30,7 @@ class IncidentKind(IntEnum):
     @property
     def word(self) -> str:
         """The word in the API and in OQL: ``too_often``."""
-        return self.name.lower()
+        return KINDS[self]
 
     @property
     def event(self) -> str:
@@ -47,7 +47,7 @@ _TITLES = {
     IncidentKind.TOO_OFTEN: "runs more often than expected",
     IncidentKind.ALERT: "firing",
 }
-KINDS = tuple(kind.word for kind in sorted(IncidentKind))
+KINDS = tuple(kind.name.lower() for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
 PLACE = ("host", "service", "project")
 """The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
@@ -94,11 +94,13 @@ class Incident:
     notified: Sequence[tuple[str, int]]  # channels, each with the time of its first message; only from `incidents`
 
 
-def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> list[Incident]:
-    """The open incidents of all jobs, or of some."""
-    which = "" if job_ids is None else "AND i.job_id IN (SELECT value FROM json_each(?))"
-    values = () if job_ids is None else (json.dumps(list(job_ids)),)
-    return _found(db, f"WHERE i.ended_at IS NULL AND i.job_id IS NOT NULL {which}", values)
+def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> dict[tuple[int, str], int]:
+    """The ids of the open incidents of all jobs, or of some, by the id of the job and the word for the kind."""
+    which, ids = "job_id IS NOT NULL", json.dumps(list(job_ids or ()))
+    if job_ids is not None:
+        which = "job_id IN (SELECT value FROM json_each(:ids))"
+    rows = db.execute(f"SELECT job_id, kind, id FROM incidents WHERE ended_at IS NULL AND {which}", {"ids": ids})
+    return {(job_id, KINDS[kind]): incident_id for job_id, kind, incident_id in rows}
 
 
 def firing(db: sqlite3.Connection, alert_id: int | None = None) -> dict[int, dict[str, Incident]]:

@@ -9,6 +9,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
 
 from obs.heartbeat import pins
 from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, expect
@@ -219,9 +220,11 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     return flagged + len(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
+    """What is wrong with a job since when. `kind` is the word for the kind of its incident."""
+
     job_id: int
+    kind: str
     job: str
     since: int
 
@@ -238,16 +241,15 @@ _PROBLEMS = {
 }
 
 
-def problems(db: sqlite3.Connection, kind: str, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
-    """The jobs with a problem of a `kind`, as incidents name it, as far as it is flagged: all, or those with these ids.
+def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
+    """The problems of jobs, of each kind of incidents, as far as they are flagged: of all jobs, or of some.
 
     Jobs that are paused have none.
     """
-    problem = _PROBLEMS[kind]
-    if job_ids is not None:
-        problem = f"SELECT * FROM ({problem}) WHERE job_id IN (SELECT value FROM json_each(:ids))"
-    rows = db.execute(problem, {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
-    return [Problem(**dict(row)) for row in rows]
+    which = "" if job_ids is None else "WHERE job_id IN (SELECT value FROM json_each(:ids))"
+    each = (f"SELECT job_id, '{kind}', job, since FROM ({sql}) {which}" for kind, sql in _PROBLEMS.items())
+    rows = db.execute(" UNION ALL ".join(each), {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
+    return list(map(Problem._make, rows))
 
 
 def excuse(db: sqlite3.Connection, start: int, end: int) -> None:
