@@ -97,9 +97,11 @@ def first_value(db: sqlite3.Connection, sql: str, parameters: Any = ()) -> Any:
 
 def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> int:
     """Insert a row, or change the one whose ``id`` is in `values`; returns its id, 0 if there is no such row."""
-    change = f"UPDATE {table} SET {', '.join(f'{name} = :{name}' for name in values)} WHERE id = :id RETURNING id"
-    add = f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)}) RETURNING id"
-    return int(first_value(db, change if values.get("id") else add, values) or 0)
+    if values.get("id"):
+        changes = ", ".join(f"{name} = :{name}" for name in values)
+        return int(values["id"]) * db.execute(f"UPDATE {table} SET {changes} WHERE id = :id", values).rowcount
+    add = f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)})"
+    return int(db.execute(add, values).lastrowid or 0)
 
 
 def delete_oldest(db: sqlite3.Connection, limit: int, cutoff: int, *, table: str, time: str, condition: str) -> int:

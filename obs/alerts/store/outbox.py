@@ -27,7 +27,6 @@ _GIVE_UP_MS = DAY_MS  # how long after the first attempt a delivery is tried aga
 _LEAST_ATTEMPTS = 12  # in that day the machine may have been suspended, or its clock set
 _SETTLED_MS = HOUR_MS  # a job that was flapping has settled when it has had no new incident for so long
 _MOST_IN_AN_HOUR = 5  # a job with more incidents of one kind is flapping
-_Messages = dict[tuple[int, str], int]  # ids of deliveries by the channel and the event of an incident
 
 
 class State(StrEnum):
@@ -82,43 +81,39 @@ class Pending(NamedTuple):
     given_up: int
 
 
-def began(db: sqlite3.Connection, channels: Sequence[Channel], new: Iterable[Incident], now_ms: int) -> None:
+def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Incident], now_ms: int) -> None:
     """Add incidents that have just begun to the messages of the channels that want them.
 
     Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
     """
     settles = f"SELECT delivery_id FROM {incidents.SAME} JOIN delivery_incidents ON incident_id = i.id AND news = :news"
     replaced = f"DELETE FROM deliveries WHERE channel_id = :channel AND attempts = 0 AND reminder AND id IN ({settles})"
-    messages: _Messages = {}
-    for one in new if channels else ():
-        flaps = incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR
-        for channel in (each for each in channels if each.wants(one.kind.event, one.job, one)):
-            if not flaps:
-                _add(db, messages, channel, one, News.BEGAN, now_ms)
-                continue
+    flapping = {one.id for one in new if incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR} if channels else ()
+    for channel in channels:
+        wanted = [one for one in new if channel.wants(one.kind.event, one.job, one)]
+        _add(db, channel, [one for one in wanted if one.id not in flapping], News.BEGAN, now_ms)
+        for one in (each for each in wanted if each.id in flapping):
             if db.execute(replaced, {"id": one.id, "channel": channel.id, "news": News.SETTLED}).rowcount == 0:
-                _add(db, messages, channel, one, News.FLAPPING, now_ms)
+                _add(db, channel, [one], News.FLAPPING, now_ms)
             settled_at = channel.quiet_until([one.kind.event], now_ms + _SETTLED_MS)
-            _attach(db, _insert(db, channel, now_ms, settled_at, reminder=1), one, News.SETTLED)
+            _attach(db, _insert(db, channel, now_ms, settled_at, reminder=1), [one], News.SETTLED)
 
 
-def ended(db: sqlite3.Connection, channels: Sequence[Channel], over: Iterable[Incident], now_ms: int) -> None:
+def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[Incident], now_ms: int) -> None:
     """Add the end of incidents to the messages of the channels that were notified of them.
 
     A message about the beginning that is still to be sent says both.
     """
     notable = (News.BEGAN, News.SETTLED, News.ENDED)
     told = (
-        "SELECT d.channel_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
-        " WHERE di.incident_id = ? AND di.news IN (?, ?, ?) GROUP BY d.channel_id"
-        " HAVING NOT max(di.news = ? OR d.state = ?)"
+        "SELECT di.incident_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
+        " WHERE d.channel_id = ? AND di.incident_id IN (SELECT value FROM json_each(?)) AND di.news IN (?, ?, ?)"
+        " GROUP BY di.incident_id HAVING NOT max(di.news = ? OR d.state = ?)"
     )
-    messages: _Messages = {}
-    for one in over if channels else ():
-        notified = {row["channel_id"] for row in db.execute(told, (one.id, *notable, News.ENDED, State.PENDING))}
-        for channel in channels:
-            if channel.id in notified and channel.filter["recoveries"] and channel.enabled:
-                _add(db, messages, channel, one, News.ENDED, now_ms)
+    ids = json.dumps([one.id for one in over])
+    for channel in (each for each in channels if each.filter["recoveries"] and each.enabled):
+        notified = {row[0] for row in db.execute(told, (channel.id, ids, *notable, News.ENDED, State.PENDING))}
+        _add(db, channel, [one for one in over if one.id in notified], News.ENDED, now_ms)
 
 
 def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
@@ -258,15 +253,11 @@ _IS_OLD = "created_at < :cutoff AND next_attempt_at IS NULL"
 delete_before = partial(delete_oldest, table="deliveries", time="created_at", condition=_IS_OLD)
 
 
-def _add(db: sqlite3.Connection, messages: _Messages, channel: Channel, one: Incident, news: News, now_ms: int) -> None:
-    """Add an incident to the next message of a channel that has not been tried yet, or to a new one.
-
-    `messages` are those that were found before in this transaction.
-    """
-    about = channel.id, one.kind.event
-    if about not in messages:
-        messages[about] = _next_message(db, channel, one.kind.event, now_ms)
-    _attach(db, messages[about], one, news)
+def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], news: News, now_ms: int) -> None:
+    """Add incidents to the next message of a channel that has not been tried yet, or to a new one."""
+    for event in sorted({one.kind.event for one in some}):
+        about = [one for one in some if one.kind.event == event]
+        _attach(db, _next_message(db, channel, event, now_ms), about, news)
 
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
@@ -288,5 +279,6 @@ def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, 
     return save_row(db, "deliveries", {**about, "created_at": now_ms, "next_attempt_at": due_at, **others})
 
 
-def _attach(db: sqlite3.Connection, delivery_id: int, one: Incident, news: News) -> None:
-    db.execute("INSERT INTO delivery_incidents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (delivery_id, one.id, news))
+def _attach(db: sqlite3.Connection, delivery_id: int, some: Iterable[Incident], news: News) -> None:
+    rows = [(delivery_id, one.id, news) for one in some]
+    db.executemany("INSERT INTO delivery_incidents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
