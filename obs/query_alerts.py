@@ -2,7 +2,6 @@
 
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -38,8 +37,7 @@ class QueryAlerts:
         self, tenancy: Tenancy, queries: QueryService, alerts: AlertService, monotonic: Callable[[], float]
     ) -> None:
         self._tenancy, self._queries, self._alerts, self._monotonic = tenancy, queries, alerts, monotonic
-        self._known: dict[Org, list[Alert]] = {}
-        self._changes = Counter[Org]()
+        self._known: dict[Org, tuple[int, list[Alert]]] = {}  # with the last write to the file before they were read
         self._due_at: dict[tuple[Org, int | None], int] = {}
 
     def alerts(self, caller: Caller, alert_id: int | None = None) -> list[Alert]:
@@ -116,15 +114,12 @@ class QueryAlerts:
         for_each_organization(self._tenancy, self._evaluate_due, self._tenancy.keyring.organizations())
 
     def _evaluate_due(self, org: Org) -> None:
-        known = self._known.get(org)
-        if known is None:
-            changes = self._changes[org]
+        last_write = self._tenancy.databases.last_write(org)
+        if org not in self._known or self._known[org][0] != last_write:
             with self._tenancy.databases.read(org) as db:
-                known = self._known[org] = store.alerts(db)
-            if changes != self._changes[org]:
-                self._known.pop(org, None)  # one was saved meanwhile
+                self._known[org] = last_write, store.alerts(db)
         until = self._monotonic() + _RUN_SECONDS
-        for alert in sorted(known, key=lambda one: self._due_at.get((org, one.id), 0)):
+        for alert in sorted(self._known[org][1], key=lambda one: self._due_at.get((org, one.id), 0)):
             now_ms, due_at = self._tenancy.clock(), self._due_at.get((org, alert.id), 0)
             waits = now_ms < due_at <= now_ms + alert.every_ms  # else the clock was set
             if not alert.enabled or waits or self._monotonic() > until or self._tenancy.databases.winding_down.is_set():
@@ -183,8 +178,6 @@ class QueryAlerts:
     def _write(self, org: Org, unit: Callable[[sqlite3.Connection, Sequence[Channel]], Alert]) -> Alert:
         channels = self._alerts.channels(org)
         written = self._tenancy.databases.write(org, lambda db: unit(db, channels))
-        self._changes[org] += 1
-        self._known.pop(org, None)
         self._alerts.woken.add(org)
         return written
 
