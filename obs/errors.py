@@ -158,12 +158,9 @@ def internal_error(error: Exception, method: str, path: str) -> ServiceError:
     """The 500 for an unexpected exception; logs it under the request id that the client receives."""
     request_id = uuid.uuid4().hex
     _log.error("request %s failed: %s %s", request_id, method, path, exc_info=error)
-    return ServiceError(
-        "internal_error",
-        f"An unexpected error occurred in the service. Request id: {request_id}",
-        headers={"X-Request-Id": request_id},
-        extra={"request_id": request_id},
-    )
+    message = f"An unexpected error occurred in the service. Request id: {request_id}"
+    extra = {"request_id": request_id}
+    return ServiceError("internal_error", message, headers={"X-Request-Id": request_id}, extra=extra)
 
 
 def from_http_exception(error: HTTPException) -> ServiceError:

@@ -89,11 +89,9 @@ def version(annotation: Annotation) -> str:
 def check_change(annotation: Annotation, allowed: Container[str] | None) -> None:
     """Raise ServiceError: 409 for an annotation that shows an incident, 412 for a version that is not in `allowed`."""
     if annotation.by_service:
-        raise ServiceError(
-            "conflict",
-            f"Annotation {annotation.id} shows an incident and is managed automatically.",
-            hint="It ends when the incident does. To end the incident now, pause the job.",
-        )
+        message = f"Annotation {annotation.id} shows an incident and is managed automatically."
+        hint = "It ends when the incident does. To end the incident now, pause the job."
+        raise ServiceError("conflict", message, hint=hint)
     if allowed is not None and version(annotation) not in allowed:
         hint = "Fetch the annotation again and send the ETag that comes with it."
         raise ServiceError("precondition_failed", hint=hint)

@@ -6,17 +6,13 @@ from typing import Any
 import marshmallow as ma
 
 from obs.annotations.rules import is_web_url
-from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, list_of
+from obs.api import ChangesSchema, PageSchema, Schema, Text, Time, about, list_of
 
-_name = partial(Text, 1, 200, metadata={"description": "A slash-separated label.", "example": "deploy/web"})
-_title = partial(Text, 1, 500, metadata={"description": "The text on the marker.", "example": "Web 2.14.0 is out"})
-_key = partial(
-    Text,
-    1,
-    200,
-    allow_none=True,
-    metadata={"description": "Sent again when a call is repeated, so that it counts once.", "example": "build-8121"},
-)
+_KEY = about("Sent again when a call is repeated, so that it counts once.", "build-8121")
+_name = partial(Text, 1, 200, metadata=about("A slash-separated label.", "deploy/web"))
+_title = partial(Text, 1, 500, metadata=about("The text on the marker.", "Web 2.14.0 is out"))
+_key = partial(Text, 1, 200, allow_none=True, metadata=_KEY)
+_URL = about("Where to read more; http or https.", "https://ci.example.com/builds/42")
 
 
 class AnnotationChangesSchema(ChangesSchema):
@@ -24,15 +20,10 @@ class AnnotationChangesSchema(ChangesSchema):
 
     name: ma.fields.String = _name()
     title = _title()
-    start_time = Time(metadata={"description": "When it happened or started."})
-    end_time = Time(allow_none=True, metadata={"description": "When it ended; null for a point.", "example": None})
-    description = Text(0, 4_000, allow_none=True, metadata={"description": "A longer text.", "example": None})
-    url = Text(
-        1,
-        2_000,
-        allow_none=True,
-        metadata={"description": "Where to read more; http or https.", "example": "https://ci.example.com/builds/42"},
-    )
+    start_time = Time(metadata=about("When it happened or started."))
+    end_time = Time(allow_none=True, metadata=about("When it ended; null for a point.", None))
+    description = Text(0, 4_000, allow_none=True, metadata=about("A longer text.", None))
+    url = Text(1, 2_000, allow_none=True, metadata=_URL)
 
     @ma.validates("url")
     def _check_url(self, url: str | None, **_: Any) -> None:
@@ -45,42 +36,35 @@ class AnnotationRequestSchema(AnnotationChangesSchema):
 
     name = _name(required=True)
     title = _title(required=True)
-    start_time = Time(
-        allow_none=True,
-        metadata={"description": "Default: the time of the request. An end_time needs it.", "example": None},
-    )
+    start_time = Time(allow_none=True, metadata=about("Default: the time of the request. An end_time needs it.", None))
     idempotency_key = _key()
 
 
 class AnnotationSchema(AnnotationChangesSchema):
     """An annotation. With an end_time it is a band, without one a point."""
 
-    id = ma.fields.Int(metadata={"description": "Assigned by the service and never reused.", "example": 42})
+    id = ma.fields.Int(metadata=about("Assigned by the service and never reused.", 42))
     name = ma.fields.Str(metadata={"example": "deploy/web"})  # that of an incident may be longer than 200 characters
     idempotency_key = _key()
-    created_at = Time(metadata={"description": "When it was created."})
-    updated_at = Time(metadata={"description": "When it was last changed."})
-    by_service = ma.fields.Bool(metadata={"description": "Whether it shows an incident and cannot be changed."})
+    created_at = Time(metadata=about("When it was created."))
+    updated_at = Time(metadata=about("When it was last changed."))
+    by_service = ma.fields.Bool(metadata=about("Whether it shows an incident and cannot be changed."))
 
 
-def _range_end(description: str, example: str) -> ma.fields.Str:
-    return ma.fields.Str(load_default=None, metadata={"description": description, "example": example})
+_START = about("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
+_END = about("End of the range: ISO 8601, relative to now, or now.", "now")
 
 
 class AnnotationQuerySchema(PageSchema):
-    start = _range_end("Start of the range: ISO 8601, or relative to now such as -24h.", "-24h")
-    end = _range_end("End of the range: ISO 8601, relative to now, or now.", "now")
-    name_prefix = Text(
-        0, 200, load_default="", metadata={"description": "Text that the name starts with; case-sensitive."}
-    )
-    q = Text(0, 500, load_default="", metadata={"description": "Text that the title contains; case-insensitive."})
+    start = ma.fields.Str(load_default=None, metadata=_START)
+    end = ma.fields.Str(load_default=None, metadata=_END)
+    name_prefix = Text(0, 200, load_default="", metadata=about("Text that the name starts with; case-sensitive."))
+    q = Text(0, 500, load_default="", metadata=about("Text that the title contains; case-insensitive."))
 
 
 AnnotationListSchema = list_of("annotations", AnnotationSchema, paged=True)
 
 
 class AnnotationPrefixSchema(Schema):
-    prefix = ma.fields.Str(
-        metadata={"description": "The name up to its first slash, or the whole name.", "example": "deploy/"}
-    )
+    prefix = ma.fields.Str(metadata=about("The name up to its first slash, or the whole name.", "deploy/"))
     count = ma.fields.Int(metadata={"example": 12})

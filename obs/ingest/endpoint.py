@@ -121,9 +121,6 @@ def _other_method(route: Route, method: str, path: str) -> Response:
     allowed = ", ".join(sorted((*route.methods, "OPTIONS", *(("HEAD",) if "GET" in route.methods else ()))))
     if method == "OPTIONS":
         return Response(200, {"Allow": allowed, "Cache-Control": "no-store"}, b"")
-    raise ServiceError(
-        "method_not_allowed",
-        f"{path.encode('latin-1').decode('utf-8', 'replace')} does not support {method}.",
-        hint=f"Supported methods: {allowed}.",
-        headers={"Allow": allowed},
-    )
+    message = f"{path.encode('latin-1').decode('utf-8', 'replace')} does not support {method}."
+    hint = f"Supported methods: {allowed}."
+    raise ServiceError("method_not_allowed", message, hint=hint, headers={"Allow": allowed})

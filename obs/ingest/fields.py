@@ -82,11 +82,9 @@ def read_message(sent: bytes) -> str:
 
 
 def message_too_large(size: int) -> ServiceError:
-    return ServiceError(
-        "log_too_large",
-        f"The message has {size} bytes; the limit is {MOST_MESSAGE_BYTES} bytes. Nothing was recorded.",
-        hint=f"Send it in several log calls, or send only its end: tail -c {MOST_MESSAGE_BYTES}.",
-    )
+    message = f"The message has {size} bytes; the limit is {MOST_MESSAGE_BYTES} bytes. Nothing was recorded."
+    hint = f"Send it in several log calls, or send only its end: tail -c {MOST_MESSAGE_BYTES}."
+    return ServiceError("log_too_large", message, hint=hint)
 
 
 def _whole_number(value: Any, schema: _Schema, _: TimeLimits) -> int:
@@ -117,22 +115,20 @@ def _time(value: Any, _: _Schema, limits: TimeLimits) -> int:
     return time
 
 
+def _up_to(maximum: int) -> _Schema:
+    return {"type": "integer", "minimum": 0, "maximum": maximum}
+
+
+_ID = {"type": "string", "minLength": 1, "maxLength": 64}
+_MESSAGE = {"type": "string", "maxLength": MOST_MESSAGE_BYTES}
+_MESSAGE_HELP = f"Text of at most {MOST_MESSAGE_BYTES:,} bytes of UTF-8."
+_EXIT_CODE_HELP = "Without a status, any exit code other than 0 is a failure."
+_DURATION_HELP = (
+    f"Duration in milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start."
+)
 FIELDS = (
-    Field(
-        "run_id",
-        {"type": "string", "minLength": 1, "maxLength": 64},
-        _text,
-        "The client's own id of the run.",
-        "2026-06-21-a",
-    ),
-    Field(
-        "message",
-        {"type": "string", "maxLength": MOST_MESSAGE_BYTES},
-        _message,
-        f"Text of at most {MOST_MESSAGE_BYTES:,} bytes of UTF-8.",
-        "copied 412 files",
-        required=frozenset({Kind.LOG}),
-    ),
+    Field("run_id", _ID, _text, "The client's own id of the run.", "2026-06-21-a"),
+    Field("message", _MESSAGE, _message, _MESSAGE_HELP, "copied 412 files", required=frozenset({Kind.LOG})),
     Field(
         "time",
         {"type": "string", "format": "date-time"},
@@ -141,22 +137,8 @@ FIELDS = (
         "2026-06-21T10:00:00Z",
     ),
     Field("status", {"type": "string", "enum": list(OUTCOMES)}, _outcome, "The outcome of the run.", "success", _END),
-    Field(
-        "exit_code",
-        {"type": "integer", "minimum": 0, "maximum": 255},
-        _whole_number,
-        "Without a status, any exit code other than 0 is a failure.",
-        0,
-        _END,
-    ),
-    Field(
-        "duration_ms",
-        {"type": "integer", "minimum": 0, "maximum": LONGEST_DURATION_MS},
-        _whole_number,
-        f"Duration in milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start.",
-        61500,
-        _END,
-    ),
+    Field("exit_code", _up_to(255), _whole_number, _EXIT_CODE_HELP, 0, _END),
+    Field("duration_ms", _up_to(LONGEST_DURATION_MS), _whole_number, _DURATION_HELP, 61500, _END),
 )
 """Every field of a heartbeat, except the name of the job."""
 

@@ -38,15 +38,11 @@ class UptimeKumaProtocol(HeartbeatProtocol):
         caller = authenticate_ping(self._tenancy, environ, uuid)
         query = (environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
         sent = {name: values[0] for name, values in parse_qs(query).items()}
-        *output, message = messages(sent.get("msg", "").encode()) or [""]
-        heartbeat = Heartbeat(
-            Kind.END,
-            caller.now_ms,
-            status=Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED,
-            duration_ms=_duration_ms(sent.get("ping", "")),
-            message=message or None,
-            output=output,
-        )
+        *output, last = messages(sent.get("msg", "").encode()) or [""]
+        status = Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED
+        took = _duration_ms(sent.get("ping", ""))
+        said: dict[str, Any] = {"duration_ms": took, "message": last or None, "output": output}
+        heartbeat = Heartbeat(Kind.END, caller.now_ms, status=status, **said)
         return Submission(caller, (JobHeartbeat(uuid, heartbeat, read_attribution(environ)),))
 
 

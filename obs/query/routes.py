@@ -3,7 +3,7 @@
 import marshmallow as ma
 from flask import Response, request
 
-from obs.api import Blueprint, Schema, Text
+from obs.api import Blueprint, Schema, Text, about
 from obs.query.service import FORMATS, converted
 from obs.server import compression
 from obs.services import services
@@ -13,29 +13,26 @@ blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data
 blp.after_request(compression.answer)
 
 
+_EXAMPLE = "SELECT count(*) FROM runs EVERY 1h LAST 1d"
+_CELLS = about("One list of cells per row. A cell is a text, a number, a boolean or null.")
+
+
 class QuerySchema(Schema):
     """The body of POST /api/v1/dsl."""
 
-    query = Text(
-        0,
-        None,  # checked later: a statement that is too long is an error of the language
-        required=True,
-        metadata={"description": "An OQL statement.", "example": "SELECT count(*) FROM runs EVERY 1h LAST 1d"},
-    )
+    # Its length is checked later: a statement that is too long is an error of the language.
+    query = Text(0, None, required=True, metadata=about("An OQL statement.", _EXAMPLE))
 
 
 class QueryResultSchema(Schema):
     """The result of a statement."""
 
     output_type = ma.fields.String(
-        metadata={"description": "The natural presentation: timeseries, table, single_value or bar."},
+        metadata=about("The natural presentation: timeseries, table, single_value or bar."),
         validate=ma.validate.OneOf(["timeseries", "table", "single_value", "bar"]),
     )
-    columns = ma.fields.List(ma.fields.String(), metadata={"description": "The names of the columns."})
-    rows = ma.fields.List(
-        ma.fields.List(ma.fields.Raw(allow_none=True)),
-        metadata={"description": "One list of cells per row. A cell is a text, a number, a boolean or null."},
-    )
+    columns = ma.fields.List(ma.fields.String(), metadata=about("The names of the columns."))
+    rows = ma.fields.List(ma.fields.List(ma.fields.Raw(allow_none=True)), metadata=_CELLS)
 
 
 _TEXT = {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}

@@ -127,11 +127,8 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     if slug is not None and slug != credential.org.slug:
         raise ServiceError("wrong_organization", hint="Use the ingest address of the key's own organization.")
     if not keys.allows(credential.scopes, scope):
-        raise ServiceError(
-            "missing_scope",
-            f"The key lacks the scope {scope}.",
-            hint=f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}",
-        )
+        hint = f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}"
+        raise ServiceError("missing_scope", f"The key lacks the scope {scope}.", hint=hint)
     actor = Actor(credential.name, client_address(environ))
     return Caller(credential.org, credential.id, credential.scopes, now_ms, tenancy, actor)
 

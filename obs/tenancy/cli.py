@@ -13,6 +13,8 @@ from obs.tenancy import instance, keys, service, store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.routes import KeyRequestSchema
 
+_SCOPE_HELP = "Repeat for several. Default: heartbeat:write."
+
 
 @contextmanager
 def opened(folder: Path, *, create: bool = False) -> Iterator[Tenancy]:
@@ -90,13 +92,7 @@ def key() -> None:
 @key.command("create")
 @click.argument("org")
 @click.option("--label", required=True, help="What the key is used for.")
-@click.option(
-    "--scope",
-    "scopes",
-    multiple=True,
-    type=click.Choice(keys.SCOPES),
-    help="Repeat for several. Default: heartbeat:write.",
-)
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(keys.SCOPES), help=_SCOPE_HELP)
 @click.option("--ping", is_flag=True, help="Create a ping key: it is sent in URLs and can only ping.")
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expires: str | None, folder: Path) -> None:
@@ -121,9 +117,8 @@ def list_keys(org: str, folder: Path) -> None:
     with opened(folder) as tenancy, tenancy.control.read() as db:
         now_ms = tenancy.clock()
         for row in store.keys_of(db, service.find_organization(tenancy, org)):
-            state = (
-                "revoked" if row.revoked_at else "expired" if row.expires_at and row.expires_at <= now_ms else "valid"
-            )
+            is_expired = row.expires_at and row.expires_at <= now_ms
+            state = "revoked" if row.revoked_at else "expired" if is_expired else "valid"
             last_use = times.format_optional_ms(row.last_used_at) or "never used"
             click.echo(f"{row.id}\t{row.label}\t{' '.join(row.scopes)}\t{state}\t{last_use}")
 

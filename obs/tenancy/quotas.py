@@ -67,12 +67,8 @@ class PerMinute:
             "RateLimit-Reset": str(seconds),
         }
         if used > limit:
-            raise ServiceError(
-                "rate_limited",
-                f"The limit is {limit} {what} per minute.",
-                hint=f"Try again in {seconds} s.",
-                headers={**headers, "Retry-After": str(seconds)},
-            )
+            message, hint = f"The limit is {limit} {what} per minute.", f"Try again in {seconds} s."
+            raise ServiceError("rate_limited", message, hint=hint, headers={**headers, "Retry-After": str(seconds)})
         return headers
 
 
@@ -163,10 +159,7 @@ class Quotas:
         if abs(now_ms - self._refused_at.get((org, name), 0)) > _EPISODE_MS:
             _log.warning("organization %s has reached its limit %s of %d", org, name, most)
         self._refused_at[org, name] = now_ms
-        return ServiceError(
-            error,
-            f"The limit of {most} {name.removeprefix('max_').replace('_', ' ')} is reached. Nothing was recorded.",
-            hint=f"Raise it with: obs org set-limit {org} {name} VALUE",
-            extra={"limit": name, "max": most},
-            headers={} if seconds is None else {"Retry-After": str(seconds)},
-        )
+        what, headers = name.removeprefix("max_").replace("_", " "), {"Retry-After": str(seconds)} if seconds else {}
+        message = f"The limit of {most} {what} is reached. Nothing was recorded."
+        hint, extra = f"Raise it with: obs org set-limit {org} {name} VALUE", {"limit": name, "max": most}
+        return ServiceError(error, message, hint=hint, extra=extra, headers=headers)

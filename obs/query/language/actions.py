@@ -184,14 +184,10 @@ def arguments(_segment: Segment, _place: int, found: Any) -> tuple[tuple[Express
 
 
 def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
+    """Without ELSE, the value is NULL."""
     *parts, end = found
-    return nodes.Operation(Span(segment.start + place, end.span.end), "case", tuple(parts))
-
-
-def otherwise(segment: Segment, place: int, found: Any) -> Expression:
-    """The value of ELSE, or NULL where there is none."""
-    value: Expression = found[0] if found else nodes.Literal(segment.span(place, place), None)
-    return value
+    otherwise = () if len(parts) % 2 else (nodes.Literal(end.span, None),)
+    return nodes.Operation(Span(segment.start + place, end.span.end), "case", (*parts, *otherwise))
 
 
 # Operators

@@ -48,12 +48,8 @@ class OqlError(Exception):
         }
         question = f"Did you mean {suggestions[0]}?" if suggestions else None
         message = " ".join(part for part in (self.message, question, _listed(self.summary)) if part)
-        return ServiceError(
-            self.word,
-            f"Line {line}, column {column}: {message}",
-            errors={"query": [detail]},
-            hint=self.hint or question,
-        )
+        message = f"Line {line}, column {column}: {message}"
+        return ServiceError(self.word, message, errors={"query": [detail]}, hint=self.hint or question)
 
 
 def _listed(expected: Sequence[str]) -> str | None:

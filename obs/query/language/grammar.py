@@ -234,8 +234,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     open_ = _symbol("(")
     arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(condition)
     when = _keyword("WHEN") + condition + _keyword("THEN") + condition
-    otherwise = _rule(pp.Opt(_keyword("ELSE") + condition), actions.otherwise)
-    case = _keyword("CASE") + when[1, ...] + otherwise + _marked("END")
+    case = _keyword("CASE") + when[1, ...] + pp.Opt(_keyword("ELSE") + condition) + _marked("END")
     grammars = {
         Kind.STATEMENT: statement,
         Kind.PARENTHESES: open_ + condition + close,

@@ -119,31 +119,22 @@ def _percentile_of(description: str, name: str, percent: int | None, *more: Fami
     return Function(name, parameters, Result.MEAN, description, sql, _EXACT, aggregate=True, percent=percent)
 
 
+_STDDEV = SqlFunction("obs_stddev", 1, partial(_Collected, _standard_deviation))
+_COUNT = "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`)."
+_SUM = "The sum of the values; null if there are none."
+_SAMPLE = "The standard deviation of a sample; null for fewer than two values."
+_RATE = "An aggregate per unit of time: `rate(count(*), 1m)`."
+_PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
 AGGREGATES = (
-    _aggregate(
-        "count",
-        Family.ANY,
-        Type.INTEGER,
-        "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`).",
-        "count({distinct}{0})",
-        counts=True,
-    ),
-    _aggregate(
-        "sum", Family.NUMBER, Result.FIRST, "The sum of the values; null if there are none.", "sum({distinct}{0})"
-    ),
+    _aggregate("count", Family.ANY, Type.INTEGER, _COUNT, "count({distinct}{0})", counts=True),
+    _aggregate("sum", Family.NUMBER, Result.FIRST, _SUM, "sum({distinct}{0})"),
     _aggregate("avg", Family.NUMBER, Result.MEAN, "The mean of the values.", "avg({distinct}{0})"),
     _aggregate("min", Family.ORDERED, Result.FIRST, "The smallest value.", "min({0})"),
     _aggregate("max", Family.ORDERED, Result.FIRST, "The largest value.", "max({0})"),
     _aggregate("any", Family.ANY, Result.FIRST, "Any one of the values.", "min({0})"),
     _by_time("first", "The value of the earliest row that has one.", min),
     _by_time("last", "The value of the latest row that has one.", max),
-    _aggregate(
-        "stddev",
-        Family.NUMBER,
-        Result.MEAN,
-        "The standard deviation of a sample; null for fewer than two values.",
-        sqlite=SqlFunction("obs_stddev", 1, partial(_Collected, _standard_deviation)),
-    ),
+    _aggregate("stddev", Family.NUMBER, Result.MEAN, _SAMPLE, sqlite=_STDDEV),
     _percentile_of("The middle value; the same as p50.", "median", 50),
     *(
         _percentile_of(f"The {each}th percentile, interpolated between the two nearest values.", f"p{each}", each)
@@ -151,12 +142,5 @@ AGGREGATES = (
     ),
     _percentile_of("Any percentile: `percentile(duration_ms, 99.9)`.", "percentile", None, Family.PERCENT),
     *(_percentile_of(f"The same as p{each}; an older name.", f"approx_p{each}", each) for each in PERCENTS),
-    Function(
-        "rate",
-        (Family.AGGREGATE, Family.LENGTH),
-        Type.NUMBER,
-        "An aggregate per unit of time: `rate(count(*), 1m)`.",
-        "({0} * CAST({1} AS REAL) / {covered})",
-        aggregate=True,
-    ),
+    Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _RATE, _PER_LENGTH, aggregate=True),
 )

@@ -46,8 +46,15 @@ def _of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *texts: None if None in texts else function(*texts)
 
 
-def _python(name: str, family: Family, type_: Type | Result, description: str, python: Callable[..., Any]) -> Function:
-    return Function(name, (family,), type_, description, sqlite=SqlFunction(f"obs_{name}", 1, python))
+def _python(
+    name: str,
+    takes: tuple[Family, ...],
+    type_: Type | Result,
+    about: str,
+    python: Callable[..., Any],
+    optional: int = 0,
+) -> Function:
+    return Function(name, takes, type_, about, sqlite=SqlFunction(f"obs_{name}", -1, python), optional=optional)
 
 
 def _of_time(name: str, type_: Type, description: str, sql: str) -> Function:
@@ -64,21 +71,16 @@ def case_sql(*branches: str) -> str:
     return f"CASE {cases} ELSE {otherwise} END"
 
 
+_ROUND = "The nearest whole number, or rounded to n digits."
+_FLOOR = "The value rounded down to a whole number."
 SCALARS = (
     Function("abs", (Family.NUMBER,), Result.FIRST, "The value without its sign.", "abs({0})"),
-    Function(
-        "round",
-        (Family.NUMBER, Family.DIGITS),
-        Result.FIRST,
-        "The nearest whole number, or rounded to n digits.",
-        sqlite=SqlFunction("obs_round", -1, _round),
-        optional=1,
-    ),
-    _python("floor", Family.NUMBER, Result.FIRST, "The value rounded down to a whole number.", _to_integer(math.floor)),
-    _python("ceil", Family.NUMBER, Result.FIRST, "The value rounded up to a whole number.", _to_integer(math.ceil)),
-    _python("lower", Family.TEXT, Type.TEXT, "The text in lower case.", _of_texts(str.lower)),
-    _python("upper", Family.TEXT, Type.TEXT, "The text in upper case.", _of_texts(str.upper)),
-    _python("length", Family.TEXT, Type.INTEGER, "The number of characters.", _of_texts(len)),
+    _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _ROUND, _round, optional=1),
+    _python("floor", (Family.NUMBER,), Result.FIRST, _FLOOR, _to_integer(math.floor)),
+    _python("ceil", (Family.NUMBER,), Result.FIRST, "The value rounded up to a whole number.", _to_integer(math.ceil)),
+    _python("lower", (Family.TEXT,), Type.TEXT, "The text in lower case.", _of_texts(str.lower)),
+    _python("upper", (Family.TEXT,), Type.TEXT, "The text in upper case.", _of_texts(str.upper)),
+    _python("length", (Family.TEXT,), Type.INTEGER, "The number of characters.", _of_texts(len)),
     Function(
         "concat",
         (Family.TEXT,),
