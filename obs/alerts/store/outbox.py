@@ -86,17 +86,19 @@ def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Inc
 
     Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
     """
-    settles = f"SELECT delivery_id FROM {incidents.SAME} JOIN delivery_incidents ON incident_id = i.id AND news = :news"
-    replaced = f"DELETE FROM deliveries WHERE channel_id = :channel AND attempts = 0 AND reminder AND id IN ({settles})"
+    no_longer_settling = (
+        f"DELETE FROM delivery_incidents WHERE news = :news AND incident_id IN (SELECT i.id FROM {incidents.SAME})"
+        " AND (SELECT channel_id = :channel AND attempts = 0 FROM deliveries WHERE id = delivery_id)"
+    )
     flapping = {one.id for one in new if incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR} if channels else ()
     for channel in channels:
         wanted = [one for one in new if channel.wants(one.kind.event, one.job, one)]
+        flap = [one for one in wanted if one.id in flapping]
+        values = {"channel": channel.id, "news": News.SETTLED}
+        first = [one for one in flap if db.execute(no_longer_settling, {"id": one.id, **values}).rowcount == 0]
         _add(db, channel, [one for one in wanted if one.id not in flapping], News.BEGAN, now_ms)
-        for one in (each for each in wanted if each.id in flapping):
-            if db.execute(replaced, {"id": one.id, "channel": channel.id, "news": News.SETTLED}).rowcount == 0:
-                _add(db, channel, [one], News.FLAPPING, now_ms)
-            settled_at = channel.quiet_until([one.kind.event], now_ms + _SETTLED_MS)
-            _attach(db, _insert(db, channel, now_ms, settled_at, reminder=1), [one], News.SETTLED)
+        _add(db, channel, first, News.FLAPPING, now_ms)
+        _add(db, channel, flap, News.SETTLED, now_ms)
 
 
 def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[Incident], now_ms: int) -> None:
@@ -256,8 +258,9 @@ delete_before = partial(delete_oldest, table="deliveries", time="created_at", co
 def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], news: News, now_ms: int) -> None:
     """Add incidents to the next message of a channel that has not been tried yet, or to a new one."""
     for event in sorted({one.kind.event for one in some}):
-        about = [one for one in some if one.kind.event == event]
-        _attach(db, _next_message(db, channel, event, now_ms), about, news)
+        message = (_settling if news is News.SETTLED else _next_message)(db, channel, event, now_ms)
+        rows = [(message, one.id, news) for one in some if one.kind.event == event]
+        db.executemany("INSERT INTO delivery_incidents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
@@ -274,11 +277,13 @@ def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: 
     return first_value(db, waiting, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at)
 
 
+def _settling(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
+    """The message that says which jobs have settled: one for those that began to wait for it in the same minute."""
+    due_at = channel.quiet_until([event], -(-(now_ms + _SETTLED_MS) // MINUTE_MS) * MINUTE_MS)
+    same = "SELECT max(id) FROM deliveries WHERE channel_id = ? AND next_attempt_at = ? AND attempts = 0 AND reminder"
+    return first_value(db, same, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at, reminder=1)
+
+
 def _insert(db: sqlite3.Connection, channel: Channel, now_ms: int, due_at: int, **others: str | int) -> int:
     about = {"channel_id": channel.id, "channel": channel.name, "state": State.PENDING, "reminder": 0}
     return save_row(db, "deliveries", {**about, "created_at": now_ms, "next_attempt_at": due_at, **others})
-
-
-def _attach(db: sqlite3.Connection, delivery_id: int, some: Iterable[Incident], news: News) -> None:
-    rows = [(delivery_id, one.id, news) for one in some]
-    db.executemany("INSERT INTO delivery_incidents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
