@@ -51,7 +51,7 @@ def test_a_preview_shows_when_it_would_have_fired_and_keeps_what_was_typed(admin
 
 
 def test_an_alert_is_created_listed_disabled_and_deleted(admin: Visitor, app: Flask, client: KeyClient) -> None:
-    created = admin.post(PAGE, **FIELDS, name="failures", action="create")
+    created = admin.post(PAGE, **FIELDS, name="failures", action="save")
     assert created.status_code == 302
     services(app).background.tasks["alerts on queries"].run()
     listed = text_of(admin.get("/alerts").text)
@@ -66,7 +66,26 @@ def test_an_alert_is_created_listed_disabled_and_deleted(admin: Visitor, app: Fl
     assert client.get("/api/v1/alerts").json == {"alerts": []}
 
 
-@pytest.mark.parametrize("action", ["preview", "create"])
+def test_an_alert_is_edited_in_the_form_with_its_values(admin: Visitor, reader: Visitor, client: KeyClient) -> None:
+    admin.post(PAGE, **{**FIELDS, "for": "90m"}, name="failures", action="save")
+    [alert] = client.get("/api/v1/alerts").json["alerts"]
+    admin.post(f"{PAGE}/{alert['id']}", action="disable")
+    link = html.unescape(re.findall(r'href="(/alerts/query\?id=[^"]*)"', admin.get("/alerts").text)[0])
+    assert "/alerts/query?id=" not in reader.get("/alerts").text
+    form = admin.get(link).text
+    assert {'value="1"', 'value="90m"', 'value="1m"', 'value="failures"'} <= set(re.findall(r'value="[^"]*"', form))
+    assert html.escape(QUERY).replace("&#x27;", "&#39;") in form
+    wrong = admin.post(PAGE, **FIELDS, id=alert["id"], name="", action="save")
+    assert (wrong.status_code, f'name="id" value="{alert["id"]}"' in wrong.text) == (422, True)
+    changes = {**FIELDS, "threshold": "2.5", "id": alert["id"], "name": "many failures"}
+    assert admin.post(PAGE, **changes, action="save").status_code == 302
+    [changed] = client.get("/api/v1/alerts").json["alerts"]
+    expected = {**alert, "name": "many failures", "threshold": 2.5, "for": "0s", "enabled": False}
+    assert changed == expected
+    assert admin.get(f"{PAGE}?id=99").status_code == 404
+
+
+@pytest.mark.parametrize("action", ["preview", "save"])
 @pytest.mark.parametrize(
     ("typed", "field", "message"),
     [
@@ -95,13 +114,13 @@ def test_a_problem_is_beside_its_field_and_nothing_is_lost(
 
 
 def test_who_may_only_read_changes_no_alert(reader: Visitor, client: KeyClient) -> None:
-    assert reader.post(PAGE, **FIELDS, name="failures", action="create").status_code == 403
+    assert reader.post(PAGE, **FIELDS, name="failures", action="save").status_code == 403
     assert "New alert on a query" not in reader.get("/alerts").text
     assert client.get("/api/v1/alerts").json == {"alerts": []}
 
 
 def test_incidents_of_alerts_lead_to_the_page_of_alerts(admin: Visitor, app: Flask) -> None:
-    admin.post(PAGE, **FIELDS, name="failures", action="create")
+    admin.post(PAGE, **FIELDS, name="failures", action="save")
     services(app).background.tasks["alerts on queries"].run()
     page = admin.get("/incidents").text
     assert re.search(r'<a href="/alerts">failures: nas01</a>', page)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.alerts.routes import AlertRequestSchema, ChannelRequestSchema, PreviewRequestSchema
+from obs.alerts.routes import AlertRequestSchema, AlertSchema, ChannelRequestSchema, PreviewRequestSchema
 from obs.alerts.service import result_of_test
 from obs.alerts.store import incidents as store
 from obs.alerts.store import outbox
@@ -112,8 +112,12 @@ def retry(number: int) -> ResponseReturnValue:
 
 @blp.get("/query")
 def query_page(form: Form | None = None, preview: dict[str, Any] | None = None) -> str:
-    """The form of a new alert, for the statement in the URL."""
-    form = form or Form({**_ALERT_DEFAULTS, "query": request.args.get("q", "")})
+    """The form of a new alert, for the statement in the URL, or of the one with the id in the URL."""
+    number, values = request.args.get("id", type=int), {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
+    if form is None and number is not None:
+        values = {**AlertSchema().dump(services().query_alerts.alerts(viewer(), number)[0]), "id": str(number)}
+        values["threshold"] = f"{values['threshold']:.15g}"
+    form = form or Form(values)
     lines, bands = [], []
     if preview is not None:
         groups = {group for _, numbers in preview["numbers"] for group in numbers}
@@ -130,13 +134,17 @@ def query_page(form: Form | None = None, preview: dict[str, Any] | None = None) 
 @blp.post("/query")
 @forms.shown_again(query_page, "query")
 def submit_alert() -> ResponseReturnValue:
-    """Create the alert, or show what it would have done in the last week."""
+    """Create or change the alert, or show what it would have done in the last week."""
     alerts = services().query_alerts
     if request.form.get("action") == "preview":
         fields = load(PreviewRequestSchema, forms.entered(_ALERT_FIELDS))
         return query_page(Form(request.form), alerts.preview(viewer(), fields, fields.pop("last")))
-    created = alerts.save(viewer(), load(AlertRequestSchema, forms.entered(("name", *_ALERT_FIELDS))))
-    return forms.saved(f"Alert {created.name} created.", "dashboard.alerts.page")
+    number = request.form.get("id", type=int)
+    fields = load(AlertRequestSchema, forms.entered(("name", *_ALERT_FIELDS)))
+    if number is not None:
+        del fields["enabled"]  # a disabled alert stays disabled
+    saved = alerts.save(viewer(), fields, number)
+    return forms.saved(f"Alert {saved.name} {'created' if number is None else 'saved'}.", "dashboard.alerts.page")
 
 
 def _tested(number: int, before: str) -> ResponseReturnValue:
