@@ -49,7 +49,12 @@ def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
 blp.register_error_handler(ServiceError, _refuse)
 
 
-@operation(blp, "POST", "annotations:write", body=GrafanaAnnotationSchema)
+class GrafanaAnswerSchema(Schema):
+    message = ma.fields.Str(metadata={"example": "Annotation added"})
+    id = ma.fields.Int()
+
+
+@operation(blp, "POST", "annotations:write", GrafanaAnswerSchema, body=GrafanaAnnotationSchema)
 def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     """Create an annotation as in Grafana"""
     start = sent.get("time") or caller().now_ms
@@ -60,7 +65,14 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     return {"message": "Annotation added", "id": service.create(caller(), fields)[0].id}
 
 
-@operation(blp, "PATCH /<int:annotation_id>", "annotations:write", body=GrafanaChangesSchema, errors=(404, 409))
+@operation(
+    blp,
+    "PATCH /<int:annotation_id>",
+    "annotations:write",
+    GrafanaAnswerSchema,
+    body=GrafanaChangesSchema,
+    errors=(404, 409),
+)
 def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
     """Change an annotation as in Grafana, such as its end"""
     times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}

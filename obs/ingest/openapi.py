@@ -23,6 +23,8 @@ _SUMMARIES: Mapping[Kind, str] = {
     Kind.END: "Report the end of a run",
     Kind.PING: "Report a complete run, or that the open run is alive",
 }
+_ANY_TYPE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+"""A message has any content type. Generators of clients that cannot send text/plain can send this one."""
 _SUMMARY_OF_GET = "The same as POST, for clients that can only send GET"
 
 
@@ -42,7 +44,7 @@ def describe(spec: APISpec) -> None:
         event, fields = KINDS[kind], FIELDS_OF[kind]
         spec.components.schema(event.capitalize(), _body_schema(kind))
         message, others = fields["message"], [field for field in fields.values() if field.name != "message"]
-        text = {"text/plain": {"schema": message.schema, "example": message.example}}
+        text = {"text/plain": {"schema": message.schema, "example": message.example}, **_ANY_TYPE}
         by_path = {"post": _operation(f"{event}Heartbeat", _SUMMARIES[kind], others, text)}
         if "GET" in methods(kind, in_path=True):
             by_path["get"] = _operation(f"{event}HeartbeatByGet", _SUMMARY_OF_GET, fields.values())
@@ -74,6 +76,7 @@ def _operation(
         ],
         "responses": {
             "200": {"description": "The heartbeat is on disk.", "content": {"application/json": answer}},
+            "414": {"description": "The URL is longer than 64 KB. This response has no body."},
             **dict.fromkeys(("413", "422", "429", "503", "507", "default"), "DEFAULT_ERROR"),
         },
     }

@@ -123,8 +123,9 @@ def test_the_document_states_every_field_in_both_forms(document: dict[str, Any],
     assert [word for word in described.get("enum", []) if word] == bounds.get("enum", [])
 
     if field.name == "message":
-        (text,) = by_path["post"]["requestBody"]["content"].values()
-        assert text == {"schema": bounds, "example": field.example}
+        content = by_path["post"]["requestBody"]["content"]
+        assert content.keys() == {"text/plain", "application/octet-stream"}
+        assert content["text/plain"] == {"schema": bounds, "example": field.example}
     else:
         assert query[field.name]["schema"] == bounds
         assert query[field.name]["description"] == field.help
