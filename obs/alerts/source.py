@@ -4,6 +4,8 @@ from obs.alerts.store.incidents import KINDS
 from obs.alerts.store.outbox import State
 from obs.sources import Column, Source, Type, one_of
 
+_DURATION_SQL = "incidents.ended_at - incidents.started_at"
+_PLACE_SQL = "SELECT j.attribution_id FROM jobs AS j WHERE j.id = incidents.job_id"
 INCIDENTS = Source(
     name="incidents",
     row="an incident",
@@ -14,12 +16,7 @@ INCIDENTS = Source(
         Column("job", Type.TEXT, "coalesce(jobs.name, subject)", "The name of the job or the alert.", join="jobs"),
         Column("kind", Type.TEXT, "incidents.kind", f"{one_of(KINDS)}.", values=KINDS),
         Column("ended_at", Type.TIME, "incidents.ended_at", "Its end; null while it is open."),
-        Column(
-            "duration_ms",
-            Type.DURATION,
-            "incidents.ended_at - incidents.started_at",
-            "How long it lasted; null while it is open.",
-        ),
+        Column("duration_ms", Type.DURATION, _DURATION_SQL, "How long it lasted; null while it is open."),
         Column("value", Type.NUMBER, "incidents.value", "The number at the start of an incident of an alert."),
         Column("host", Type.TEXT, "attributions.host", "The host of the job.", join="attributions"),
         Column("service", Type.TEXT, "attributions.service", "The service of the job.", join="attributions"),
@@ -28,11 +25,7 @@ INCIDENTS = Source(
     tables=("incidents", "jobs", "attributions"),
     joins=(
         ("jobs", "LEFT JOIN jobs ON jobs.id = incidents.job_id"),
-        (
-            "attributions",
-            "LEFT JOIN attributions ON attributions.id = "
-            "(SELECT j.attribution_id FROM jobs AS j WHERE j.id = incidents.job_id)",
-        ),
+        ("attributions", f"LEFT JOIN attributions ON attributions.id = ({_PLACE_SQL})"),
     ),
 )
 

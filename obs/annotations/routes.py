@@ -9,6 +9,7 @@ from werkzeug.http import quote_etag
 
 from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
+from obs.annotations.schemas import AnnotationRequestSchema, AnnotationSchema
 from obs.api import Blueprint, list_of, page_of, time_of_query
 from obs.errors import invalid_field
 from obs.tenancy.auth import caller, operation
@@ -42,16 +43,8 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
         return page_of("annotations", page, partial(store.page, db, selection, now_ms), "start_time", "id")
 
 
-@operation(
-    blp,
-    "POST",
-    "annotations:write",
-    schemas.AnnotationSchema,
-    status=201,
-    headers=_NEW,
-    body=schemas.AnnotationRequestSchema,
-)
-@blp.alt_response(200, schema=schemas.AnnotationSchema, headers=_NEW, description="What the key has created before.")
+@operation(blp, "POST", "annotations:write", AnnotationSchema, status=201, headers=_NEW, body=AnnotationRequestSchema)
+@blp.alt_response(200, schema=AnnotationSchema, headers=_NEW, description="What the key has created before.")
 def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
     """Create an annotation
 
@@ -73,7 +66,7 @@ def list_prefixes() -> dict[str, Any]:
     return {"prefixes": [{"prefix": prefix, "count": count} for prefix, count in counts]}
 
 
-@operation(blp, "GET /<int:annotation_id>", "annotations:read", schemas.AnnotationSchema, headers=_ETAG, errors=(404,))
+@operation(blp, "GET /<int:annotation_id>", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
 def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     """Get an annotation"""
     annotation = service.get(caller(), annotation_id)
@@ -84,7 +77,7 @@ def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     blp,
     "PUT /<int:annotation_id>",
     "annotations:write",
-    schemas.AnnotationSchema,
+    AnnotationSchema,
     headers=_ETAG,
     body=schemas.AnnotationChangesSchema,
     errors=(404, 409, 412),

@@ -109,11 +109,8 @@ def _check() -> ResponseReturnValue | None:
 
 
 def _refuse_form(_: CSRFError) -> Response:
-    return error_page(
-        ServiceError(
-            "bad_request", "Your session changed, nothing was saved.", hint="Reload the page and submit the form again."
-        )
-    )
+    hint = "Reload the page and submit the form again."
+    return error_page(ServiceError("bad_request", "Your session changed, nothing was saved.", hint=hint))
 
 
 def _compress(response: Response) -> Response:

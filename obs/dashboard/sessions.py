@@ -49,11 +49,8 @@ def require_admin() -> Caller:
     """The person who is signed in, if they can make changes. Raises ServiceError (401 or 403)."""
     found = viewer()
     if not is_admin(found):
-        raise ServiceError(
-            "missing_scope",
-            "Your access is read-only.",
-            hint="Sign out, then sign in with a key that has the admin scope, or with a one-time link: obs sign-in ORG",
-        )
+        hint = "Sign out, then sign in with a key that has the admin scope, or with a one-time link: obs sign-in ORG"
+        raise ServiceError("missing_scope", "Your access is read-only.", hint=hint)
     return found
 
 

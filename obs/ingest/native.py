@@ -20,16 +20,8 @@ from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import Recorded
-from obs.ingest.fields import (
-    IDEMPOTENCY_KEY,
-    MISSING,
-    TimeLimits,
-    message_too_large,
-    read_attribution,
-    read_message,
-    read_name_in_path,
-    read_values,
-)
+from obs.ingest import fields
+from obs.ingest.fields import TimeLimits
 from obs.ingest.protocol import SCOPE, HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
@@ -76,26 +68,26 @@ class NativeProtocol(HeartbeatProtocol):
 
     def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
-        body = read_body(environ, message_too_large)
-        name = read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
+        body = read_body(environ, fields.message_too_large)
+        name = fields.read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
         query = environ.get("QUERY_STRING")
         sent = _query_parameters(query) if query else {}
         if not sent and not body and kind is not Kind.LOG:  # the most frequent request: a ping without fields
             return _submission(caller, name, kind, {}, environ)
-        values = read_values(kind, sent, "query", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
+        values = fields.read_values(kind, sent, "query", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")
         if body or (kind is Kind.LOG and "message" not in values):
-            values["message"] = read_message(body)
+            values["message"] = fields.read_message(body)
         return _submission(caller, name, kind, values, environ)
 
     def _read_body(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
         caller = authenticate(self._tenancy, environ, SCOPE)
         sent = json_object(read_body(environ), environ.get("CONTENT_TYPE") or "")
         if "name" not in sent:
-            raise invalid_field("json", "name", MISSING)
+            raise invalid_field("json", "name", fields.MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
-        values = read_values(kind, sent, "json", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
+        values = fields.read_values(kind, sent, "json", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         return _submission(caller, name, kind, values, environ)
 
 
@@ -108,7 +100,7 @@ def _submission(
     caller: Caller, name: str, kind: Kind, values: dict[str, Any], environ: Mapping[str, Any]
 ) -> Submission:
     heartbeat = Heartbeat(kind, values.pop("time", caller.now_ms), **values)
-    sent = JobHeartbeat(name, heartbeat, read_attribution(environ), IDEMPOTENCY_KEY.read(environ))
+    sent = JobHeartbeat(name, heartbeat, fields.read_attribution(environ), fields.IDEMPOTENCY_KEY.read(environ))
     return Submission(caller, (sent,))
 
 

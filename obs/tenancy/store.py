@@ -12,10 +12,9 @@ from obs.storage.connection import delete_oldest
 from obs.storage.databases import Org
 from obs.tenancy import keys
 
-_KEYS = """
-    SELECT k.sha256, o.slug, o.id, k.scopes, k.id, k.label, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
-    FROM api_keys AS k JOIN organizations AS o ON o.id = k.organization_id
-"""
+_WITH_ORG = "JOIN organizations AS o ON o.id = t.organization_id"
+_COLUMNS = "t.sha256, o.slug, o.id, t.scopes, t.id, t.label, t.created_at, t.expires_at, t.revoked_at, t.last_used_at"
+_KEYS = f"SELECT {_COLUMNS} FROM api_keys AS t {_WITH_ORG}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +103,12 @@ def add_key(
 
 
 def keys_of(db: sqlite3.Connection, org: Org) -> list[Key]:
-    return [_key(row) for row in db.execute(f"{_KEYS} WHERE o.id = ? ORDER BY k.id", (org.id,))]
+    return [_key(row) for row in db.execute(f"{_KEYS} WHERE o.id = ? ORDER BY t.id", (org.id,))]
 
 
 def valid_keys(db: sqlite3.Connection) -> dict[bytes, Key]:
     """The keys that are not revoked, by their SHA-256."""
-    return {row["sha256"]: _key(row) for row in db.execute(f"{_KEYS} WHERE k.revoked_at IS NULL")}
+    return {row["sha256"]: _key(row) for row in db.execute(f"{_KEYS} WHERE t.revoked_at IS NULL")}
 
 
 def _key(row: sqlite3.Row) -> Key:
@@ -138,11 +137,8 @@ def claim_ping_url(db: sqlite3.Connection, org: Org, uuid: str) -> int:
 
 def ping_urls(db: sqlite3.Connection, after: int) -> tuple[dict[str, Org], int]:
     """The organizations by the UUIDs whose row ids come after `after`, and the last row id."""
-    rows = db.execute(
-        "SELECT p.id, p.uuid, o.slug, o.id AS org_id FROM ping_urls p JOIN organizations o ON o.id = p.organization_id "
-        "WHERE p.id > ? ORDER BY p.id",
-        (after,),
-    ).fetchall()
+    added = f"SELECT t.id, t.uuid, o.slug, o.id AS org_id FROM ping_urls AS t {_WITH_ORG} WHERE t.id > ? ORDER BY t.id"
+    rows = db.execute(added, (after,)).fetchall()
     return {row["uuid"]: Org(row["slug"], row["org_id"]) for row in rows}, rows[-1]["id"] if rows else after
 
 
@@ -184,11 +180,8 @@ def add_sign_in_link(db: sqlite3.Connection, org: Org, token: str, expires_at: i
 
 
 def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | None:
-    row = db.execute(
-        "SELECT o.slug, o.id FROM sign_in_links l JOIN organizations o ON o.id = l.organization_id "
-        "WHERE l.sha256 = ? AND l.expires_at > ?",
-        (keys.digest(token), now_ms),
-    ).fetchone()
+    valid = f"SELECT o.slug, o.id FROM sign_in_links AS t {_WITH_ORG} WHERE t.sha256 = ? AND t.expires_at > ?"
+    row = db.execute(valid, (keys.digest(token), now_ms)).fetchone()
     return row and Org(*row)
 
 
@@ -205,11 +198,9 @@ def add_session(db: sqlite3.Connection, org: Org, key_id: int | None, expires_at
 
 
 def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | None:
-    row = db.execute(
-        "SELECT s.id, o.slug, o.id AS org_id, s.key_id, s.last_seen_at "
-        "FROM sessions s JOIN organizations o ON o.id = s.organization_id WHERE s.sha256 = ? AND s.expires_at > ?",
-        (keys.digest(token), now_ms),
-    ).fetchone()
+    columns = "t.id, o.slug, o.id AS org_id, t.key_id, t.last_seen_at"
+    valid = f"SELECT {columns} FROM sessions AS t {_WITH_ORG} WHERE t.sha256 = ? AND t.expires_at > ?"
+    row = db.execute(valid, (keys.digest(token), now_ms)).fetchone()
     return row and Session(row["id"], Org(row["slug"], row["org_id"]), row["key_id"], row["last_seen_at"])
 
 

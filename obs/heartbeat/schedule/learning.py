@@ -15,21 +15,13 @@ from functools import partial
 from itertools import pairwise
 from operator import add
 
+from obs.heartbeat.schedule import history
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
 from obs.heartbeat.schedule.fit import NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
-from obs.heartbeat.schedule.history import (
-    RETRIED_MS,
-    Interval,
-    Memory,
-    awaited,
-    is_irregular,
-    needed,
-    usual_interval,
-    without_bursts,
-)
+from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual_interval
 from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, usual_skip, weigh
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
@@ -97,11 +89,11 @@ def learn(
             if updated is not None:
                 return updated
         unchecked = previous.unchanged_for + 1
-    calm, bursts = without_bursts(seen, older)
-    enough = needed(calm)
+    calm, bursts = history.without_bursts(seen, older)
+    enough = history.needed(calm)
     if len(calm) < enough:
         return Fit(len(calm), enough, seen[0] if seen else None, seen[-1] if seen else None)
-    gaps = (*(time for time in unknown if time[1] - time[0] > RETRIED_MS), *bursts)
+    gaps = (*(time for time in unknown if time[1] - time[0] > history.RETRIED_MS), *bursts)
     found = weigh(calm, zones, older, gaps)
     best = found[0]
     misfits = min(best.account.each[-_TAIL_LENGTHS[0] :]) >= OUTLIER_BITS
@@ -151,7 +143,7 @@ def too_often(times: Iterable[int], fit: Fit) -> bool:
     For a gap, two heartbeats are in one slot if they are less than half the gap apart.
     """
     hypothesis = fit.hypothesis
-    seen, _ = without_bursts(*Memory().add(times).history(fit.changed_at))
+    seen, _ = history.without_bursts(*Memory().add(times).history(fit.changed_at))
     if hypothesis is None or len(seen) < 2:
         return False
     if hypothesis.lattice is None:
@@ -185,7 +177,7 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
     tails: list[tuple[float, int, float]] = []
     for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
-        if len(tail) >= needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
+        if len(tail) >= history.needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
             bits = weigh(tail, few)[0].bits
             tails.append((sum(best.account.each[start - count :]) - bits, start, bits))
     gains = []
@@ -215,7 +207,7 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
 def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     """The fit with the fields that follow from its candidates: the next slot, the overdue time, the confidence."""
     last = seen[-1]
-    usual = usual_interval(without_bursts(list(seen))[0] or seen)
+    usual = usual_interval(history.without_bursts(list(seen))[0] or seen)
     longest_ms = max(later - earlier for earlier, later in pairwise(seen))
     missed_ms = _MISSED_GAPS * longest_ms
     lowest = fit.candidates[0].bits
@@ -226,7 +218,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
         bound, early = _late_and_early(candidate)
         following = partial(next_slot, hypothesis, early_ms=0, skip=candidate.skip)
         slot = next_slot(hypothesis, last, early, candidate.skip)
-        slot, give_up = awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
+        slot, give_up = history.awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((give_up, weight))
         slots.append((slot, weight))
@@ -239,7 +231,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
         overdue = last + min(max(overdue - last, longest_ms), missed_ms)
     silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 16, usual, unknown)
     switched_off = _switched_off(seen, usual, unknown)
-    _, overdue = awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
+    _, overdue = history.awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
     return replace(
         fit,
         interval_ms=usual,

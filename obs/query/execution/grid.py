@@ -40,11 +40,9 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
     found = session.fetch(select_covered(plan, scan, find_cover(plan, scan, session)))
     width = len(plan.groups) + 1
-    return Grid(
-        rows={(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]},
-        dropped={(row[0], tuple(row[1:width])) for row in found if not row[-2]},
-        scanned=sum(row[-1] for row in found),
-    )
+    rows = {(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]}
+    dropped = {(row[0], tuple(row[1:width])) for row in found if not row[-2]}
+    return Grid(rows, dropped, sum(row[-1] for row in found))
 
 
 def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
