@@ -32,6 +32,7 @@ ERROR_CODES = {
     "oql_duplicate_column": (400, "Two columns of the result have the same name."),
     "oql_not_grouped": (400, "A column that is used next to an aggregate is not in BY."),
     "oql_bad_duration": (400, "A duration is invalid or out of range."),
+    "oql_bad_parameter": (400, "A parameter has no value, or the statement does not use it."),
     "oql_bad_time": (400, "A time is invalid, or the window ends before it starts."),
     "oql_bad_timezone": (400, "TIMEZONE names an unknown time zone."),
     "oql_too_long": (400, "The statement is too long or nested too deeply."),

@@ -31,6 +31,7 @@ class Column:
     key: str = ""  # an expression that makes the same groups as `sql`, without the join
     lookup: str = ""  # the SELECT of the value for a key
     search: str = ""  # a full-text index (FTS5, trigrams), whose rowid is the `id` of the source's table
+    hidden: bool = False  # whether SELECT * leaves it out
     unsearched: str = ""  # the SELECT of the ids that the index may lack
 
 

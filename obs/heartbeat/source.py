@@ -68,6 +68,8 @@ def _by_series(unit: str, unit_ms: int) -> Grain:
 _FROM_TOTALS = f"{{spans}} CROSS JOIN totals_by_hour AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}"
 _TOTALS = Grain(HOUR_MS, "runs.hour", _known("hour"), frozenset({"status"}), _FROM_TOTALS, "runs")
 
+_BEFORE = "FROM runs AS r INDEXED BY runs_job WHERE r.job_id = runs.job_id AND r.started_at < runs.started_at"
+_GAP_SQL = f"runs.started_at - (SELECT r.started_at {_BEFORE} ORDER BY r.started_at DESC LIMIT 1)"
 _ROLLUPS = ("rolled_up_hours", "rolled_up_days", "series", "series_by_hour", "series_by_day", "totals_by_hour")
 RUNS = Source(
     name="runs",
@@ -85,6 +87,7 @@ RUNS = Source(
         Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took."),
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
+        Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
     ),
     tables=("runs", "jobs", "attributions", *_ROLLUPS),
     joins=_joins("runs"),

@@ -1,5 +1,7 @@
 """The query endpoint."""
 
+from typing import Any
+
 import marshmallow as ma
 from flask import Response, request
 
@@ -15,13 +17,15 @@ blp.after_request(compression.answer)
 
 _EXAMPLE = "SELECT count(*) FROM runs EVERY 1h LAST 1d"
 _CELLS = about("One list of cells per row. A cell is a text, a number, a boolean or null.")
+_PARAMS = about("Texts, numbers, booleans or nulls by name: `:job` in the statement is that of job.", {"job": "backup"})
 
 
 class QuerySchema(Schema):
     """The body of POST /api/v1/dsl."""
 
-    # Its length is checked later: a statement that is too long is an error of the language.
+    # Their lengths and types are checked later: what is wrong with them is an error of the language.
     query = Text(0, None, required=True, metadata=about("An OQL statement.", _EXAMPLE))
+    params = ma.fields.Dict(metadata=_PARAMS)
 
 
 class QueryResultSchema(Schema):
@@ -40,13 +44,13 @@ _TEXT = {mimetype: {"schema": {"type": "string"}} for mimetype in FORMATS[1:]}
 
 @operation(blp, "POST /dsl", "query:read", QueryResultSchema, body=QuerySchema)
 @blp.doc(responses={200: {"content": {FORMATS[0]: {"schema": QueryResultSchema}, **_TEXT}}})
-def dsl(fields: dict[str, str]) -> Response:
+def dsl(fields: dict[str, Any]) -> Response:
     """Run an OQL statement
 
     `SELECT count(*) FROM runs WHERE status = 'failed' EVERY 1h LAST 1d`. The response headers report its cost. With
     Accept: text/csv or application/x-ndjson, the result is CSV, or an object for each row.
     """
-    response, mimetype = services().queries.run(caller(), fields["query"]), request.accept_mimetypes.best_match(FORMATS)
+    response = services().queries.run(caller(), fields["query"], params=fields.get("params"))
     headers = {**response.headers, "Vary": "Accept"}
-    mimetype = mimetype or FORMATS[0]
+    mimetype = request.accept_mimetypes.best_match(FORMATS) or FORMATS[0]
     return Response(converted(response.body, mimetype), headers=headers, mimetype=mimetype)

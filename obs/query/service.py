@@ -29,8 +29,8 @@ class QueryService:
         self.sources = sources
         self.workers = Workers(sources, int(settings["QUERY_WORKERS"]))
 
-    def run(self, caller: Caller, statement: str, *, is_counted: bool = True) -> QueryResponse:
-        """Run a statement, which counts against the rate limit. Raises ServiceError: 400, 403, 422, 429 or 503."""
+    def run(self, caller: Caller, statement: str, *, params: Any = None, is_counted: bool = True) -> QueryResponse:
+        """Run a statement with its `params`, within the rate limit. Raises ServiceError: 400, 403, 422, 429 or 503."""
         quotas, databases = caller.tenancy.quotas, caller.tenancy.databases
         own = quotas.limits(caller.org).items()
         of_queries = {name.removeprefix("query_"): value for name, value in own if name.startswith("query_")}
@@ -38,7 +38,8 @@ class QueryService:
         if is_counted:
             quotas.rates.take((caller.org, "query_rate_per_minute"), limits.rate_per_minute, caller.now_ms)
         is_admin = keys.allows(caller.scopes, "admin")
-        request = QueryRequest(statement, databases.path(caller.org), caller.now_ms, limits, is_admin)
+        sent = json.dumps(params or {}, ensure_ascii=False)
+        request = QueryRequest(statement, databases.path(caller.org), caller.now_ms, limits, is_admin, sent)
         with caller.read():  # keeps the file open, and its schema up to date, while another connection reads it
             return self.workers.run(caller.org, request)
 

@@ -26,6 +26,9 @@ _SHORT = {
     Family.PERCENT: "percent",
     Family.AGGREGATE: "aggregate",
     Family.LENGTH: "duration",
+    Family.WIDTH: "width",
+    Family.REGEX: "regex",
+    Family.PATH: "path",
 }
 
 

@@ -4,7 +4,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-NUMBERS = ["duration_ms", "late_ms", "exit_code", "id"]
+NUMBERS = ["duration_ms", "late_ms", "exit_code", "id", "gap_ms"]
 TEXTS = ["job", "status", "host", "service", "project", "run_id"]
 TIMES = ["time", "ended_at"]
 ANY = [*NUMBERS, *TEXTS, *TIMES]
@@ -21,7 +21,15 @@ numbers = st.one_of(
     st.sampled_from(NUMBERS),
 )
 times = st.one_of(st.sampled_from(TIMES), st.sampled_from(["'2026-06-21T08:00:00Z'", "'1970-01-01'", "'9999-12-31'"]))
-texts = st.one_of(st.sampled_from(TEXTS), text_literals)
+texts = st.recursive(
+    st.one_of(st.sampled_from(TEXTS), text_literals),
+    lambda inner: st.one_of(
+        st.builds("extract({}, {})".format, inner, st.sampled_from(["'a(.)'", "'(x)?'", "'[0-9]+'"])),
+        st.builds("json({}, {})".format, inner, st.sampled_from(["'$.a'", "'$[0].\"b\"'", "'$'"])),
+        st.builds("concat({}, {})".format, inner, inner),
+    ),
+    max_leaves=2,
+)
 
 
 def _grow_number(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -34,6 +42,8 @@ def _grow_number(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("if({}, {}, {})".format, conditions(), inner, inner),
         st.builds("CASE WHEN {} THEN {} ELSE {} END".format, conditions(), inner, inner),
         st.builds("length({})".format, texts),
+        st.builds("number({})".format, texts),
+        st.builds("histogram({}, {})".format, inner, st.sampled_from(["1m", "7", "0.1", "1e-300", "1e300"])),
         st.builds("{}({})".format, st.sampled_from(["hour", "weekday"]), times),
         st.builds("({} - {})".format, st.sampled_from(TIMES), st.sampled_from(TIMES)),
     )
@@ -57,6 +67,7 @@ _leaf_condition = st.one_of(
     st.builds("{} {} {}".format, st.sampled_from(TIMES), _compare, times),
     st.builds("{} {} {}".format, texts, _pattern, text_literals),
     st.builds("{} {} {}".format, texts, st.sampled_from(["=~", "!~"]), _regular),
+    st.builds("{} {} {} ESCAPE {}".format, texts, st.sampled_from(["LIKE", "NOT ILIKE"]), text_literals, text_literals),
     st.builds("{} IN ({}, {})".format, texts, text_literals, texts),
     st.builds("{} NOT IN ({})".format, numbers, numbers),
     st.builds("{} BETWEEN {} AND {}".format, numbers, numbers, numbers),

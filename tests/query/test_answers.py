@@ -20,6 +20,31 @@ def t(clock: str) -> str:
 
 # statement, output_type, columns, rows
 ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
+    (
+        "SELECT job, gap_ms, time - gap_ms AS previous FROM runs WHERE job != 'backup' LAST 1d",
+        "table",
+        ["job", "gap_ms", "previous"],
+        [["report/weekly", None, None], ["mail", None, None], ["mail", 4_500_000, t("08:30")]],
+    ),
+    (
+        "SELECT max(gap_ms) FROM runs BY job LAST 1h",
+        "bar",
+        ["job", "max_gap_ms"],
+        [["backup", 3_600_000], ["mail", 4_500_000]],
+    ),
+    (
+        "SELECT count(*) FROM runs EVERY 1w LAST 8d",
+        "timeseries",
+        ["t", "count"],
+        [["2026-06-08T00:00:00.000Z", 0], ["2026-06-15T00:00:00.000Z", 6]],
+    ),
+    ("SELECT count(*) FROM runs EVERY 2w LAST 1d", "timeseries", ["t", "count"], [["2026-06-15T00:00:00.000Z", 6]]),
+    (
+        "SELECT count(*) FROM runs EVERY 1w LAST 1d COMPARE WITH 1w AGO TIMEZONE 'Europe/Berlin'",
+        "timeseries",
+        ["t", "count", "count_previous"],
+        [["2026-06-14T22:00:00.000Z", 6, 0]],
+    ),
     ("SELECT count(*) FROM runs LAST 1d", "single_value", ["count"], [[6]]),
     (
         "SELECT sum(1ms) AS a, sum(1s) AS b, sum(1m) AS c, sum(1h) AS d, sum(1 day) AS e, sum(1w) AS f"

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from obs.query.language.functions import FUNCTIONS
+from obs.query.language.scan import RESERVED
 from tests.query import reference
 
 Ask = Callable[..., dict[str, Any]]
@@ -22,6 +24,16 @@ def test_the_reference_is_generated_from_the_code(part: str) -> None:
 @pytest.mark.parametrize("statement", reference.statements())
 def test_a_statement_of_the_page_can_be_answered(ask: Ask, statement: str) -> None:
     assert ask(statement)["columns"]
+
+
+def test_the_query_page_completes_every_function_and_keyword(client: Any) -> None:
+    with client.get("/static/query.js") as response:
+        script = response.text
+    words = set(
+        script[script.index("KEYWORDS =") : script.index("NAMES =")].replace('"', " ").replace("(", " ").split()
+    )
+    functions = {name for name in FUNCTIONS if not name.startswith("approx_")}
+    assert functions | RESERVED | {"ESCAPE", "EXPLAIN", "DISTINCT", "TODAY"} <= words
 
 
 def test_there_are_thirty_recipes() -> None:

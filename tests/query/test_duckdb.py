@@ -16,6 +16,7 @@ END = parse_iso("2026-06-21T10:00:00Z")
 HOUR = 3_600_000
 STATES = ["open", "success", "failed", "lost"]
 WINDOW = "LAST 14d"
+GAPS = "SELECT *, time - lag(time) OVER (PARTITION BY job ORDER BY time) AS gap FROM runs"
 HOURLY = f"(time // {HOUR}) * {HOUR}"
 
 # OQL without its window, and SQL, in which times are milliseconds
@@ -63,6 +64,30 @@ QUERIES = [
     (
         "SELECT CASE WHEN duration_ms > 1m THEN 'slow' ELSE 'quick' END AS pace, round(avg(duration_ms / 1000), 3) AS s FROM runs BY pace",
         "SELECT CASE WHEN duration_ms > 60000 THEN 'slow' ELSE 'quick' END pace, round(avg(duration_ms / 1000), 3) FROM runs GROUP BY pace ORDER BY pace",
+    ),
+    (
+        "SELECT max(gap_ms), avg(gap_ms), count(gap_ms) FROM runs BY job",
+        f"SELECT job, max(gap), avg(gap), count(gap) FROM ({GAPS}) GROUP BY job ORDER BY job",
+    ),
+    (
+        "SELECT job, gap_ms FROM runs WHERE gap_ms > 15h AND status = 'failed' ORDER BY gap_ms DESC",
+        f"SELECT job, gap FROM ({GAPS}) WHERE gap > 54000000 AND status = 'failed' ORDER BY gap DESC, time",
+    ),
+    (
+        "SELECT histogram(duration_ms, 10s) AS bin, count(*) FROM runs BY bin",
+        "SELECT duration_ms // 10000 * 10000 AS bin, count(*) FROM runs GROUP BY bin ORDER BY bin NULLS FIRST",
+    ),
+    (
+        "SELECT count(*) FROM runs EVERY 1w FILL NONE",
+        "SELECT epoch_ms(date_trunc('week', make_timestamp(time * 1000))) t, count(*) FROM runs GROUP BY t ORDER BY t",
+    ),
+    (
+        "SELECT count(*) FROM runs WHERE job LIKE 'job!-1%' ESCAPE '!'",
+        "SELECT count(*) FROM runs WHERE job LIKE 'job!-1%' ESCAPE '!'",
+    ),
+    (
+        "SELECT extract(job, '-(.)') AS digit, count(*) FROM runs BY digit",
+        "SELECT regexp_extract(job, '-(.)', 1) AS digit, count(*) FROM runs GROUP BY digit ORDER BY digit",
     ),
     (
         "SELECT max(duration_ms) - min(duration_ms) AS spread, 100.0 * count(*) FILTER (WHERE status != 'success') / count(*) AS pct FROM runs BY job ORDER BY pct DESC LIMIT 3",

@@ -325,6 +325,11 @@ ADVISED = [
     ("SELECT * FROM runs LIMIT 1", "oql_no_time_window", "Add a window, such as LAST 1h."),
     ("SELECT date_format(time, '%Y') FROM runs LAST 1d", "oql_unknown_function", "Write date(time)."),
     (
+        "SELECT lag(time) FROM runs LAST 1d",
+        "oql_unknown_function",
+        "Read gap_ms of runs: the time since the run before.",
+    ),
+    (
         "SELECT extract(hour FROM time) FROM runs LAST 1d",
         "oql_syntax",
         "Unexpected 'FROM'. Expected one of: an operator, ',', ')'.",

@@ -114,6 +114,9 @@ ARGUMENTS = {
     Family.PERCENT: "99.9",
     Family.AGGREGATE: "count(*)",
     Family.LENGTH: "1h",
+    Family.WIDTH: "5s",
+    Family.REGEX: "'a+'",
+    Family.PATH: "'$.a[0]'",
 }
 
 

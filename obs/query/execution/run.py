@@ -30,13 +30,14 @@ _CACHED_PLANS = 512
 
 
 class QueryRequest(NamedTuple):
-    """`now_ms` is the time of the request; with `is_admin`, sources for admins can be read too."""
+    """`now_ms` is the time of the request; with `is_admin`, sources for admins can be read too. `params` is JSON."""
 
     statement: str
     path: Path
     now_ms: int
     limits: Limits
     is_admin: bool = False
+    params: str = "{}"
 
 
 class QueryResponse(NamedTuple):
@@ -51,18 +52,19 @@ class Engine:
     """Runs statements over a list of sources. It caches plans, as dashboards repeat statements. Thread-safe."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        by_name = {source.name: source for source in sources}
-        self.plan = lru_cache(_CACHED_PLANS)(lambda text: check(parse(text), text, by_name))
+        known = {source.name: source for source in sources}
+        self.plan = lru_cache(_CACHED_PLANS)(lambda text, sent="{}": check(parse(text, json.loads(sent)), text, known))
 
     def run(self, request: QueryRequest) -> QueryResponse:
         """Raises ServiceError (400, 403, 422, 503)."""
-        statement, path, now_ms, limits, is_admin = request
+        statement, path, now_ms, limits, is_admin, params = request
         started = time.perf_counter()
         try:
-            if len(statement) > limits.max_length:
-                message = f"The statement has {len(statement)} characters. The limit is {limits.max_length}."
-                raise OqlError("oql_too_long", Span(limits.max_length, len(statement)), message)
-            plan = self.plan(statement)
+            end, length = len(statement), len(statement) + len(params) - len("{}")
+            if length > limits.max_length:
+                message = f"The statement has {length} characters. The limit is {limits.max_length}."
+                raise OqlError("oql_too_long", Span(min(limits.max_length, end), end), message)
+            plan = self.plan(statement, params)
             parse_seconds = time.perf_counter() - started
             if isinstance(plan, Listing):
                 found = _response("table", plan.columns, plan.rows)

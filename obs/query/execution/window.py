@@ -99,8 +99,9 @@ def buckets(window: Range, interval_ms: int, zone: ZoneInfo | None, shift_ms: in
 
     Buckets begin at multiples of the interval since 1970, by the clocks of `zone`, if these were `shift_ms` ahead.
     Where the clocks change, a bucket is longer or shorter: a day has 23 or 25 hours. Of buckets that are shorter than a
-    day, one that the clocks show twice is two buckets.
+    day, one that the clocks show twice is two buckets. Weeks begin on Mondays; 1970 began on a Thursday.
     """
+    shift_ms += 3 * DAY_MS if interval_ms % WEEK_MS == 0 else 0
     if zone is None:
         first = window.start - (window.start + shift_ms) % interval_ms
         return Timeline(window, interval_ms, range(first, window.end, interval_ms))

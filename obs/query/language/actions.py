@@ -6,6 +6,7 @@ The grammar delivers operands and operators as flat lists; `condition`, `predica
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -77,12 +78,15 @@ def name(token: Token) -> nodes.Name:
 
 
 def text(token: Token) -> nodes.Literal:
-    return nodes.Literal(token.span, token.text[1:-1].replace("''", "'"))
+    written = token.text[1:-1].replace("''", "'") if token.text[0] == "'" else _sent(token, (str,), "a text")
+    return nodes.Literal(token.span, written)
 
 
 def value(token: Token) -> nodes.Name | nodes.Literal | nodes.Duration:
     if token.text[0] == "'":
         return text(token)
+    if token.text[0] == ":":
+        return _literal(token, _sent(token, (str, int, float, bool, type(None)), "a text, a number, a boolean or null"))
     if token.text[0].isdecimal():
         return number(token)
     constant = token.text.upper()
@@ -94,14 +98,34 @@ def value(token: Token) -> nodes.Name | nodes.Literal | nodes.Duration:
 def number(token: Token) -> nodes.Literal | nodes.Duration:
     if not _NUMBER.fullmatch(token.text):
         return duration(token)
-    value = int(token.text) if token.text.isdigit() and len(token.text) <= _MOST_DIGITS else float(token.text)
-    if value == float("inf") or (isinstance(value, int) and value > _LARGEST):
+    is_whole = token.text.isdigit() and len(token.text) <= _MOST_DIGITS
+    return _literal(token, int(token.text) if is_whole else float(token.text))
+
+
+def _literal(token: Token, value: Any) -> nodes.Literal:
+    if isinstance(value, int | float) and abs(value) > (_LARGEST if isinstance(value, int) else sys.float_info.max):
         hint = "Whole numbers go up to 2^63 - 1."
         raise OqlError("oql_type_mismatch", token.span, "The number is too large.", hint=hint)
     return nodes.Literal(token.span, value)
 
 
+def _sent(token: Token, types: tuple[type, ...], expected: str) -> Any:
+    """The value of a parameter, which has to be of one of these types."""
+    name, sent = token.text[1:], token.segment.parameters
+    if name not in sent:
+        known = [f":{each}" for each in sent]
+        message, hint = f"The parameter {name} has no value.", f'Send it: "params": {{"{name}": ...}}.'
+        raise OqlError("oql_bad_parameter", token.span, message, expected=known, known=known, hint=hint)
+    token.segment.used.add(name)
+    is_text = str(sent[name]).encode(errors="ignore").decode() == str(sent[name])  # not half of a surrogate pair
+    if type(sent[name]) not in types or not is_text:
+        raise OqlError("oql_type_mismatch", token.span, f"The parameter has to be {expected}.", expected=[expected])
+    return sent[name]
+
+
 def duration(token: Token) -> nodes.Duration:
+    if token.text[0] == ":":
+        token = token._replace(text=_sent(token, (str,), "a duration such as '24h'"))
     match = _DURATION.fullmatch(token.text)
     amount, unit = match.groups() if match else ("", "")
     if match is None:
@@ -135,6 +159,8 @@ def length(token: Token) -> nodes.Duration:
 
 
 def count(token: Token) -> nodes.Literal | nodes.Duration:
+    if token.text[0] == ":":
+        return _literal(token, _sent(token, (int,), "a whole number"))
     if not token.text.isdecimal():
         raise OqlError("oql_syntax", token.span, f"{token.text!r} is not a whole number.", expected=["a whole number"])
     return number(token)
@@ -260,7 +286,7 @@ def _compared(left: Expression, rest: Sequence[Any]) -> nodes.Operation:
         return nodes.Operation(left.span, "is not null" if len(rest) > 1 else "is null", (left,))
     negated = rest[0].text == "not"
     operator, *operands = rest[negated:]
-    span = Span(left.span.start, operands[-1].span.end)
+    span = Span(left.span.start, max(operand.span.end for operand in operands))
     if operator.text == "in":
         operands = operands[0].operands
     symbol = {"<>": "!=", "==": "=", "starts": "starts with"}.get(operator.text, operator.text)
@@ -297,7 +323,7 @@ def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:
     if isinstance(first, Token):
         return nodes.Fill(span, first.text)
     value = _signed(first, *number)
-    if not isinstance(value, nodes.Literal) or not isinstance(value.value, int | float):
+    if not isinstance(value, nodes.Literal) or isinstance(value.value, bool | str | None):
         raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
     return nodes.Fill(span, value.value)
 

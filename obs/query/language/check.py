@@ -10,18 +10,7 @@ from obs.query.language.errors import OqlError
 from obs.query.language.expressions import CONDITIONS, Budget, Scope
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
-from obs.query.language.plan import (
-    BUCKET,
-    Aggregate,
-    Apply,
-    Checked,
-    Derived,
-    Listing,
-    Output,
-    Plan,
-    Read,
-    has_aggregate,
-)
+from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
 from obs.sources import Source, Type
 from obs.times import find_zone
 
@@ -77,7 +66,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
     names = {output.name: output.expression for output in outputs} | derived
     scope = Scope(source, names=names, names_first=True, budget=budget)
-    of_groups = replace(scope, names={name: names[name] for name in names if name != BUCKET})
+    of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
     plan = replace(plan, having=having, order=tuple(_order(statement, scope, grouped=grouped)))
     sorted_by = [expression for expression, _ in plan.order]
@@ -139,7 +128,9 @@ def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tupl
     for item in statement.items:
         if isinstance(item.expression, nodes.Star):
             span = item.expression.span
-            items += [(name, Read(span, column), span) for name, column in source.by_name().items()]
+            items += [
+                (name, Read(span, column), span) for name, column in source.by_name().items() if not column.hidden
+            ]
             continue
         checked = scope.check(item.expression)
         if item.alias is not None:
@@ -161,7 +152,7 @@ def _outputs(
         for item, group in zip(statement.by, groups, strict=True)
         if group not in listed
     ]
-    taken = {BUCKET} if statement.every else set()
+    taken = {nodes.BUCKET} if statement.every else set()
     outputs = []
     for name, expression, span in [*unlisted, *items]:
         if name in taken:

@@ -8,7 +8,7 @@ from obs import times
 from obs.query.language import habits, nodes
 from obs.query.language.errors import OqlError, similar
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
-from obs.query.language.functions.scalars import regular_expression
+from obs.query.language.functions.scalars import json_path, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Read, has_aggregate, walk
 from obs.sources import Source, Type
@@ -160,7 +160,7 @@ def time_of(text: str, span: nodes.Span) -> int:
 
 
 _FORMS: Mapping[Family, type] = {
-    **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH), Literal),
+    **dict.fromkeys((Family.DIGITS, Family.PERCENT, Family.LENGTH, Family.WIDTH, Family.REGEX, Family.PATH), Literal),
     Family.AGGREGATE: Aggregate,
 }
 """What an argument has to be, where an expression of the same type will not do."""
@@ -184,9 +184,28 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
             )
         if not isinstance(argument, _FORMS.get(family, object)):
             raise _mismatch(argument, f"{function.name} takes {family.text} here, not an expression.", [family.text])
-        if family is Family.LENGTH and isinstance(argument, Literal) and not argument.value:
-            raise _mismatch(argument, "The duration has to be at least 1ms.", [family.text])
+        match family, argument:
+            case ((Family.LENGTH | Family.WIDTH), Literal(value=value)) if not value or float(value) < 0:
+                raise _mismatch(argument, "It has to be above 0.", [family.text])
+        if family in _PATTERNS:
+            _check_pattern(argument, family)
     return families
+
+
+_PATTERNS: Mapping[Family, tuple[Callable[[str], object], str, str]] = {
+    Family.REGEX: (regular_expression, "regular expression", "RE2 has no back references and no look-around."),
+    Family.PATH: (json_path, "path", "Write '$.name', '$.list[0]' or '$.\"a name\"'."),
+}
+"""For each kind of pattern: what reads it, what an error calls it, and a hint."""
+
+
+def _check_pattern(pattern: Checked, family: Family) -> None:
+    read, name, hint = _PATTERNS[family]
+    try:
+        read(str(pattern.value) if isinstance(pattern, Literal) else "")
+    except ValueError as error:
+        message = f"The {name} is not valid: {error}."
+        raise OqlError("oql_syntax", pattern.span, message, expected=[family.text], hint=hint) from error
 
 
 def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | None:
@@ -279,16 +298,13 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     for argument in arguments:
         if argument.type is not Type.TEXT:
             raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"])
-    pattern = arguments[1]
+    pattern, *escape = arguments[1:]
+    if escape and isinstance(escape[0], Literal) and len(str(escape[0].value)) > 1:
+        raise _mismatch(escape[0], "ESCAPE takes one character.", ["a text in single quotes"])
     if node.operator not in ("contains", "starts with") and not isinstance(pattern, Literal):
         raise _mismatch(pattern, f"{operator} takes a pattern in single quotes.", ["a text in single quotes"])
-    if node.operator in ("=~", "!~") and isinstance(pattern, Literal):
-        try:
-            regular_expression(str(pattern.value))
-        except ValueError as error:
-            message, expected = f"The regular expression is not valid: {error}.", ["a regular expression of RE2"]
-            hint = "RE2 has no back references and no look-around."
-            raise OqlError("oql_syntax", pattern.span, message, expected=expected, hint=hint) from error
+    if node.operator in ("=~", "!~"):
+        _check_pattern(pattern, Family.REGEX)
     return Apply(node.span, node.operator, arguments, Type.BOOLEAN)
 
 

@@ -6,7 +6,7 @@
     condition  = predicate {(AND | OR) predicate}
     predicate  = {NOT} arithmetic [comparison]
     arithmetic = operand {("+" | "-" | "*" | "/" | "%") operand}
-    operand    = {"-"} (literal | name | call | CASE ... END | "(" condition ")")
+    operand    = {"-"} (literal | ":" parameter | name | call | CASE ... END | "(" condition ")")
 
 `scan` splits a statement into segments, one for each group in parentheses or CASE ... END, which are parsed one after
 the other. In the segment around it a group is a single token. So no rule refers to itself, and the depth of Python's
@@ -22,27 +22,30 @@ from typing import Any
 
 import pyparsing as pp
 
-from obs.query.language import actions, habits
+from obs.query.language import actions, habits, scan
 from obs.query.language.errors import OqlError, similar
 from obs.query.language.nodes import Duration, Literal, Show, Span, Star, Statement
-from obs.query.language.scan import NOT_FUNCTIONS, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment, scan, token_at
+from obs.query.language.scan import PARAMETER, QUOTED_NAME, QUOTED_TEXT, RESERVED, Kind, Segment
 
 
-def parse(text: str) -> Statement:
-    """The nodes of a statement. Raises OqlError: the first in the text of those that the grammar finds."""
+def parse(text: str, parameters: dict[str, Any] | None = None) -> Statement:
+    """The nodes of a statement, with literals for its `parameters`. Raises OqlError: the first one in the text."""
     trees: dict[int, Any] = {}
-    errors = []
-    for segment in scan(text):
+    errors, parameters, used = [], parameters or {}, set[str]()
+    for segment in scan.scan(text):
         # If it cannot be parsed, this stands for it, so that errors around it are found too.
         is_list = segment.kind in (Kind.ARGUMENTS, Kind.VALUES)
         trees[segment.start] = ((), False) if is_list else Literal(Span(0, 0), None)
-        segment.trees = trees
+        segment.trees, segment.parameters, segment.used = trees, parameters, used
         try:
             trees[segment.start] = _GRAMMARS[segment.kind].parse_string(segment)[0]
         except pp.ParseBaseException:
             errors.append(_syntax_error(segment))
         except OqlError as error:
             errors.append(error)
+    for name in () if errors else parameters.keys() - used:
+        message, hint = f"The statement does not use the parameter {name}.", f"Write :{name} in it, or do not send it."
+        errors.append(OqlError("oql_bad_parameter", scan.token_at(text, len(text)), message, hint=hint))
     if errors:
         raise min(errors, key=lambda error: error.span.start)
     statement = trees[0]
@@ -51,7 +54,7 @@ def parse(text: str) -> Statement:
 
 
 def _syntax_error(segment: Segment) -> OqlError:
-    span = token_at(segment.statement, segment.start + segment.farthest)
+    span = scan.token_at(segment.statement, segment.start + segment.farthest)
     found = segment.statement[slice(*span)]
     names = dict.fromkeys(_SUMMARY.get(name, name) for name, _ in segment.failures)
     expected = list(dict.fromkeys(word for _, words in segment.failures for word in words))
@@ -135,15 +138,15 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     column = rf"{word}(?!\s*\()|{QUOTED_NAME}"
     unit = _words(*sorted(actions.UNITS_MS, key=len, reverse=True))
     number = rf"\d+(?:\.\d+)?[eE][+-]\d+|\d[\w.]*+(?:(?<=\d)\s+{unit})?"
-    value = rf"{QUOTED_TEXT}|{number}|{_words('TRUE', 'FALSE', 'NULL')}|{column}"
+    value = rf"{QUOTED_TEXT}|{number}|{PARAMETER}|{_words('TRUE', 'FALSE', 'NULL')}|{column}"
     values = ("a column", "a number", "a text in single quotes", "TRUE", "FALSE", "NULL")
     name = _token("a name", f"{word}|{QUOTED_NAME}", actions.name)
     source = _token("a source", f"{word}|{QUOTED_NAME}", actions.name)
-    text = _token("a text in single quotes", QUOTED_TEXT, actions.text)
-    durations = rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*"
+    text = _token("a text in single quotes", rf"{QUOTED_TEXT}|{PARAMETER}", actions.text)
+    durations = rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*|{PARAMETER}"
     duration = _token("a duration", durations, actions.duration)
     length = _token("a duration", durations, actions.length)
-    count = _token("a whole number", r"\d[\w.]*", actions.count)
+    count = _token("a whole number", rf"\d[\w.]*|{PARAMETER}", actions.count)
     star = _token("*", r"\*", lambda token: Star(token.span))
     signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
     nots = _token("NOT", rf"(?:{_words('NOT')}\s*)*", actions.prefixes)
@@ -152,7 +155,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # Operands. The content of a group is blank here; it has a segment of its own.
     group = r"\(\s*(?:\)|\Z)"
-    function = rf"(?!{_words(*sorted(NOT_FUNCTIONS))})[^\W\d]\w*+\s*{group}"
+    function = rf"(?!{_words(*sorted(scan.NOT_FUNCTIONS))})[^\W\d]\w*+\s*{group}"
     filter_ = _keyword("FILTER") + _token("(", group, actions.filter_)
     call = _rule(_token("a function", function, actions.call_head) + pp.Opt(filter_), actions.call)
     case_group = rf"{_words('CASE')}\s*(?:{_words('END')}|\Z|(?=\)))"
@@ -169,10 +172,11 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.word) + arithmetic | _marked(
         "IS"
     ) + pp.Opt(_marked("NOT")) + _keyword("NULL")
-    patterns = ("LIKE", "ILIKE", "CONTAINS")
+    like = _token("LIKE", _words("LIKE", "ILIKE"), actions.word, "LIKE", "ILIKE")
     matching = (
         _marked("IN") + _token("(", group, actions.values)
-        | _token("LIKE", _words(*patterns), actions.word, *patterns) + arithmetic
+        | like + arithmetic + pp.Opt(_keyword("ESCAPE") + text, Literal(Span(0, 0), ""))
+        | _marked("CONTAINS") + arithmetic
         | _marked("STARTS") + _keyword("WITH") + arithmetic
     )
     between = _marked("BETWEEN") + arithmetic + _keyword("AND") + arithmetic
@@ -193,7 +197,12 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
     group_item = _rule(plain + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(plain + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
-    fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | signs + _token("a number", number, actions.number)
+    fill = (
+        _marked("NONE")
+        | _marked("NULL")
+        | _marked("PREVIOUS")
+        | signs + _token("a number", rf"{number}|{PARAMETER}", actions.value)
+    )
 
     by = _marked("BY") | _marked("GROUP") + _keyword("BY")
     order_by = _marked("ORDER") + _keyword("BY")

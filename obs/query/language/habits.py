@@ -54,6 +54,7 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("std", "stdev", "stddev_samp", "stddev_pop", "variance"), "Write stddev(x)."),
     **dict.fromkeys(("ifnull", "nvl", "isnull"), "Write coalesce(x, y), or x IS NULL."),
     **dict.fromkeys(("to_date", "todate", "dateof", "strftime", "to_char", "date_format"), "Write date(time)."),
+    **dict.fromkeys(("lag", "lead"), "Read gap_ms of runs: the time since the run before."),
     **dict.fromkeys(("cast", "try_cast", "convert"), "Columns have types. SHOW COLUMNS FROM runs lists them."),
 }
 """What to write instead of a function that OQL does not have."""

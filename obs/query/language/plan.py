@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from obs.query.language.functions import NUMERIC
-from obs.query.language.nodes import Duration, Fill, Literal, Node, Span, Window
+from obs.query.language.nodes import BUCKET, Duration, Fill, Literal, Node, Span, Window
 from obs.sources import Column, Source, Type
 
 
@@ -58,10 +58,6 @@ class Output:
     expression: Checked
     group: int | None = None
     hidden: bool = False
-
-
-BUCKET = "t"
-"""The name of the result column with the start of the bucket."""
 
 
 @dataclass(frozen=True, slots=True)

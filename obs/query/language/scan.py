@@ -27,6 +27,7 @@ NOT_FUNCTIONS = RESERVED - {"LAST"}
 
 QUOTED_TEXT = r"'(?:[^']|'')*'"
 QUOTED_NAME = r'"(?:[^"]|"")*"'
+PARAMETER = r":[^\W\d]\w*+"
 _QUOTED = f"{QUOTED_TEXT}|{QUOTED_NAME}"
 _COMMENT = r"--(?=\s|\Z)[^\n]*|(?<!\S)--[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
 _ODD_SPACE = r"[^\S \n\r\t]|[\u200b\ufeff]"
@@ -40,7 +41,7 @@ _GROUPS = re.compile(
     r"|(?P<close>\))",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(rf"{_QUOTED}|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
+_TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
 
 
 class Kind(Enum):
@@ -58,13 +59,16 @@ class Segment(str):
     """The text of one group, with the content of groups in it replaced by blanks.
 
     pyparsing hands it to the parse actions with what they need: the whole `statement`, the `start` in it, and the
-    `trees` of groups, by where they start. `failures` are the tokens that did not match at `farthest`, the last place.
+    `trees` of groups, by where they start; the values of `parameters`, and the names of those that are `used`.
+    `failures` are the tokens that did not match at `farthest`, the last place.
     """
 
     kind: Kind
     statement: str
     start: int
     trees: dict[int, Any]
+    parameters: dict[str, Any]
+    used: set[str]
     farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
 

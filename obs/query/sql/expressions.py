@@ -186,10 +186,8 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),
     **dict.fromkeys(("is null", "is not null"), lambda sql, each: f"{sql.raw(each.arguments[0])} {each.name.upper()}"),
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
-    **{
-        each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})")
-        for each in ("contains", "starts with", "like", "ilike")
-    },
+    **{each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in ("contains", "starts with")},
+    **{each: _template(f"obs_{each}({{0}}, {{1}}, {{2}})") for each in ("like", "ilike")},
     "between": _template("{0} BETWEEN {1} AND {2}"),
     "%": _template("obs_remainder({0}, {1})"),
     "not": _template("NOT {0}"),

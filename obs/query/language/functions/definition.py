@@ -24,6 +24,9 @@ class Family(Enum):
     PERCENT = ("a number from 0 to 100", {Type.INTEGER, Type.NUMBER})
     AGGREGATE = ("an aggregate", NUMERIC)
     LENGTH = ("a duration", {Type.DURATION})
+    WIDTH = ("a width above 0", NUMERIC)
+    REGEX = ("a regular expression of RE2", {Type.TEXT})
+    PATH = ("a path such as '$.list[0]'", {Type.TEXT})
 
     def __init__(self, text: str, types: Set[Type]) -> None:
         self.text = text

@@ -3,6 +3,7 @@
 Matching takes time proportional to the length of the text, whatever the pattern.
 """
 
+import json
 import math
 import operator
 import re
@@ -18,6 +19,8 @@ from obs.times import WEEK_MS
 
 _ALWAYS_INTEGER = 2**53
 """From here on, a float has no fraction."""
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_STEP = re.compile(r"""\.(?:([^."\[\]]+)|"([^"]*)")|\[(\d{1,9})\]""", re.ASCII)
 _CLOCK = f"(CAST({{local}} AS INTEGER) + {200_000 * WEEK_MS})"
 """The local time, and whole weeks: 3,800 years. The sum is positive, as % in SQL needs it. 1970-01-01 was day 4."""
 
@@ -40,6 +43,60 @@ def _to_integer(rounding: Callable[[Number], int]) -> Callable[[Number | None], 
         return rounding(value)
 
     return rounded
+
+
+def _bin(value: Number | None, width: Number) -> Number | None:
+    if value is None or not math.isfinite(value):
+        return None
+    start = value // width * width
+    return start if abs(start) < 2**63 else float(start)
+
+
+def _number(text: str) -> Number | None:
+    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < _ALWAYS_INTEGER else value
+
+
+@lru_cache(256)
+def json_path(path: str) -> list[Any]:
+    """The keys and places in a path such as ``$.list[0]``. Raises ValueError with a message for the user."""
+    steps = list(_STEP.finditer(path, 1))
+    if "$" + "".join(step[0] for step in steps) != path:
+        raise ValueError("it begins with $, and then has .key or [0] for each step")
+    return [int(step[3]) if step[3] else step[1] or step[2] for step in steps]
+
+
+def _json(text: str, path: str) -> str | None:
+    """A text at the path as it is, and any other value as JSON."""
+    try:
+        value = json.loads(text)
+        for step in json_path(path):
+            value = value[step] if isinstance(value, dict | list) else None
+        found = value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found and found.encode(errors="replace").decode()
+
+
+@lru_cache(256)
+def regular_expression(pattern: str) -> Any:
+    """Raises ValueError with a message for the user."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "RE2 cannot read it"
+        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+
+
+def _extract(text: str, pattern: str) -> str | None:
+    expression = regular_expression(pattern)
+    match = expression.search(text)
+    return None if match is None else match[min(1, expression.groups)]
 
 
 def _of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +128,11 @@ def case_sql(*branches: str) -> str:
     return f"CASE {cases} ELSE {otherwise} END"
 
 
+_EXTRACT = "What the first group matches, or the whole expression without a group; null without a match."
+_JSON = (
+    "What JSON has at a path such as `'$.list[0].name'`, as a text; null where there is nothing, and for other texts."
+)
+_BIN = "Where the bin with the value begins: the largest multiple of the width that is not above it."
 _ROUND = "The nearest whole number, or rounded to n digits."
 _FLOOR = "The value rounded down to a whole number."
 SCALARS = (
@@ -81,6 +143,10 @@ SCALARS = (
     _python("lower", (Family.TEXT,), Type.TEXT, "The text in lower case.", _of_texts(str.lower)),
     _python("upper", (Family.TEXT,), Type.TEXT, "The text in upper case.", _of_texts(str.upper)),
     _python("length", (Family.TEXT,), Type.INTEGER, "The number of characters.", _of_texts(len)),
+    _python("extract", (Family.TEXT, Family.REGEX), Type.TEXT, _EXTRACT, _of_texts(_extract)),
+    _python("json", (Family.TEXT, Family.PATH), Type.TEXT, _JSON, _of_texts(_json)),
+    _python("number", (Family.TEXT,), Type.NUMBER, "The text as a number; null if it is none.", _of_texts(_number)),
+    _python("histogram", (Family.NUMBER, Family.WIDTH), Result.MEAN, _BIN, _bin),
     Function(
         "concat",
         (Family.TEXT,),
@@ -124,38 +190,31 @@ SCALARS = (
 
 
 @lru_cache(256)
-def _like(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
+def _like(pattern: str, escape: str, *, ignore_case: bool) -> re.Pattern[str]:
     """A LIKE pattern as a regular expression that never backtracks: it searches each part once, from the left."""
-    first, *rest = [re.escape(part).replace("_", ".") for part in pattern.split("%")]
+    pieces: list[list[str]] = [[]]
+    for piece in re.findall(f"(?s:(?:{re.escape(escape)})?.)", pattern):
+        if piece == "%":
+            pieces.append([])
+        else:
+            pieces[-1].append("." if piece == "_" else re.escape(piece[-1]))
+    first, *rest = map("".join, pieces)
     parts = [first, *(f"(?>.*?{part})" for part in rest[:-1])]
     if rest:
         # The last part has to match at the end. Its length is known, and so is its place.
-        length = len(pattern.rpartition("%")[2])
+        length = len(pieces[-1])
         parts.append(f"(?>.*(?=.{{{length}}}\\Z)){rest[-1]}" if length else ".*")
     return re.compile("".join(parts) + r"\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
-def like(text: str | None, pattern: str, *, ignore_case: bool = False) -> bool | None:
-    """LIKE, and ILIKE, which ignores case: ``%`` is any text, ``_`` any character."""
-    return None if text is None else _like(pattern, ignore_case=ignore_case).match(text) is not None
+def like(text: str | None, pattern: str, escape: str, *, ignore_case: bool = False) -> bool | None:
+    """LIKE, and ILIKE, which ignores case: ``%`` is any text, ``_`` any character, but not after `escape`."""
+    return None if text is None else _like(pattern, escape, ignore_case=ignore_case).match(text) is not None
 
 
 def matches(text: str | None, pattern: str) -> bool | None:
     """``=~``: whether a regular expression matches anywhere in the text."""
     return None if text is None else regular_expression(pattern).search(text) is not None
-
-
-@lru_cache(256)
-def regular_expression(pattern: str) -> Any:
-    """Raises ValueError with a message for the user."""
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 1 << 20
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else "RE2 cannot read it"
-        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
 
 
 def _remainder(left: Number | None, right: Number | None) -> Number | None:
@@ -168,8 +227,8 @@ def _remainder(left: Number | None, right: Number | None) -> Number | None:
 
 
 OPERATORS = (
-    SqlFunction("obs_like", 2, like),
-    SqlFunction("obs_ilike", 2, partial(like, ignore_case=True)),
+    SqlFunction("obs_like", 3, like),
+    SqlFunction("obs_ilike", 3, partial(like, ignore_case=True)),
     SqlFunction("obs_matches", 2, matches),
     SqlFunction("obs_contains", 2, _of_texts(operator.contains)),
     SqlFunction("obs_starts_with", 2, _of_texts(str.startswith)),
