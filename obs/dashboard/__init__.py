@@ -61,7 +61,9 @@ def init_app(app: Flask) -> None:
     )
     app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, state_help=wording.STATE_HELP, services=services)
     _csrf.init_app(app)
-    app.register_error_handler(CSRFError, _refuse_form)
+    hint = "Reload the page and submit the form again."
+    refused = ServiceError("bad_request", "Your session changed, nothing was saved.", hint=hint)
+    app.register_error_handler(CSRFError, lambda _: error_page(refused))
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
     pages.after_request(_compress)
@@ -108,14 +110,9 @@ def _check() -> ResponseReturnValue | None:
     return None
 
 
-def _refuse_form(_: CSRFError) -> Response:
-    hint = "Reload the page and submit the form again."
-    return error_page(ServiceError("bad_request", "Your session changed, nothing was saved.", hint=hint))
-
-
 def _compress(response: Response) -> Response:
     """Compress a page, unless it contains a new key: its compressed size could reveal parts of the key (BREACH)."""
-    return response if "shows_new_key" in g else compression.page(response)
+    return response if "shows_new_key" in g else compression.answer(response)
 
 
 def _add_policy(response: Response) -> Response:

@@ -1,7 +1,7 @@
 """The past runs of a job as bars and by day. Pure. Days are ordinals in the zone of the viewer, times milliseconds."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from functools import lru_cache
 from itertools import zip_longest
@@ -39,7 +39,10 @@ def bars_of_job(job: Job, runs: tuple[Bar, ...], now_ms: int) -> Markup:
 @lru_cache(maxsize=2048)  # most jobs have not changed since the last refresh
 def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
     """Draw runs, oldest first. `gaps` has how many were missed before each, and maybe those missed since the last."""
-    marks = _with_gaps(runs, gaps)[-BARS:]
+    marks: list[Bar | None] = []
+    for count, one in zip_longest(gaps, runs):
+        marks += [None] * min(_DRAWN_GAPS, count or 0) + ([] if one is None else [one])
+    marks = marks[-BARS:]
     longest_ms = max([run.duration_ms or 0 for run in runs], default=0)
     first = BARS - len(marks)
     tops = defaultdict[str, dict[int, int]](dict)
@@ -66,14 +69,6 @@ def _steps(tops: dict[int, int], base: int) -> str:
         + ("" if place + 1 in tops else f"V{base}")
         for place, top in tops.items()
     )
-
-
-def _with_gaps(runs: Sequence[Bar], gaps: Sequence[int]) -> list[Bar | None]:
-    marks: list[Bar | None] = []
-    for count, run in zip_longest(gaps, runs):
-        marks += [None] * min(_DRAWN_GAPS, count or 0)
-        marks += [run] if run is not None else []
-    return marks
 
 
 def days(now_ms: int, zone: ZoneInfo) -> dict[int, tuple[int, int]]:

@@ -19,7 +19,7 @@ from obs.storage.disk import write_once
 vega = Blueprint("library", __name__)
 docs = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
 client = Blueprint("client", __name__, url_prefix="/client")
-docs.after_request(compression.page)
+docs.after_request(compression.answer)
 VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
 _PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"

@@ -1,18 +1,18 @@
 """Compression of large responses, for the blueprints that enable it. Responses to heartbeats are never compressed.
 
 Compressing a page that contains both a secret and text from the request can reveal the secret (the BREACH attack). The
-CSRF token of Flask-WTF is signed again every second, so that there is no constant secret to guess. Responses to forms,
-which may contain a new API key, are not compressed.
+CSRF token of Flask-WTF is signed again every second, so that there is no constant secret to guess. A page that shows a
+new API key is not compressed.
 """
 
-from flask import Flask, Response, request
+from flask import Flask, Response
 from flask_compress import Compress
 
 _compress = Compress()
 
 
 def init_app(app: Flask) -> None:
-    """Configure compression. A blueprint enables it by registering `page` or `answer` as an after_request handler."""
+    """Configure compression. A blueprint enables it by registering `answer` as an after_request handler."""
     app.config.update(
         COMPRESS_REGISTER=False,
         COMPRESS_ALGORITHM=["zstd", "br", "gzip"],
@@ -21,10 +21,6 @@ def init_app(app: Flask) -> None:
         COMPRESS_MIN_SIZE=1_400,  # fewer bytes fit into one packet
     )
     _compress.init_app(app)
-
-
-def page(response: Response) -> Response:
-    return answer(response) if request.method == "GET" else response
 
 
 def answer(response: Response) -> Response:

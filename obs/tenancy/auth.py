@@ -110,10 +110,8 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     key lacks `scope` or belongs to another organization than the ingest address.
     """
     now_ms = tenancy.clock()
-    key = environ.get("HTTP_X_API_KEY")
-    if not key:
-        scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-        key = token.strip() if scheme.lower() == "bearer" else None
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    key = environ.get("HTTP_X_API_KEY") or (token.strip() if scheme.lower() == "bearer" else "")
     if not key:
         hint = "Send an API key of your organization in the X-API-Key header, or as Authorization: Bearer KEY."
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
@@ -123,8 +121,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
     note_caller(environ, credential.org.slug, credential.id)
-    slug = environ.get(ENVIRON_ORG)
-    if slug is not None and slug != credential.org.slug:
+    if environ.get(ENVIRON_ORG) not in (None, credential.org.slug):
         raise ServiceError("wrong_organization", hint="Use the ingest address of the key's own organization.")
     if not keys.allows(credential.scopes, scope):
         hint = f"Create a key with this scope: obs key create {credential.org} --label LABEL --scope {scope}"

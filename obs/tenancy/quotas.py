@@ -61,11 +61,8 @@ class PerMinute:
         Raises ServiceError (429) with Retry-After when the limit is reached. `what` is what it limits.
         """
         used, seconds = self.add(subject, 1, now_ms), seconds_left(now_ms)
-        headers = {
-            "RateLimit-Limit": str(limit),
-            "RateLimit-Remaining": str(max(0, limit - used)),
-            "RateLimit-Reset": str(seconds),
-        }
+        numbers = {"Limit": limit, "Remaining": max(0, limit - used), "Reset": seconds}
+        headers = {f"RateLimit-{name}": str(number) for name, number in numbers.items()}
         if used > limit:
             message, hint = f"The limit is {limit} {what} per minute.", f"Try again in {seconds} s."
             raise ServiceError("rate_limited", message, hint=hint, headers={**headers, "Retry-After": str(seconds)})
@@ -110,7 +107,7 @@ class Quotas:
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""
         now_ms, rate = self.clock(), "max_heartbeats_per_minute"
-        if self.rates.add((org, rate), count, now_ms) > self._limit(org, rate):
+        if self.rates.add((org, rate), count, now_ms) > self.limits(org)[rate]:
             raise self._exceeded(org, rate, "rate_limited", seconds_left(now_ms))
         stored = self._stored.get(org)
         if stored is None:
@@ -128,7 +125,7 @@ class Quotas:
     def check_new(self, org: Org, name: str, count: int) -> None:
         """Raise ServiceError (507) if `org` may not have another thing, of which it now has `count`."""
         self.check_storage(org)
-        if count > self._limit(org, name):
+        if count > self.limits(org)[name]:
             raise self._exceeded(org, name)
 
     def watch(self) -> None:
@@ -142,11 +139,8 @@ class Quotas:
             else:
                 self._stored.pop(org, None)
 
-    def _limit(self, org: Org, name: str) -> int:
-        return self._own.get(org.id, self._defaults).get(name, self._defaults[name])
-
     def _measure(self, org: Org) -> float:
-        most = self._limit(org, "max_stored_bytes")
+        most = self.limits(org)["max_stored_bytes"]
         try:
             size = self.databases.size(org)
             return (size if size < most else self.databases.used_bytes(org)) / most
@@ -155,7 +149,7 @@ class Quotas:
 
     def _exceeded(self, org: Org, name: str, error: str = "quota_exceeded", seconds: int | None = None) -> ServiceError:
         self.refusals += 1
-        now_ms, most = self.clock(), self._limit(org, name)
+        now_ms, most = self.clock(), self.limits(org)[name]
         if abs(now_ms - self._refused_at.get((org, name), 0)) > _EPISODE_MS:
             _log.warning("organization %s has reached its limit %s of %d", org, name, most)
         self._refused_at[org, name] = now_ms

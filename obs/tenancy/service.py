@@ -102,8 +102,8 @@ def delete_organization(tenancy: Tenancy, org: Org) -> None:
 
 
 def set_limit(tenancy: Tenancy, org: Org, name: str, value: int | None) -> None:
-    """Set the limit `name` of `org`, or return it to the default with None. Raises ServiceError (404)."""
-    _known(tenancy.control.write(lambda db: store.set_limit(db, org, name, value)), org.slug)
+    """Set the limit `name` of `org`, or return it to the default with None."""
+    tenancy.control.write(lambda db: store.set_limit(db, org, name, value))
     subject = f"{name} to {'the default' if value is None else value}"
     audit.note(tenancy.databases, org, COMMAND_LINE, tenancy.clock(), Action.SET_LIMIT, subject)
 

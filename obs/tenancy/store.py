@@ -153,30 +153,22 @@ def own_limits(db: sqlite3.Connection) -> dict[int, dict[str, int]]:
     return limits
 
 
-def set_limit(db: sqlite3.Connection, org: Org, name: str, value: int | None) -> bool:
-    """Set a limit of an organization, or remove it with None. False if there is no such organization."""
-    if db.execute("SELECT 1 FROM organizations WHERE id = ?", (org.id,)).fetchone() is None:
-        return False
+def set_limit(db: sqlite3.Connection, org: Org, name: str, value: int | None) -> None:
+    """Set a limit of an organization, or remove it with None."""
     db.execute("DELETE FROM organization_limits WHERE organization_id = ? AND name = ?", (org.id, name))
     if value is not None:
         db.execute("INSERT INTO organization_limits VALUES (?, ?, ?)", (org.id, name, value))
-    return True
 
 
 def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
-    db.executemany(
-        "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?",
-        [(used_at, key_id) for key_id, used_at in last_used.items()],
-    )
+    note = "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?2) WHERE id = ?1"
+    db.executemany(note, last_used.items())
 
 
 def add_sign_in_link(db: sqlite3.Connection, org: Org, token: str, expires_at: int, now_ms: int) -> None:
     """Store the SHA-256 of a one-time token that signs in as an admin of `org`; delete tokens that have expired."""
     db.execute("DELETE FROM sign_in_links WHERE expires_at <= ?", (now_ms,))
-    db.execute(
-        "INSERT INTO sign_in_links (sha256, organization_id, expires_at) VALUES (?, ?, ?)",
-        (keys.digest(token), org.id, expires_at),
-    )
+    db.execute("INSERT INTO sign_in_links VALUES (?, ?, ?)", (keys.digest(token), org.id, expires_at))
 
 
 def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | None:
