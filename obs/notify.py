@@ -137,8 +137,8 @@ class Notifier:
 
 def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> dict[str, Any]:
     """The fields of a Fact that take a query each."""
-    often = incidents.how_often(db, one, HOUR_MS if news is News.FLAPPING else WEEK_MS)
-    details: dict[str, Any] = {"often": often}
+    often = incidents.how_often(db, [one.id], HOUR_MS if news is News.FLAPPING else WEEK_MS)
+    details: dict[str, Any] = {"often": often[one.id]}
     people = Selection(start=one.started_at - DAY_MS, end=one.started_at, by_service=False)
     for note in annotations.page(db, people, one.started_at, 1):
         details["before"] = f"{note.name} ({note.title}), {duration_words(one.started_at - note.start_time)} before"

@@ -220,7 +220,7 @@ def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Se
 
 def open_and_close(
     db: sqlite3.Connection,
-    to_open: Iterable[Mapping[str, Any]],
+    to_open: Sequence[Mapping[str, Any]],
     to_close: Sequence[Incident],
     channels: Sequence[Channel],
     now_ms: int,
@@ -229,18 +229,19 @@ def open_and_close(
 
     An incident ends at the heartbeat that ended it, or now where no heartbeat came after its start.
     """
-    opened = []
+    bands = []
     for values in to_open:
-        start, title = values["started_at"], values["kind"].title(values["subject"])
         prefix = "alert" if values["kind"] is IncidentKind.ALERT else "incident"
-        band = annotations.open_band(db, f"{prefix}/{values['subject']}", title, start, now_ms)
-        opened.append(incidents.save(db, values={**values, "annotation_id": band}))
+        title = values["kind"].title(values["subject"])
+        bands.append((f"{prefix}/{values['subject']}", title, values["started_at"]))
+    ids = annotations.open_bands(db, bands, now_ms)
+    opened = incidents.add(db, [{**one, "annotation_id": band} for one, band in zip(to_open, ids, strict=True)])
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
     for incident in to_close:
         ended_at = incident.heartbeat_at
         if ended_at is None or not incident.started_at < ended_at <= now_ms:
             ended_at = max(now_ms, incident.started_at)
-        incidents.save(db, values={"id": incident.id, "ended_at": ended_at})
+        incidents.end(db, incident.id, ended_at)
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
     outbox.ended(db, channels, to_close, now_ms)
 

@@ -1,8 +1,9 @@
 """Opening, copying and checking SQLite files, and the responses to SQLite's errors."""
 
 import errno
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,16 @@ def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> i
         return int(values["id"]) * db.execute(f"UPDATE {table} SET {changes} WHERE id = :id", values).rowcount
     add = f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)})"
     return int(db.execute(add, values).lastrowid or 0)
+
+
+def add_rows(db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> range:
+    """Insert rows, all with the same columns, in one statement; returns their ids, which are consecutive."""
+    if not rows:
+        return range(0)
+    picked = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(rows[0])))
+    add = f"INSERT INTO {table} ({', '.join(rows[0])}) SELECT {picked} FROM json_each(?)"
+    last = int(db.execute(add, (json.dumps([list(row.values()) for row in rows]),)).lastrowid or 0)
+    return range(last - len(rows) + 1, last + 1)
 
 
 def delete_oldest(db: sqlite3.Connection, limit: int, cutoff: int, *, table: str, time: str, condition: str) -> int:

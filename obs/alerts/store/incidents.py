@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
+from typing import Any
 
 from obs.api import about
-from obs.storage.connection import delete_oldest, first_value, save_row
+from obs.storage.connection import add_rows, delete_oldest
 
 
 class IncidentKind(IntEnum):
@@ -53,9 +54,9 @@ PLACE = ("host", "service", "project")
 """The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
 SAME = """
     incidents AS this JOIN incidents AS i ON i.job_id IS this.job_id AND i.kind = this.kind
-    AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group AND this.id = :id
+    AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group
 """
-"""SQL: the incidents `i` that are about the same as the one with the id, `this`, which is one of them."""
+"""SQL: the incidents `i` that are about the same as `this`, which is one of them."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
 _INCIDENT = """
     SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, jobs.last_heartbeat_at AS heartbeat_at, i.alert_id,
@@ -148,14 +149,22 @@ def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notifie
     ]
 
 
-def how_often(db: sqlite3.Connection, one: Incident, length_ms: int) -> int:
-    """How many incidents of the same job or alert and kind began in the time before it, itself included."""
-    sql = f"SELECT count(*) FROM {SAME} WHERE i.started_at BETWEEN this.started_at - :length AND this.started_at"
-    return int(first_value(db, sql, {"id": one.id, "length": length_ms}))
+def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dict[int, int]:
+    """How many incidents of the same job or alert and kind began in the time before each, itself included, by id."""
+    sql = (
+        f"SELECT this.id, count(*) FROM {SAME} WHERE this.id IN (SELECT value FROM json_each(?1))"
+        " AND i.started_at BETWEEN this.started_at - ?2 AND this.started_at GROUP BY this.id"
+    )
+    return dict(db.execute(sql, (json.dumps(list(ids)), length_ms)).fetchall())
 
 
-save = partial(save_row, table="incidents")
-"""Open an incident, or end it. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
+def add(db: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> range:
+    """Open incidents; returns their ids. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
+    return add_rows(db, "incidents", rows)
+
+
+def end(db: sqlite3.Connection, incident_id: int, ended_at: int) -> None:
+    db.execute("UPDATE incidents SET ended_at = ? WHERE id = ?", (ended_at, incident_id))
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:

@@ -87,10 +87,12 @@ def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Inc
     Of a job that flaps, only the last one is added: to the message that says whether the job has settled.
     """
     no_longer_settling = (
-        f"DELETE FROM delivery_incidents WHERE news = :news AND incident_id IN (SELECT i.id FROM {incidents.SAME})"
+        f"DELETE FROM delivery_incidents WHERE news = :news AND incident_id IN (SELECT i.id FROM {incidents.SAME}"
+        " WHERE this.id = :id)"
         " AND (SELECT channel_id = :channel AND attempts = 0 FROM deliveries WHERE id = delivery_id)"
     )
-    flapping = {one.id for one in new if incidents.how_often(db, one, HOUR_MS) > _MOST_IN_AN_HOUR} if channels else ()
+    often = incidents.how_often(db, [one.id for one in new], HOUR_MS) if channels else {}
+    flapping = {incident_id for incident_id, count in often.items() if count > _MOST_IN_AN_HOUR}
     for channel in channels:
         wanted = [one for one in new if channel.wants(one.kind.event, one.job, one)]
         flap = [one for one in wanted if one.id in flapping]
@@ -259,8 +261,9 @@ def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], new
     """Add incidents to the next message of a channel that has not been tried yet, or to a new one."""
     for event in sorted({one.kind.event for one in some}):
         message = (_settling if news is News.SETTLED else _next_message)(db, channel, event, now_ms)
-        rows = [(message, one.id, news) for one in some if one.kind.event == event]
-        db.executemany("INSERT INTO delivery_incidents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+        ids = json.dumps([one.id for one in some if one.kind.event == event])
+        add = "INSERT OR IGNORE INTO delivery_incidents SELECT ?, value, ? FROM json_each(?)"
+        db.execute(add, (message, news, ids))
 
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
