@@ -66,10 +66,9 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=effect)
         return command
 
-    flags = {"no_log": "do not send the output", "log_on_failure": "send the output only if the command fails"}
-    run = add(
-        "run", "run a command: obs run JOB [OPTION]... -- COMMAND...", "job", quiet="only log the output", **flags
-    )
+    flags = {"quiet": "only log the output", "no_log": "do not send the output"}
+    flags["log_on_failure"] = "send the output only if the command fails"
+    run = add("run", "run a command: obs run JOB [OPTION]... -- COMMAND...", "job", **flags)
     run.add_argument("--timeout", type=_seconds, help="stop the command after this time, such as 90s or 2h")
     ping = add("ping", "report that a job ran", "job", systemd="report the start or the end of this unit of systemd")
     log = add("log", "send a log message, by default from standard input", "job", "text?")

@@ -116,10 +116,8 @@ def check_expression(expression: str) -> None:
         for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):
             if str(error) == f"Bad {field}":
                 raise ValidationError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
-        raise ValidationError(
-            f'"{expression}" is not a cron expression. Use five fields: minute, hour, day of the month, month and '
-            "day of the week."
-        ) from error
+        fields = "minute, hour, day of the month, month and day of the week"
+        raise ValidationError(f'"{expression}" is not a cron expression. Use five fields: {fields}.') from error
 
 
 def check_zone(zone: str) -> None:

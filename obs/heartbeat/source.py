@@ -30,10 +30,10 @@ STATE_SQL = f"CASE {_WHENS} ELSE '{JobState.OK}' END"
 
 AVERAGE_DURATION_SQL = "CAST(jobs.total_duration_ms AS REAL) / nullif(jobs.timed_run_count, 0)"
 
-_ATTRIBUTION = (
-    Column("host", Type.TEXT, "attributions.host", "The host it ran on (X-Platform-Host).", join="attributions"),
-    Column("service", Type.TEXT, "attributions.service", "Its service (X-Platform-Service).", join="attributions"),
-    Column("project", Type.TEXT, "attributions.project", "Its project (X-Platform-Project).", join="attributions"),
+_PLACES = {"host": "The host it ran on", "service": "Its service", "project": "Its project"}
+_ATTRIBUTION = tuple(
+    Column(name, Type.TEXT, f"attributions.{name}", f"{words} (X-Platform-{name.title()}).", join="attributions")
+    for name, words in _PLACES.items()
 )
 
 

@@ -33,12 +33,8 @@ _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in H
 
 def protocols(tenancy: Tenancy, retention_days: int) -> tuple[HeartbeatProtocol, ...]:
     """Every heartbeat protocol, in the order in which a path is matched."""
-    return (
-        NativeProtocol(tenancy, retention_days * DAY_MS),
-        HealthchecksProtocol(tenancy),
-        UptimeKumaProtocol(tenancy),
-        SentryProtocol(tenancy),
-    )
+    others = (HealthchecksProtocol, UptimeKumaProtocol, SentryProtocol)
+    return (NativeProtocol(tenancy, retention_days * DAY_MS), *(protocol(tenancy) for protocol in others))
 
 
 class HeartbeatEndpoint:

@@ -142,7 +142,6 @@ FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {
     kind: {field.name: field for field in FIELDS if kind in field.kinds} for kind in Kind
 }
 """The fields that each kind of heartbeat accepts, by name."""
-_REQUIRED_OF = {kind: tuple(field.name for field in FIELDS if kind in field.required) for kind in Kind}
 
 
 def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLimits) -> dict[str, Any]:
@@ -167,8 +166,8 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
         except ValueError as error:
             message, *advice = map(str, error.args)
             raise invalid_field(place, name, message, hint=advice[0] if advice else None) from error
-    for name in _REQUIRED_OF[kind] if place == "json" else ():
-        if name not in values:
+    for name in fields if place == "json" else ():
+        if kind in fields[name].required and name not in values:
             raise invalid_field("json", name, MISSING)
     return values
 
@@ -185,35 +184,28 @@ def read_name_in_path(text: str) -> str:
 
 LONGEST_HEADER = 200
 """In characters."""
+HEADERS = {
+    "X-Platform-Host": "The host that the job runs on.",
+    "X-Platform-Service": "The service that the job belongs to.",
+    "X-Platform-Project": "The project that the service belongs to.",
+    "Idempotency-Key": "Calls repeated with the same key within 24 hours count once.",
+}
+"""The request headers that every heartbeat accepts, with their help texts. An empty one counts as not sent."""
+_VARIABLES = {name: f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS}
 
 
-class Header:
-    """A request header that every heartbeat accepts; an empty one counts as not sent."""
-
-    def __init__(self, name: str, help_text: str) -> None:
-        self.name = name
-        self.help = help_text
-        self._variable = f"HTTP_{name.upper().replace('-', '_')}"
-
-    def read(self, environ: Mapping[str, Any]) -> str | None:
-        """The value in a WSGI environment, or None. Raises ServiceError (422)."""
-        value: str | None = environ.get(self._variable)
-        if not value:
-            return None
-        # WSGI decodes headers as Latin-1; clients send UTF-8.
-        text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")
-        if len(text) > LONGEST_HEADER:
-            raise invalid_field("headers", self.name, f"Longer than {LONGEST_HEADER} characters.")
-        return text
-
-
-HOST = Header("X-Platform-Host", "The host that the job runs on.")
-SERVICE = Header("X-Platform-Service", "The service that the job belongs to.")
-PROJECT = Header("X-Platform-Project", "The project that the service belongs to.")
-IDEMPOTENCY_KEY = Header("Idempotency-Key", "Calls repeated with the same key within 24 hours count once.")
-HEADERS = (HOST, SERVICE, PROJECT, IDEMPOTENCY_KEY)
+def read_header(environ: Mapping[str, Any], name: str) -> str | None:
+    """One of HEADERS in a WSGI environment, or None. Raises ServiceError (422)."""
+    value: str | None = environ.get(_VARIABLES[name])
+    if not value:
+        return None
+    # WSGI decodes headers as Latin-1; clients send UTF-8.
+    text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")
+    if len(text) > LONGEST_HEADER:
+        raise invalid_field("headers", name, f"Longer than {LONGEST_HEADER} characters.")
+    return text
 
 
 def read_attribution(environ: Mapping[str, Any]) -> Attribution:
     """Where the job runs, from the request headers. Raises ServiceError (422)."""
-    return Attribution(HOST.read(environ), SERVICE.read(environ), PROJECT.read(environ))
+    return Attribution(*(read_header(environ, f"X-Platform-{name}") for name in ("Host", "Service", "Project")))

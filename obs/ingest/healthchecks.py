@@ -51,9 +51,8 @@ class HealthchecksProtocol(HeartbeatProtocol):
         return Route("healthchecks.ping", (), self._read) if path.startswith(PREFIX) else None
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
-        if recorded[0].job_created:
-            return Response(201, _HEADERS, b"Created")
-        return Response(200, _HEADERS, b"OK")
+        status, body = (201, b"Created") if recorded[0].job_created else (200, b"OK")
+        return Response(status, _HEADERS, body)
 
     def refuse(self, error: ServiceError) -> Response:
         known = {400: b"invalid url format", 404: b"not found", 422: b"invalid url format"}

@@ -100,8 +100,8 @@ def _submission(
     caller: Caller, name: str, kind: Kind, values: dict[str, Any], environ: Mapping[str, Any]
 ) -> Submission:
     heartbeat = Heartbeat(kind, values.pop("time", caller.now_ms), **values)
-    sent = JobHeartbeat(name, heartbeat, fields.read_attribution(environ), fields.IDEMPOTENCY_KEY.read(environ))
-    return Submission(caller, (sent,))
+    key = fields.read_header(environ, "Idempotency-Key")
+    return Submission(caller, (JobHeartbeat(name, heartbeat, fields.read_attribution(environ), key),))
 
 
 def _query_parameters(query: str) -> dict[str, str]:

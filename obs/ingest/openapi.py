@@ -71,7 +71,7 @@ def _operation(
         "security": SECURITY,
         "x-scope": SCOPE,
         "parameters": [
-            *(_parameter("header", header.name, text, header.help) for header in HEADERS),
+            *(_parameter("header", header, text, about_it) for header, about_it in HEADERS.items()),
             *(_parameter("query", field.name, field.schema, field.help, example=field.example) for field in query),
         ],
         "responses": {

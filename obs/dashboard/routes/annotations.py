@@ -28,16 +28,14 @@ _NUMBER = f"<{ROW_ID}:number>"
 def page(form: Form | None = None) -> tuple[str, int]:
     caller = viewer()
     filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
-    range_, problems = dict[str, int](), dict[str, str]()
+    range_, problems = dict[str, Any](), dict[str, str]()
     for name in ("start", "end"):
         try:
             if filters[name]:
                 range_[name] = forms.parse_typed(filters[name], forms.form_zone(), caller.now_ms)
         except ValueError as error:
             problems[name] = str(error)
-    selection = store.Selection(
-        start=range_.get("start"), end=range_.get("end"), name_prefix=filters["name_prefix"], title_text=filters["q"]
-    )
+    selection = store.Selection(name_prefix=filters["name_prefix"], title_text=filters["q"], **range_)
     query = {"limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
     with caller.read() as db:
         read = partial(store.page, db, selection, caller.now_ms)

@@ -36,14 +36,8 @@ def page() -> ResponseReturnValue:
             numbers = [place for place in places if {type(row[place]) for row in rows} <= {int, float, type(None)}]
             window = reply.window if answer["output_type"] == "timeseries" else None
             shown |= {"answer": answer, "numbers": numbers, "annotations": _overlay(window, overlay)}
-    page = render_template(
-        "query.html",
-        text=text,
-        overlay=overlay,
-        prefixes=prefixes,
-        sources=[one for one in services().queries.sources if is_admin(caller) or not one.admin_only],
-        **shown,
-    )
+    shown["sources"] = [one for one in services().queries.sources if is_admin(caller) or not one.admin_only]
+    page = render_template("query.html", text=text, overlay=overlay, prefixes=prefixes, **shown)
     return page, status, headers
 
 

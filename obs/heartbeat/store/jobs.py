@@ -156,11 +156,9 @@ def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:
 
 def set_ping_uuid(db: sqlite3.Connection, job_id: int, uuid: str, *, replaces: str | None) -> None:
     """Give a job this UUID if the one that it has is `replaces`; None: only if it has none."""
-    db.execute(
-        "INSERT INTO ping_urls (job_id, uuid) SELECT id, ?2 FROM jobs WHERE id = ?1"
-        " ON CONFLICT (job_id) DO UPDATE SET uuid = excluded.uuid WHERE uuid = ?3",
-        (job_id, uuid, replaces),
-    )
+    add = "INSERT INTO ping_urls (job_id, uuid) SELECT id, ?2 FROM jobs WHERE id = ?1"
+    replace = " ON CONFLICT (job_id) DO UPDATE SET uuid = excluded.uuid WHERE uuid = ?3"
+    db.execute(add + replace, (job_id, uuid, replaces))
 
 
 def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
@@ -184,20 +182,12 @@ def runs_of(
     longer_than_ms: float | None = None,
 ) -> list[Run]:
     """Newest start first, after the run `after` = (started_at, id); of those from `start_ms` to before `end_ms`."""
-    return _runs(
-        db,
-        "runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
-        " AND (?5 IS NULL OR runs.status = ?5) AND (?6 IS NULL OR runs.duration_ms > ?6)"
-        " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7",
-        (
-            job_id,
-            *min(after or (2**63 - 1, 0), (2**63 - 1 if end_ms is None else end_ms, 0)),
-            start_ms or 0,
-            None if status is None else STATUSES.index(status),
-            longer_than_ms,
-            limit,
-        ),
-    )
+    which = "runs.job_id = ?1 AND (runs.started_at, runs.id) < (?2, ?3) AND runs.started_at >= ?4"
+    which += " AND (?5 IS NULL OR runs.status = ?5) AND (?6 IS NULL OR runs.duration_ms > ?6)"
+    before = min(after or (2**63 - 1, 0), (2**63 - 1 if end_ms is None else end_ms, 0))
+    wanted = (start_ms or 0, None if status is None else STATUSES.index(status), longer_than_ms)
+    which += " ORDER BY runs.started_at DESC, runs.id DESC LIMIT ?7"
+    return _runs(db, which, (job_id, *before, *wanted, limit))
 
 
 def run(db: sqlite3.Connection, run_id: int) -> Run | None:
@@ -229,11 +219,8 @@ def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_r
 
 def suggest_pin(db: sqlite3.Connection, name: str, pin: Pin) -> None:
     """Pin the schedule that the job `name` itself declares, unless a person has decided on its pin."""
-    db.execute(
-        "UPDATE jobs SET pin = ?1, learned_event_id = NULL, revision = revision + 1"
-        " WHERE name = ?2 AND NOT pinned_by_person AND pin IS NOT ?1",
-        (pins.to_json(pin), name),
-    )
+    change = "UPDATE jobs SET pin = ?1, learned_event_id = NULL, revision = revision + 1"
+    db.execute(f"{change} WHERE name = ?2 AND NOT pinned_by_person AND pin IS NOT ?1", (pins.to_json(pin), name))
 
 
 def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:

@@ -82,10 +82,8 @@ _OPEN_RUNS = f"SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status 
 _OPEN_WITHOUT_ID = f"({_OPEN_RUNS} AND o.run_id IS NULL ORDER BY o.id DESC LIMIT 1)"
 _OPEN = f"({_OPEN_RUNS} ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)"
 _NAMED = "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.run_id = ?2)"
-_REPORTED = "".join(
-    f", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = {kind:d})"
-    for kind in (Kind.START, Kind.END)
-)
+_REPORT = ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = {:d})"
+_REPORTED = _REPORT.format(Kind.START) + _REPORT.format(Kind.END)
 _FIND_FOR_START = _FIND.format(run=_OPEN_WITHOUT_ID, facts="")
 _FIND_FOR_OTHERS = _FIND.format(run=_OPEN, facts="")
 _FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORTED)
@@ -234,7 +232,6 @@ def _add_run(
 
 
 def _answer_before(db: sqlite3.Connection, condition: str, *values: int | str) -> Recorded | None:
-    row = db.execute(
-        f"SELECT run_id, run_status, time FROM events WHERE {condition} ORDER BY id LIMIT 1", values
-    ).fetchone()
+    first = f"SELECT run_id, run_status, time FROM events WHERE {condition} ORDER BY id LIMIT 1"
+    row = db.execute(first, values).fetchone()
     return None if row is None else Recorded(row[0], None if row[1] is None else Status(row[1]), row[2])

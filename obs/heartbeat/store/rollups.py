@@ -73,22 +73,16 @@ def _first(db: sqlite3.Connection, oldest: int) -> int | None:
 
 def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
     """The days that are not rolled up although all their hours are, the latest first."""
-    rows = db.execute(
-        "SELECT hour / 24 AS day FROM rolled_up_hours WHERE attempt IS NULL GROUP BY day"
-        " HAVING count(*) = 24 AND NOT EXISTS"
-        " (SELECT 1 FROM rolled_up_days WHERE rolled_up_days.day = hour / 24 AND rolled_up_days.attempt IS NULL)"
-        " ORDER BY day DESC"
-    )
-    return [row[0] for row in rows]
+    is_done = "SELECT 1 FROM rolled_up_days WHERE rolled_up_days.day = hour / 24 AND rolled_up_days.attempt IS NULL"
+    days = "SELECT hour / 24 AS day FROM rolled_up_hours WHERE attempt IS NULL GROUP BY day HAVING count(*) = 24"
+    return [row[0] for row in db.execute(f"{days} AND NOT EXISTS ({is_done}) ORDER BY day DESC")]
 
 
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
     """Delete the marks of at most `limit` hours before the first one to roll up, and series without cells."""
-    forgotten = db.execute(
-        "DELETE FROM rolled_up_hours WHERE hour IN"
-        " (SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 ORDER BY hour LIMIT ?2)",
-        (_first(db, oldest), limit),
-    ).rowcount
+    old = "SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 ORDER BY hour LIMIT ?2"
+    forget = f"DELETE FROM rolled_up_hours WHERE hour IN ({old})"
+    forgotten = db.execute(forget, (_first(db, oldest), limit)).rowcount
     if forgotten:
         gone = "NOT EXISTS (SELECT 1 FROM {} WHERE series_id = series.id)"
         db.execute(f"DELETE FROM series WHERE {gone.format('series_by_hour')} AND {gone.format('series_by_day')}")
@@ -124,12 +118,10 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
 
 def _cells_of_runs(db: sqlite3.Connection, hour: int, key: str) -> dict[Any, Cell]:
     """The cells of the runs of an hour, by the columns of `key`."""
-    rows = db.execute(
-        "SELECT count(*), min(started_at), max(started_at),"
-        f" json_group_array(duration_ms) FILTER (WHERE duration_ms IS NOT NULL), {key}"
-        f" FROM runs WHERE started_at >= ? AND started_at < ? GROUP BY {key}",
-        (hour * HOUR_MS, (hour + 1) * HOUR_MS),
-    )
+    every = "json_group_array(duration_ms) FILTER (WHERE duration_ms IS NOT NULL)"
+    cells = f"SELECT count(*), min(started_at), max(started_at), {every}, {key} FROM runs"
+    of_hour = (hour * HOUR_MS, (hour + 1) * HOUR_MS)
+    rows = db.execute(f"{cells} WHERE started_at >= ? AND started_at < ? GROUP BY {key}", of_hour)
     return {tuple(key): _cell(runs, json.loads(durations), first, last) for runs, first, last, durations, *key in rows}
 
 
@@ -150,11 +142,8 @@ _CELL = ", ".join(Cell._fields)
 
 
 def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tuple[Series, Cell]]:
-    rows = db.execute(
-        f"SELECT {_SERIES}, {_CELL} FROM series CROSS JOIN series_by_{unit}"
-        f" ON series_id = series.id AND {unit} >= ? AND {unit} < ?",
-        (first, end),
-    )
+    cells = f"series CROSS JOIN series_by_{unit} ON series_id = series.id AND {unit} >= ? AND {unit} < ?"
+    rows = db.execute(f"SELECT {_SERIES}, {_CELL} FROM {cells}", (first, end))
     return [((row[0], row[1], row[2], row[3]), Cell(*row[4:])) for row in rows]
 
 
@@ -181,15 +170,11 @@ def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
     key += " AND ifnull(exit_code, -9223372036854775807) = ifnull(?, -9223372036854775807)"
     db.executemany(f"INSERT OR IGNORE INTO series ({_SERIES}) VALUES (?, ?, ?, ?)", counted.cells)
     values = ", ".join("?" * len(Cell._fields))
-    db.executemany(
-        f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}",
-        [(number, *cell, *series) for series, cell in counted.cells.items()],
-    )
+    add = f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}"
+    db.executemany(add, [(number, *cell, *series) for series, cell in counted.cells.items()])
     if counted.unit == "hour":
         db.execute(f"DELETE FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,))
-        db.executemany(
-            f"INSERT INTO totals_by_hour (status, hour, {_CELL}) VALUES (?, ?, {values})",
-            [(status, number, *cell) for status, cell in counted.totals.items()],
-        )
+        add = f"INSERT INTO totals_by_hour (status, hour, {_CELL}) VALUES (?, ?, {values})"
+        db.executemany(add, [(status, number, *cell) for status, cell in counted.totals.items()])
     db.execute(f"UPDATE rolled_up_{unit}s SET attempt = NULL WHERE {unit} = ?", (number,))
     return True

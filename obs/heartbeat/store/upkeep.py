@@ -14,16 +14,11 @@ from obs.times import DAY_MS
 def index_messages(db: sqlite3.Connection, limit: int) -> int:
     """Index the messages of the next `limit` events, and note the use of attributions; returns how many there were."""
     seen = "SELECT * FROM events WHERE id > (SELECT up_to FROM indexed_messages) ORDER BY id LIMIT ?"
-    db.execute(
-        f"INSERT INTO event_messages (rowid, message) SELECT id, message FROM ({seen}) WHERE message IS NOT NULL",
-        (limit,),
-    )
-    db.execute(
-        "UPDATE attributions SET last_used_at = max(coalesce(last_used_at, 0), used.at)"
-        f" FROM (SELECT attribution_id, max(received_at) AS at FROM ({seen}) GROUP BY attribution_id) AS used"
-        " WHERE used.attribution_id = attributions.id",
-        (limit,),
-    )
+    add = "INSERT INTO event_messages (rowid, message)"
+    db.execute(f"{add} SELECT id, message FROM ({seen}) WHERE message IS NOT NULL", (limit,))
+    used = f"SELECT attribution_id, max(received_at) AS at FROM ({seen}) GROUP BY attribution_id"
+    note = "UPDATE attributions SET last_used_at = max(coalesce(last_used_at, 0), used.at)"
+    db.execute(f"{note} FROM ({used}) AS used WHERE used.attribution_id = attributions.id", (limit,))
     last, count = db.execute(f"SELECT max(id), count(*) FROM ({seen})", (limit,)).fetchone()
     if count:
         db.execute("UPDATE indexed_messages SET up_to = ?", (last,))
@@ -66,14 +61,10 @@ _WRONG = (
 )
 # A time that the client sent was wrong too if it is close to what the service's clock showed.
 _TIME_IS_WRONG = f"(abs(time - received_at) * 2 < abs(:step_ms) OR time > :latest_ms + {FUTURE_MS})"
-_RUN = ", ".join(
-    f"{column} = min({column} + :step_ms, :latest_ms)"
-    for column in ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
-)
-_PAST = (
-    *("last_heartbeat_at", "last_success_at", "created_at", "paused_at"),
-    *("overdue_since", "failing_since", "lost_since"),
-)
+_TIMES = ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
+_RUN = ", ".join(f"{column} = min({column} + :step_ms, :latest_ms)" for column in _TIMES)
+_SINCE = ("overdue_since", "failing_since", "lost_since")
+_PAST = ("last_heartbeat_at", "last_success_at", "created_at", "paused_at", *_SINCE)
 _WRONG_HEARTBEATS = (
     "SELECT memories.job_id, memory, json_group_array(heartbeat_at)"
     " FROM runs JOIN memories ON memories.job_id = runs.job_id"
