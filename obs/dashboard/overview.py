@@ -111,10 +111,10 @@ class Selection:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def page(self, number: int) -> list[int]:
-        first = (min(number, max(1, -(-len(self) // PAGE_SIZE))) - 1) * PAGE_SIZE
+    def page(self, number: int, size: int = PAGE_SIZE) -> list[int]:
+        first = (min(number, max(1, -(-len(self) // size))) - 1) * size
         keys = self._keys[::-1] if self._choice.desc and self._choice.sort == "name" else self._keys
-        return [key[-1] for key in keys[first : first + PAGE_SIZE]]
+        return [key[-1] for key in keys[first : first + size]]
 
     def _key(self, job: Job) -> tuple[float, str, int]:
         number = self._sort(job)

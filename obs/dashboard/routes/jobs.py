@@ -1,5 +1,6 @@
 """The overview of all jobs, which is the start page, and their projects with services and hosts."""
 
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +9,12 @@ from flask import Blueprint, get_template_attribute, redirect, render_template, 
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
+from obs.api import load
 from obs.dashboard import drawings, forms, store
-from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, version
+from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, Selection, version
 from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
+from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
@@ -20,6 +23,8 @@ from obs.tenancy.auth import Caller
 
 blp = Blueprint("jobs", __name__)
 projects = Blueprint("projects", __name__, url_prefix="/projects")
+PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume it"}
+_BULK_SECONDS = 20.0  # about how long one request changes jobs: proxies end a request that takes a minute
 
 
 @blp.get("/")
@@ -29,7 +34,7 @@ def page() -> ResponseReturnValue:
     if not overview.everything:
         ingest_url = services().tenancy.ingest.url(caller.org.slug)
         return render_template("jobs/empty.html", ingest_url=ingest_url, key=take_new_key())
-    return render_template("jobs/page.html", overview=overview, rows=_rows(caller, overview.jobs))
+    return render_template("jobs/page.html", overview=overview, rows=_rows(caller, overview.jobs), pauses=PAUSES)
 
 
 @blp.get("/jobs/changes")
@@ -49,7 +54,7 @@ def changes() -> ResponseReturnValue:
     changed: dict[str, Any] = {
         "version": str(overview.version),
         "summary": get_template_attribute("jobs/table.html", "summary")(overview),
-        "rows": {str(job.id): draw_row(job, *rest, caller.now_ms) for job, *rest in _rows(caller, differing)},
+        "rows": {str(job.id): draw_row(job, *rest, caller) for job, *rest in _rows(caller, differing)},
     }
     if list(now) != list(shown):
         changed["order"] = list(now)
@@ -70,6 +75,33 @@ def delete() -> ResponseReturnValue:
     return forms.saved(f"Jobs deleted: {counted['deleted']:,}.", "dashboard.jobs.page")
 
 
+@blp.post("/jobs/selected/pause", defaults={"action": "pause"})
+@blp.post("/jobs/selected/resume", defaults={"action": "resume"})
+@blp.post("/jobs/selected/delete", defaults={"action": "delete"})
+def change_selected(action: str) -> ResponseReturnValue:
+    """Pause, resume or delete the selected jobs, or all that match the filters, for a limited time."""
+    caller, choice = viewer(), _choice()
+    everything = services().overviews(caller.org).show(caller).everything
+    ids = set(request.form.getlist("job", type=int))
+    if "all" in request.form:  # jobs that are paused or resumed already stay as they are
+        everything = [job for job in everything if action == "delete" or job.paused is not (action == "pause")]
+        ids = set(Selection(choice, everything).page(1, len(everything) or 1))
+    jobs = [job for job in everything if job.id in ids]
+    if action == "delete" and "confirmed" not in request.form:
+        return render_template("jobs/delete.html", jobs=jobs, choice=choice)
+    until = forms.chosen_time("until", PAUSES) if action == "pause" else None
+    changes = load(JobChangesSchema, {"paused": action == "pause"} | ({"paused_until": until} if until else {}))
+    end, names, heartbeats = time.monotonic() + _BULK_SECONDS, [job.name for job in jobs], services().heartbeats
+    while names and time.monotonic() < end:
+        if action == "delete":
+            heartbeats.delete_job(caller, names.pop(0))
+        else:
+            heartbeats.change_job(caller, names.pop(0), changes)
+    message = f"Jobs {action.removesuffix('e')}ed: {len(jobs) - len(names):,}."
+    message += f" {len(names):,} remain: do it again." if names else ""
+    return forms.saved(message, "dashboard.jobs.page", **choice.parameters())
+
+
 @blp.post("/first-key")
 def create_first_key() -> ResponseReturnValue:
     keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat", actor=viewer().actor).key)
@@ -79,9 +111,8 @@ def create_first_key() -> ResponseReturnValue:
 def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | None]]:
     with caller.read() as db:
         runs = store.recent_runs(db, [job.id for job in jobs], drawings.BARS)
-        last = {
-            job.id: run.id for job in jobs if job.status in PROBLEMS for run in runs[job.id] if run.status in PROBLEMS
-        }
+        troubled = [job.id for job in jobs if job.status in PROBLEMS]
+        last = {job_id: run.id for job_id in troubled for run in runs[job_id] if run.status in PROBLEMS}
         errors = store.error_lines(db, last) if last else {}
     return [(job, drawings.bars_of_job(job, runs[job.id], caller.now_ms), errors.get(job.id)) for job in jobs]
 

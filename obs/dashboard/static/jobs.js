@@ -19,9 +19,12 @@ function apply(changes) {
   for (const [number, html] of Object.entries(changes.rows)) {
     const row = rowFrom(html);
     const old = document.getElementById(`job-${number}`);
+    const box = row.querySelector("[name=job]");
+    if (box && old) box.checked = old.querySelector("[name=job]").checked;
     if (old && old.contains(document.activeElement)) {
+      const focused = document.activeElement.matches("[name=job]") ? box : row.querySelector("a");
       old.replaceWith(row);
-      row.querySelector("a").focus({ preventScroll: true });
+      focused.focus({ preventScroll: true });
     } else if (old) {
       old.replaceWith(row);
     } else {
@@ -36,6 +39,7 @@ function apply(changes) {
       if (body.rows[place] !== row) body.insertBefore(row, body.rows[place]);
     });
   }
+  countSelected();
   if (changes.summary !== summary) { /* a screen reader should not repeat unchanged counts */
     summary = changes.summary;
     const place = document.getElementById("summary");
@@ -43,6 +47,14 @@ function apply(changes) {
     place.innerHTML = changes.summary;
     if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
   }
+}
+
+/* How many of the rows are selected. */
+function countSelected() {
+  const count = table.querySelectorAll("[name=job]:checked").length;
+  const place = document.querySelector("[data-selected]");
+  const words = count ? `${count} selected` : "";
+  if (place && place.textContent !== words) place.textContent = words;
 }
 
 async function refresh() {
@@ -71,5 +83,9 @@ async function keepCurrent() {
   }
 }
 
+if (table) {
+  table.addEventListener("change", countSelected);
+  countSelected(); /* a browser may restore what was selected */
+}
 if (table || awaiting) setTimeout(keepCurrent, awaiting ? 2000 : EVERY_MS);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh().catch(() => {}); });

@@ -142,7 +142,7 @@ if (location.hash === "#search") document.getElementById("search")?.select();
 /* A click anywhere on the row of a job, a run or an incident opens the job or the run. */
 document.addEventListener("click", (event) => {
   const link = event.target.closest(":is(.jobs, .runs, .incidents) tbody tr")?.querySelector("a");
-  if (!link || event.target.closest("a") || !getSelection().isCollapsed) return;
+  if (!link || event.target.closest("a, input") || !getSelection().isCollapsed) return;
   if (event.ctrlKey || event.metaKey) open(link.href);
   else link.click();
 });
