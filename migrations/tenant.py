@@ -662,3 +662,38 @@ def alerts_on_queries(db: Database) -> None:
     db.execute("CREATE INDEX incidents_started ON incidents(started_at, kind, job_id)")
     db.execute("CREATE INDEX incidents_job ON incidents(job_id, started_at)")
     db.execute("CREATE INDEX incidents_alert ON incidents(alert_id, started_at) WHERE alert_id IS NOT NULL")
+
+
+@migrations()
+def windows_of_some_jobs(db: Database) -> None:
+    """Maintenance windows for some jobs, and recurring ones, whose row has the times of one occurrence.
+
+    A window that is deleted, and an occurrence that is over, become unknown times of the jobs that match: of those that
+    match all that is named. The view has the windows and the unknown times by job.
+    """
+    names = ("job_prefix", "host", "service", "project")
+    for table in ("maintenance_windows", "unknown_times"):
+        for name in names:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} TEXT")
+    for column in ("cron TEXT", "timezone TEXT", "duration_seconds INTEGER"):
+        db.execute(f"ALTER TABLE maintenance_windows ADD COLUMN {column}")
+    columns = f"start_time, end_time, {', '.join(names)}"
+    matches = " AND ".join(f"(w.{name} IS NULL OR w.{name} = a.{name})" for name in names[1:])
+    db.execute(f"""
+        CREATE VIEW unknown_times_by_job AS
+        SELECT jobs.id AS job_id, w.window_id, w.start_time, w.end_time FROM (
+            SELECT id AS window_id, {columns} FROM maintenance_windows
+            UNION ALL SELECT NULL, {columns} FROM unknown_times WHERE job_id IS NULL
+        ) AS w JOIN jobs LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
+        WHERE (w.job_prefix IS NULL OR substr(jobs.name, 1, length(w.job_prefix)) = w.job_prefix) AND {matches}
+        UNION ALL SELECT job_id, NULL, start_time, end_time FROM unknown_times WHERE job_id IS NOT NULL
+    """)
+    for name, event, condition in (
+        ("deleted", "DELETE", "old.end_time > old.start_time"),
+        ("recurs", "UPDATE OF start_time", "old.end_time <= new.start_time"),
+    ):
+        db.execute(f"""
+            CREATE TRIGGER maintenance_window_{name} AFTER {event} ON maintenance_windows WHEN {condition} BEGIN
+                INSERT INTO unknown_times ({columns}) VALUES (old.{columns.replace(", ", ", old.")});
+            END
+        """)

@@ -228,6 +228,15 @@ class Text(ma.fields.String):
         return text
 
 
+class JobFilterSchema(Schema):
+    """What limits something to some jobs: those that match all fields that are not null."""
+
+    job_prefix, host, service, project = (
+        Text(1, 200, allow_none=True, metadata=about(f"Only jobs {what}; null for all.", None))
+        for what in ("whose name begins like this", "of this host", "of this service", "of this project")
+    )
+
+
 class Flag(ma.fields.Bool):
     """true or false; marshmallow's also accepts 1, "yes" and others."""
 

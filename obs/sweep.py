@@ -117,8 +117,11 @@ def sweep(
     now_ms = seen.now_ms
     with databases.read(org) as db:
         has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
+        recurs = any(window.cron and window.end_time <= now_ms for window in maintenance.windows(db))
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
+    if recurs:
+        databases.write(org, partial(maintenance.renew, now_ms=now_ms))
     end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
     learned_all = _learn(databases, org, seen, zones, min(relearn_until, end), end, alerts)
     with databases.read(org) as db:
@@ -145,6 +148,7 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
     correction = {**seen._asdict(), "latest_ms": MAX_MS if seen.is_behind else seen.now_ms}
     for correct in (upkeep.correct_times, incidents.correct_times, outbox.correct_times, annotations.correct_times):
         correct(db, correction)
+    maintenance.renew(db, seen.now_ms)
     expectations.learn_again(db)
 
 
@@ -198,13 +202,14 @@ def _incident_changes(
 ) -> tuple[list[Problem], list[tuple[int, int]]]:
     """The problems that have no incident, and the (job id, id) of the incidents to close; of all jobs, or of some.
 
-    No incident is opened during maintenance.
+    No incident is opened during maintenance of its job.
     """
     problems = {(one.job_id, one.kind): one for one in expectations.problems(db, now_ms, job_ids)}
     known = incidents.open_incidents(db, job_ids)
     to_close = [(key[0], known[key]) for key in known.keys() - problems.keys()]
-    is_maintenance = maintenance.open_window(db, now_ms) is not None
-    return [] if is_maintenance else [problems[key] for key in sorted(problems.keys() - known.keys())], sorted(to_close)
+    opened = sorted(problems.keys() - known.keys())
+    covered = maintenance.covered_jobs(db, now_ms) if opened else ()
+    return [problems[key] for key in opened if key[0] not in covered], sorted(to_close)
 
 
 def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:

@@ -29,10 +29,6 @@ def _events(description: str, least: int) -> ma.fields.List[str]:
     return ma.fields.List(one, validate=several, metadata={"description": description, "example": ["failed"]})
 
 
-def _only(what: str) -> Text:
-    return Text(1, 200, allow_none=True, metadata={"description": f"Only jobs {what}; null for all.", "example": None})
-
-
 class QuietHoursSchema(Schema):
     start = ma.fields.Str(required=True, data_key="from", attribute="from", validate=_TIME_OF_DAY)
     until = ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "07:00"})
@@ -51,15 +47,11 @@ class WebhookSchema(Schema):
     secret = Text(16, 200, metadata={"description": "Default: one is generated, and shown once."})
 
 
-class ChannelChangesSchema(ChangesSchema):
+class ChannelChangesSchema(api.JobFilterSchema, ChangesSchema):
     name = Text(1, 200, metadata={"description": "A name for people.", "example": "phone"})
     url = Text(1, _LONGEST_ADDRESS, metadata={"description": "An Apprise URL.", "example": "ntfy://ntfy.sh/my-topic"})
     webhook = ma.fields.Nested(WebhookSchema)
     events = _events("What to report. Default: all but schedule_changed.", 1)
-    job_prefix = _only("whose name begins like this")
-    host = _only("of this host")
-    service = _only("of this service")
-    project = _only("of this project")
     recoveries = api.Flag(metadata={"description": "Report the end as well."})
     reminder_hours = WholeNumber(allow_none=True, validate=ma.validate.Range(1, 168), metadata={"example": None})
     quiet_hours = ma.fields.Nested(QuietHoursSchema, allow_none=True)

@@ -116,6 +116,14 @@ def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
     return fields
 
 
+def seconds(field: str, unit: str, unit_seconds: int, default: str = "") -> int:
+    """A number of hours or minutes in the form as seconds. Raises ServiceError (422)."""
+    try:
+        return round(float(request.form.get(field, "").strip() or default) * unit_seconds)
+    except (ValueError, OverflowError):
+        raise invalid_field("json", field, f"Enter a number of {unit}, e.g. 30.") from None
+
+
 def chosen_time(name: str, options: Iterable[str]) -> str | None:
     """The time that was chosen of `options`, which are relative to now, or "" for none. Raises ServiceError (422)."""
     chosen = request.form.get(name, "")

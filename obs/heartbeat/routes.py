@@ -21,17 +21,12 @@ from obs.tenancy.auth import caller, operation
 
 jobs_blp = Blueprint("jobs", __name__, url_prefix="/api/v1/jobs", description="Jobs, their states and their runs.")
 runs_blp = Blueprint("runs", __name__, url_prefix="/api/v1/runs", description="Runs with their timelines.")
-maintenance_blp = Blueprint(
-    "maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance windows of the organization."
-)
+maintenance_blp = Blueprint("maintenance", __name__, url_prefix="/api/v1/maintenance", description="Maintenance.")
 metrics_blp = Blueprint(
-    "metrics",
-    __name__,
-    template_folder="templates",
-    url_prefix="/api/v1",
-    description="The jobs as metrics for Prometheus.",
+    "metrics", __name__, template_folder="templates", url_prefix="/api/v1", description="Jobs as metrics of Prometheus."
 )
 
+_WINDOW = schemas.MaintenanceWindowSchema
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
 
@@ -144,16 +139,15 @@ def list_windows() -> dict[str, Any]:
         return {"maintenance_windows": maintenance.windows(db)}
 
 
-@operation(
-    maintenance_blp, "POST", "admin", schemas.MaintenanceWindowSchema, status=201, body=schemas.MaintenanceWindowSchema
-)
+@operation(maintenance_blp, "POST", "admin", _WINDOW, status=201, body=_WINDOW)
 def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
     """Schedule maintenance
 
-    From start_time to end_time no job becomes overdue and no incident is opened. Runs that are due in this time are not
-    waited for. A maintenance window can be at most 31 days long.
+    From start_time to end_time, or for duration_seconds after each time of cron, no job that matches all of job_prefix,
+    host, service and project that are sent becomes overdue, and no incident of it is opened. Runs that are due in this
+    time are not waited for. A window is at most 31 days long, and recurs at most once an hour.
     """
-    return services().heartbeats.add_window(caller(), **fields)
+    return services().heartbeats.add_window(caller(), fields)
 
 
 @operation(maintenance_blp, f"DELETE /<{ROW_ID}:window_id>", "admin", status=204)

@@ -6,6 +6,7 @@ from typing import Any
 
 import marshmallow as ma
 
+from obs import api
 from obs.api import ChangesSchema, Flag, PageSchema, Schema, Text, Time, WholeNumber, about, list_of, schema_of
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
@@ -18,17 +19,18 @@ from obs.times import DAY_MS
 _NAME = {**JOB_NAME, "example": "nightly-backup"}
 _YEAR_DAYS = 366
 _LONGEST_DAYS = 31
+_TIMES = {"start_time", "end_time"}
 
 
-def _text(check: Callable[[str], None], longest: int, description: str, example: str) -> ma.fields.Str:
+def _text(check: Callable[[str], None], longest: int, description: str, example: str, **kwargs: Any) -> ma.fields.Str:
     limits = {"minLength": 1, "maxLength": longest}  # for the OpenAPI document: `check` has its own words for them
-    return ma.fields.Str(validate=check, metadata={**limits, "description": description, "example": example})
+    return ma.fields.Str(validate=check, metadata={**limits, **about(description, example)}, **kwargs)
 
 
-def _seconds(name: str, least: int, description: str, example: int) -> WholeNumber:
+def _seconds(name: str, least: int, description: str, example: int, **kwargs: Any) -> WholeNumber:
     error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {_YEAR_DAYS} days."
     limits = ma.validate.Range(least, _YEAR_DAYS * 86_400, error=error)
-    return WholeNumber(validate=limits, metadata={"description": description, "example": example})
+    return WholeNumber(validate=limits, metadata=about(description, example), **kwargs)
 
 
 class PinSchema(Schema):
@@ -45,19 +47,16 @@ class PinSchema(Schema):
         return pins.to_dict(pin)
 
 
+_TOLERANCE = ma.validate.Range(1, 1000, error="Must be from {min} to {max}.")
+_UUID = ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8.")
+
+
 class JobFieldsSchema(Schema):
     pin = ma.fields.Nested(PinSchema, allow_none=True, metadata=about("null returns the job to the learned schedule."))
     paused = Flag(metadata={"description": "Pause the job, or resume it."})
     paused_until = Time(metadata={"description": "Pause the job until then."})
-    failure_tolerance = WholeNumber(
-        validate=ma.validate.Range(1, 1000, error="Must be from {min} to {max}."),
-        metadata=about("Failures in a row that open an incident.", 3),
-    )
-    ping_uuid = ma.fields.Str(
-        allow_none=True,
-        validate=ma.validate.Regexp(UUID_PATTERN, error="Not a UUID such as 6ba7b810-9dad-41d1-80b4-00c04fd430c8."),
-        metadata={"description": "The UUID of the ping URL; null: a new one."},
-    )
+    failure_tolerance = WholeNumber(validate=_TOLERANCE, metadata=about("Failures in a row that open an incident.", 3))
+    ping_uuid = ma.fields.Str(allow_none=True, validate=_UUID, metadata=about("Of the ping URL; null: a new one."))
     host, service, project = (
         Text(1, 200, allow_none=True, metadata={"description": f"Until a heartbeat sends another X-Platform-{name}."})
         for name in ("Host", "Service", "Project")
@@ -83,20 +82,36 @@ class NewJobSchema(JobFieldsSchema):
     name = ma.fields.Str(required=True, metadata=_NAME)
 
 
-class MaintenanceWindowSchema(Schema):
-    """A maintenance window: during it, no job becomes overdue and no incident is opened."""
+class MaintenanceWindowSchema(api.JobFilterSchema):
+    """A maintenance window: during it, no job that matches becomes overdue, and no incident of such a job is opened.
+
+    Send start_time and end_time, or cron and duration_seconds for one that recurs. In responses, the times of one that
+    recurs are those of the current or next occurrence.
+    """
 
     id = ma.fields.Int(dump_only=True)
     title = Text(1, 500, load_default="Maintenance", metadata={"example": "New disks"})
-    start_time = Time(required=True)
-    end_time = Time(required=True, metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
+    start_time = Time()
+    end_time = Time(metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
+    cron = _text(pins.check_expression, MAX_CRON_LENGTH, "When it begins, again.", "0 22 * * 6", allow_none=True)
+    timezone = _text(pins.check_zone, MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
+    duration_seconds = _seconds("length", 60, f"At most {_LONGEST_DAYS} days.", 28_800, allow_none=True)
 
     @ma.validates_schema
     def _check_times(self, fields: dict[str, Any], **_: Any) -> None:
-        if fields["end_time"] <= fields["start_time"]:
+        sent = {name for name, value in fields.items() if value is not None}
+        recurs = bool(sent & {"cron", "timezone", "duration_seconds"})
+        needed, others = ({"cron", "duration_seconds"}, _TIMES) if recurs else (_TIMES, set())
+        problems = {name: ["Missing data for required field."] for name in needed - sent}
+        problems |= {name: ["Cannot be combined with cron."] for name in others & sent}
+        if problems:
+            raise ma.ValidationError(problems)
+        length_ms = fields["duration_seconds"] * 1000 if recurs else fields["end_time"] - fields["start_time"]
+        if length_ms <= 0:
             raise ma.ValidationError("Must be after start_time.", "end_time")
-        if fields["end_time"] - fields["start_time"] > _LONGEST_DAYS * DAY_MS:
-            raise ma.ValidationError(f"A maintenance window can be at most {_LONGEST_DAYS} days long.", "end_time")
+        if length_ms > _LONGEST_DAYS * DAY_MS:
+            message = f"A maintenance window can be at most {_LONGEST_DAYS} days long."
+            raise ma.ValidationError(message, "duration_seconds" if recurs else "end_time")
 
 
 MaintenanceWindowListSchema = list_of("maintenance_windows", MaintenanceWindowSchema)
@@ -111,16 +126,11 @@ _job_schema = partial(
 )
 JobSchema = _job_schema()
 JobListSchema = list_of("jobs", JobSchema, paged=True)
-JobWithPingUrlSchema = _job_schema(
-    "JobWithPingUrl",
-    ping_url=ma.fields.Str(
-        allow_none=True,
-        metadata=about(
-            "Created when it is first requested. null unless the key has heartbeat:write.",
-            "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
-        ),
-    ),
+_PING_URL = about(
+    "Created when it is first requested. null unless the key has heartbeat:write.",
+    "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
 )
+JobWithPingUrlSchema = _job_schema("JobWithPingUrl", ping_url=ma.fields.Str(allow_none=True, metadata=_PING_URL))
 RunSchema = schema_of(Run)
 RunListSchema = list_of("runs", RunSchema, paged=True)
 RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.List(ma.fields.Nested(schema_of(Event))))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from obs.tenancy import audit, keys
 from obs.tenancy import service as tenancy_service
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
 
 
 class SweepQueue:
@@ -66,9 +66,11 @@ class SweepQueue:
 _DELETING_SECONDS = 20.0
 """About how long one request deletes jobs: proxies end a request that takes a minute."""
 _DELETING_SHARE = 0.5
+_SCHEDULE = ("pin", "paused_at", "paused_until", "schedule_changed_at")
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
 _ROLLING_UP_SECONDS = 2.0
 """The longest time that one call rolls up, so that one organization's years do not delay the others."""
+_MOST_COMPARED = 400  # occurrences of a maintenance window: those of a daily one, for more than a year
 SETTLED_MS = 15 * MINUTE_MS
 """An hour is rolled up this long after its end, because until then many of its runs may still end."""
 
@@ -110,7 +112,8 @@ class HeartbeatService:
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             columns = _columns(db, job, changes, caller.now_ms)
-            is_rescheduled = not columns.keys().isdisjoint(("pin", "paused_at", "paused_until", "schedule_changed_at"))
+            moves = () if job.overdue else ("name", "attribution_id")  # other maintenance windows may cover it then
+            is_rescheduled = not columns.keys().isdisjoint((*_SCHEDULE, *moves))
             jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
                 (changed,) = expectations.changed_jobs(db, 1, job.id)
@@ -184,18 +187,28 @@ class HeartbeatService:
                 remaining = len(jobs.with_prefix(db, prefix))
         return {"deleted": max(0, found - remaining), "remaining": remaining}
 
-    def open_window(self, caller: Caller) -> MaintenanceWindow | None:
+    def open_windows(self, caller: Caller) -> list[MaintenanceWindow]:
         with caller.read() as db:
-            return maintenance.open_window(db, caller.now_ms)
+            return maintenance.windows(db, caller.now_ms)
 
-    def add_window(self, caller: Caller, start_time: int, end_time: int, title: str) -> MaintenanceWindow:
-        window = caller.write(lambda db: maintenance.add(db, start_time, end_time, title))
+    def add_window(self, caller: Caller, fields: Mapping[str, Any]) -> MaintenanceWindow:
+        """Add a maintenance window with the fields of MaintenanceWindowSchema. Raises ServiceError (422)."""
+        values = dict(fields)
+        if values.get("cron"):
+            zone, length_ms = values.get("timezone") or "UTC", values["duration_seconds"] * SECOND_MS
+            starts = list(islice(pins.cron_times(values["cron"], zone, caller.now_ms - length_ms), _MOST_COMPARED))
+            values |= {"timezone": zone, "start_time": starts[0], "end_time": starts[0] + length_ms}
+            least_ms = min(later - start for start, later in pairwise(starts))
+            if least_ms < HOUR_MS or least_ms <= length_ms:
+                message = f"It begins again after {duration_words(least_ms)}. This must be longer than the window"
+                raise invalid_field("json", "cron", f"{message}, and at least an hour.")
+        window = caller.write(lambda db: maintenance.save(db, values))
         self.queue.note(caller.org)
         return window
 
     def delete_window(self, caller: Caller, window_id: int) -> None:
         """Delete a maintenance window. Raises ServiceError (404)."""
-        if not caller.write(lambda db: maintenance.delete(db, window_id)):
+        if not caller.write(lambda db: maintenance.delete(db, window_id, caller.now_ms)):
             raise ServiceError("window_not_found", f"There is no maintenance window with id {window_id}.")
         self.queue.note(caller.org)
 

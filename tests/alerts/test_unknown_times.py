@@ -60,8 +60,9 @@ class World:
     def job(self, name: str) -> dict[str, Any]:
         return dict(self.client.get(f"/api/v1/jobs/{name}").json)
 
-    def maintain(self, start: int, end: int) -> None:
-        window = {"start_time": format_ms(start), "end_time": format_ms(end), "title": "New disks"}
+    def maintain(self, start: int, end: int, job_prefix: str | None = None) -> None:
+        times = {"start_time": format_ms(start), "end_time": format_ms(end)}
+        window = {**times, "title": "New disks", "job_prefix": job_prefix}
         assert self.client.post("/api/v1/maintenance", json=window).status_code == 201
 
     def overdue_at(self, name: str, latest: int) -> int:
@@ -81,6 +82,24 @@ def _maintenance_added_meanwhile(world: World, _: str) -> None:
     world.pass_time(30 * SECOND_MS)
     world.maintain(START, END)
     world.pass_time(END - world.clock())
+
+
+def _maintenance_of_some_jobs(world: World, name: str) -> None:
+    world.maintain(START, END, name[:3])
+    world.pass_time(END - START)
+
+
+def _maintenance_that_recurs(world: World, _: str) -> None:
+    window = {"cron": "0 23 21 6 *", "duration_seconds": (END - START) // SECOND_MS}
+    assert world.client.post("/api/v1/maintenance", json=window).status_code == 201
+    world.pass_time(END - START)
+
+
+def _maintenance_that_was_deleted(world: World, name: str) -> None:
+    world.maintain(START, END + DAY_MS, name)
+    world.pass_time(END - START)
+    (window,) = world.client.get("/api/v1/maintenance").json["maintenance_windows"]
+    assert world.client.delete(f"/api/v1/maintenance/{window['id']}").status_code == 204
 
 
 def _two_windows(world: World, _: str) -> None:
@@ -122,6 +141,9 @@ UNKNOWN = pytest.mark.parametrize(
     [
         _maintenance,
         _maintenance_added_meanwhile,
+        _maintenance_of_some_jobs,
+        _maintenance_that_recurs,
+        _maintenance_that_was_deleted,
         _two_windows,
         _pause,
         _pause_that_ends,

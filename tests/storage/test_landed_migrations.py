@@ -50,6 +50,7 @@ LANDED = {
         "where_learning_begins": "fcbe3b7912f3c026",
         "events_of_deliveries": "acbc805eac543d9b",
         "alerts_on_queries": "f3eba26f4815279f",
+        "windows_of_some_jobs": "5d9a1b875ec0de64",
     },
 }
 

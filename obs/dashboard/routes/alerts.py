@@ -41,20 +41,19 @@ def incidents_page(form: Form | None = None) -> str:
         windows = maintenance.windows(db)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     version = page_version([(one.id, one.ended_at, one.notified) for one in found], windows)
-    return render_template(
-        "incidents.html",
-        found=found,
-        windows=windows,
-        form=form or Form({"title": "Maintenance"}),
-        version=None if form else version,
-    )
+    values = {"found": found, "windows": windows, "version": None if form else version}
+    return render_template("incidents.html", form=form or Form({"title": "Maintenance"}), **values)
 
 
 @incidents.post("/maintenance")
-@forms.shown_again(incidents_page)
+@forms.shown_again(incidents_page, timezone="cron", duration_seconds="hours")
 def add_window() -> ResponseReturnValue:
-    window = load(MaintenanceWindowSchema, forms.entered(("title", *_TIMES), _TIMES))
-    services().heartbeats.add_window(viewer(), **window)
+    recurs = request.form.get("kind") == "again"
+    when = ("cron",) if recurs else _TIMES
+    fields: dict[str, Any] = forms.entered(("title", "job_prefix", *store.PLACE, *when), _TIMES)
+    if recurs:
+        fields["timezone"], fields["duration_seconds"] = forms.form_zone().key, forms.seconds("hours", "hours", 3600)
+    services().heartbeats.add_window(viewer(), load(MaintenanceWindowSchema, fields))
     return forms.saved("Maintenance scheduled.", "dashboard.incidents.page")
 
 

@@ -13,6 +13,7 @@ from obs.api import ROW_ID, load, page_of
 from obs.dashboard import drawings, forms, schedules, store
 from obs.dashboard.forms import Form
 from obs.dashboard.routes import page_version
+from obs.dashboard.routes.jobs import PAUSES
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.pins import cron_times
@@ -20,13 +21,14 @@ from obs.heartbeat.runs import PROBLEMS, STATUSES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
 from obs.heartbeat.store import jobs as job_store
+from obs.heartbeat.store import maintenance
 from obs.services import services
 from obs.times import DAY_MS
 
 blp = Blueprint("job", __name__, url_prefix="/job")
 _RUNS_SHOWN = 25
 _RANGES = {"24h": 1, "7d": 7, "30d": 30, "90d": 90}
-_PAUSES = {"+1h": "1 hour", "+1d": "1 day", "+7d": "1 week", "": "until I resume it"}
+_WORDS = {"ranges": _RANGES, "statuses": STATUSES, "problems": PROBLEMS, "pauses": PAUSES}
 
 
 @blp.get("")
@@ -41,45 +43,42 @@ def page(**refused: Form) -> str:
     with caller.read() as db:
         job = known_job(db, _name(), now_ms)
         incidents = alert_store.incidents(db, limit=10, job_id=job.id)
-        version = page_version(job, incidents, today)
+        windows = maintenance.windows(db, now_ms, job.id)
+        version = page_version(job, incidents, windows, today)
         slow_ms = (job.avg_duration_ms or 0) * 1.5
         status, longest_ms = show if show in PROBLEMS else None, slow_ms if show == "slow" else None
         read = partial(job_store.runs_of, db, job.id, status=status, end_ms=end, longer_than_ms=longest_ms)
         runs = page_of("runs", {"limit": _RUNS_SHOWN, "cursor": cursor}, read, "started_at", "id")
-        errors = store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS})
-        loose_events = job_store.loose_events(db, job.id, limit=20)
-        points = store.points(db, job.id, start, now_ms)
-        annotations = store.annotations(db, start, now_ms, now_ms, job=job.name)
         days = drawings.days(now_ms, zone)
         results = store.results_by_day(db, job.id, days)
-        trouble = store.trouble(db, job) if job.status in TROUBLE else None
+        found = {
+            "errors": store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS}),
+            "loose_events": job_store.loose_events(db, job.id, limit=20),
+            "points": store.points(db, job.id, start, now_ms),
+            "annotations": store.annotations(db, start, now_ms, now_ms, job=job.name),
+            "trouble": store.trouble(db, job) if job.status in TROUBLE else None,
+        }
     until_ms = now_ms if job.overdue else job.last_heartbeat_at or job.created_at
     first_ms = job.first_heartbeat_at or job.created_at
     missed = schedules.missed_by_day(schedules.due(job), results, days, first_ms, until_ms)
     return render_template(
         "job/page.html",
         job=job,
-        trouble=trouble,
-        annotations=annotations,
+        windows=windows,
         ping_url=services().heartbeats.ping_url(caller, job.id, creates=False) if is_admin(caller) else None,
         runs=runs["runs"],
-        errors=errors,
         slow_ms=slow_ms,
         earlier=runs["next_cursor"],
-        loose_events=loose_events,
         incidents_shown=incidents,
         span=span,
-        ranges=_RANGES,
         start=start,
-        points=points,
-        statuses=STATUSES,
         calendar=drawings.calendar(results, missed, drawings.day_of(first_ms, zone), today),
-        problems=PROBLEMS,
-        pauses=_PAUSES,
         pin=refused.get("pin") or Form(schedules.form_values(job)),
         pause=refused.get("pause") or Form({}),
         rename=refused.get("rename") or Form({"new_name": job.name}),
         version=None if refused else version,
+        **found,
+        **_WORDS,
     )
 
 
@@ -107,7 +106,7 @@ def pin_times() -> list[int]:
 @blp.post("/pause")
 @forms.shown_again(lambda form: page(pause=form), "until")
 def pause() -> ResponseReturnValue:
-    until = forms.chosen_time("until", _PAUSES)
+    until = forms.chosen_time("until", PAUSES)
     return _changed({"paused": True} | ({"paused_until": until} if until else {}), "Job paused.")
 
 
@@ -153,7 +152,7 @@ def run_page(number: int) -> ResponseReturnValue:
 
 
 def _entered_pin(kind: str) -> dict[str, object] | None:
-    form = request.form
+    form, minutes = request.form, partial(forms.seconds, unit="minutes", unit_seconds=60)
     match kind:
         case "learn":
             return None
@@ -161,20 +160,11 @@ def _entered_pin(kind: str) -> dict[str, object] | None:
             return {"never": True}
         case "cron":
             expression, zone = form.get("cron", "").strip(), form.get("timezone", "").strip() or "UTC"
-            return {"cron": expression, "timezone": zone, "grace_seconds": _seconds("grace")}
+            return {"cron": expression, "timezone": zone, "grace_seconds": minutes("grace", default="1")}
         case "interval":
-            return {"interval_seconds": _seconds("interval"), "grace_seconds": _seconds("grace")}
+            return {"interval_seconds": minutes("interval"), "grace_seconds": minutes("grace", default="1")}
         case _:
             raise invalid_field("json", "kind", "Choose one of the options.")
-
-
-def _seconds(field: str) -> int:
-    """A number of minutes in the form as seconds. Raises ServiceError (422)."""
-    text = request.form.get(field, "").strip() or ("1" if field == "grace" else "")
-    try:
-        return round(float(text) * 60)
-    except (ValueError, OverflowError):
-        raise invalid_field("json", field, "Enter a number of minutes, e.g. 30.") from None
 
 
 def _name() -> str:

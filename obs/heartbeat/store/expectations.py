@@ -26,9 +26,7 @@ _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
 _OPEN_RUNS = f"SELECT id FROM runs INDEXED BY runs_open WHERE status = {Status.OPEN:d}"  # not a scan of all runs
 _UNKNOWN = """
-    SELECT start_time, end_time FROM maintenance_windows WHERE end_time > :since
-    UNION ALL SELECT start_time, end_time FROM unknown_times WHERE job_id IS NULL AND end_time > :since
-    UNION ALL SELECT start_time, end_time FROM unknown_times WHERE job_id = :job_id AND end_time > :since
+    SELECT start_time, end_time FROM unknown_times_by_job WHERE job_id = :job_id AND end_time > :since
     UNION ALL SELECT paused_at, ifnull(paused_until, :now) FROM jobs WHERE id = :job_id AND paused_at IS NOT NULL
     ORDER BY 1
 """
@@ -80,11 +78,9 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
 
 def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[int], list[int]]:
     """Of the last HISTORY runs of a job, none in the future: the first heartbeats, ascending, and the durations."""
-    rows = db.execute(
-        "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
-        " ORDER BY started_at DESC LIMIT ?",
-        (job_id, now_ms + FUTURE_MS, HISTORY),
-    ).fetchall()
+    last = "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
+    last += " ORDER BY started_at DESC LIMIT ?"
+    rows = db.execute(last, (job_id, now_ms + FUTURE_MS, HISTORY)).fetchall()
     durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
     return sorted(row["heartbeat_at"] for row in rows), durations
 
@@ -96,11 +92,9 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
     """
     latest_ms = now_ms + FUTURE_MS
     if job.memory is None or job.fit is None:
-        rows = db.execute(
-            "SELECT min(heartbeat_at) FROM runs WHERE job_id = ? AND started_at > ? AND heartbeat_at <= ?"
-            f" GROUP BY heartbeat_at / {HOUR_MS}",
-            (job.job_id, now_ms - _REMEMBERED_MS, latest_ms),
-        )
+        sql = "SELECT min(heartbeat_at) FROM runs WHERE job_id = ? AND started_at > ? AND heartbeat_at <= ?"
+        values = (job.job_id, now_ms - _REMEMBERED_MS, latest_ms)
+        rows = db.execute(f"{sql} GROUP BY heartbeat_at / {HOUR_MS}", values)
         return {time for (time,) in rows}.union(recent)
     # From a minute before, because concurrent requests are not stored in the order in which they arrived.
     rows = db.execute(
@@ -167,15 +161,13 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         {**values, "interval_ms": expected.fit.interval_ms, "is_provisional": not is_final},
     )
     if kept.rowcount == 1 and expected.memory is not None and expected.memory != changed.memory:
-        db.execute(
-            "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)", (changed.job_id, expected.memory.encode())
-        )
+        add = "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)"
+        db.execute(add, (changed.job_id, expected.memory.encode()))
     if kept.rowcount == 1 and expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)
-        db.execute(
-            "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)",
-            (changed.job_id, VERSION, fit, json.dumps(asdict(describe(expected.fit)))),
-        )
+        learned = json.dumps(asdict(describe(expected.fit)))
+        add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
+        db.execute(add, (changed.job_id, VERSION, fit, learned))
     return kept.rowcount == 1
 
 
@@ -205,18 +197,13 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     At most `limit` of each; returns how many.
     """
     values = {"now": now_ms, "limit": limit, "longest": LONGEST_RUN_MS}
+    lost = f"{_OPEN_RUNS} AND started_at + (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB}) <= :now"
+    give_up = f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({lost} ORDER BY job_id, id LIMIT :limit)"
     flagged = sum(db.execute(each, values).rowcount for each in (_FLAG_OVERDUE, _FLAG_OVERRUNNING))
-    rows = db.execute(
-        f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({_OPEN_RUNS} AND started_at +"
-        f" (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB}) <= :now"
-        " ORDER BY job_id, id LIMIT :limit) RETURNING job_id",
-        values,
-    ).fetchall()
-    db.executemany(
-        f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?),"
-        " lost_count = lost_count + 1, changed = 0 WHERE id = ?",
-        [(now_ms, row["job_id"]) for row in rows],
-    )
+    rows = db.execute(f"{give_up} RETURNING job_id", values).fetchall()
+    lose = f"UPDATE jobs SET last_outcome = {Status.LOST:d}, lost_since = coalesce(lost_since, ?),"
+    lose += " lost_count = lost_count + 1, changed = 0 WHERE id = ?"
+    db.executemany(lose, [(now_ms, row["job_id"]) for row in rows])
     return flagged + len(rows)
 
 
@@ -252,17 +239,17 @@ def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None 
     return list(map(Problem._make, rows))
 
 
-def excuse(db: sqlite3.Connection, start: int, end: int) -> None:
+def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None = None) -> None:
     """Have the jobs learned again whose run may have come from `start` to `end`, which nobody can know.
 
-    Until then they are expected after their usual interval.
+    Until then they are expected after their usual interval. With `window_id`, only the jobs that this maintenance
+    window covers.
     """
-    db.execute(
-        "UPDATE jobs SET revision = revision + 1, expected_at = ?2 + coalesce(interval_ms, 0),"
-        " overdue_at = ?2 + coalesce(interval_ms, 0) + coalesce(grace_ms, 0)"
-        " WHERE overdue_at >= ?1 AND expected_at < ?2 AND overdue_since IS NULL",
-        (start, end),
-    )
+    excuse = "UPDATE jobs SET revision = revision + 1, expected_at = ?2 + coalesce(interval_ms, 0),"
+    excuse += " overdue_at = ?2 + coalesce(interval_ms, 0) + coalesce(grace_ms, 0)"
+    excuse += " WHERE overdue_at >= ?1 AND expected_at < ?2 AND overdue_since IS NULL AND"
+    excuse += " (?3 IS NULL OR id IN (SELECT job_id FROM unknown_times_by_job WHERE window_id = ?3))"
+    db.execute(excuse, (start, end, window_id))
 
 
 def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
@@ -279,12 +266,9 @@ def learn_again(db: sqlite3.Connection) -> int:
     Their expectations apply until then. A job that is overdue waits for its next heartbeat, so that a new version does
     not close its incident.
     """
-    return db.execute(
-        "UPDATE jobs SET revision = revision + 1"
-        " WHERE learned_event_id IS NOT NULL AND overdue_since IS NULL AND revision = learned_revision"
-        " AND NOT EXISTS (SELECT 1 FROM fits WHERE fits.job_id = jobs.id AND fits.version = ?)",
-        (VERSION,),
-    ).rowcount
+    which = "learned_event_id IS NOT NULL AND overdue_since IS NULL AND revision = learned_revision"
+    which += " AND NOT EXISTS (SELECT 1 FROM fits WHERE fits.job_id = jobs.id AND fits.version = ?)"
+    return db.execute(f"UPDATE jobs SET revision = revision + 1 WHERE {which}", (VERSION,)).rowcount
 
 
 def next_moment(db: sqlite3.Connection, now_ms: int) -> int | None:
