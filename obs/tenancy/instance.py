@@ -56,15 +56,10 @@ def open_instance(
         except ServiceError as error:  # it does not affect the other organizations
             databases.problems.failed(org, "write", error)
     space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
-    return Tenancy(
-        control=control,
-        databases=databases,
-        keyring=KeyRing(control, databases.forget),
-        ingest=IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings)),
-        count_failure=counter_of_failures(int(settings["WRONG_KEYS_PER_MINUTE"])),
-        quotas=Quotas(control, databases, space, settings, clock),
-        clock=clock,
-    )
+    keyring, quotas = KeyRing(control, databases.forget), Quotas(control, databases, space, settings, clock)
+    ingest = IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings))
+    count_failure = counter_of_failures(int(settings["WRONG_KEYS_PER_MINUTE"]))
+    return Tenancy(control, databases, keyring, ingest, count_failure, quotas, clock)
 
 
 def close(tenancy: Tenancy) -> None:

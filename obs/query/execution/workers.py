@@ -176,11 +176,8 @@ class Workers:
         if self._busy.total() >= self._max_workers:
             return False
         share = max(1, self._max_workers - 1)
-        return org == min(
-            (each for each in self._waiting if self._busy[each] < share),
-            key=lambda each: (self._busy[each], self._turns.get(each, 0)),
-            default=None,
-        )
+        may_run = (each for each in self._waiting if self._busy[each] < share)
+        return org == min(may_run, key=lambda each: (self._busy[each], self._turns.get(each, 0)), default=None)
 
     def _put_back(self, worker: _Worker | None, org: Org | None = None) -> None:
         """End the turn of `org`, if any; keep `worker`, if it is alive, and end those that are idle for too long."""
