@@ -114,7 +114,7 @@ def aggregates() -> st.SearchStrategy[str]:
 
 
 windows = st.one_of(
-    durations.map("LAST {}".format),
+    (durations | st.sampled_from(["1mo", "14 months", "2y"])).map("LAST {}".format),
     st.sampled_from(["BETWEEN '2026-06-20' AND '2026-06-21'", "SINCE NOW - 3h", "SINCE '2026-06-21' UNTIL NOW"]),
     st.sampled_from(["BETWEEN '9999-12-30' AND '9999-12-31'", "BETWEEN '1970-01-01' AND '9999-12-31T23:59:59Z'"]),
 )
@@ -141,7 +141,7 @@ def statements(draw: st.DrawFn) -> str:
             if draw(st.booleans()):
                 clauses.append(f"TOP {draw(st.integers(1, 5))}")
         if draw(st.booleans()):
-            clauses.append(f"EVERY {draw(durations | st.just('AUTO'))}")
+            clauses.append(f"EVERY {draw(durations | st.sampled_from(['AUTO', '1mo', '3 months', '1y']))}")
             if draw(st.booleans()):
                 clauses.append(f"FILL {draw(st.sampled_from(['NONE', 'NULL', 'PREVIOUS', '0', '-1.5']))}")
         if draw(st.integers(0, 3)) == 0:

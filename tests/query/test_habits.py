@@ -210,7 +210,7 @@ ADVISED = [
     ),
     ("SELECT percentile(duration_ms, 0.95) FROM runs LAST 1d", "oql_type_mismatch", "Did you mean 95?"),
     ("SELECT * FROM runs WHERE status = 'running' LAST 1d", "oql_type_mismatch", "Use 'open'."),
-    ("SELECT count(*) FROM runs LAST 1M", "oql_bad_duration", "Write 1m for a minute, 30d for a month."),
+    ("SELECT count(*) FROM runs LAST 1M", "oql_bad_duration", "Write 1m for a minute, 1mo for a month."),
     ("SELECT TOP 10 job FROM runs LAST 1d", "oql_syntax", "Write LIMIT 10 at the end, or BY job TOP 10."),
     ("SELECT count(*) FROM runs ORDER BY 'job' LAST 1d", "oql_type_mismatch", "Remove the quotes: job."),
     ("SELECT count(*) FROM runs", "oql_no_time_window", "Add a window, such as LAST 1h."),
@@ -426,12 +426,12 @@ ADVISED = [
     (
         "SELECT count(*) FROM runs LAST 2 fortnights",
         "oql_bad_duration",
-        "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d.",
+        "Write a whole number and one of ms, s, m, h, d, w, mo: 90s, 5m, 24h, 7d.",
     ),
     (
         "SELECT count(*) FROM runs LAST 1.5h",
         "oql_bad_duration",
-        "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d.",
+        "Write a whole number and one of ms, s, m, h, d, w, mo: 90s, 5m, 24h, 7d.",
     ),
     ("SELECT count(*) FROM runs LAST '1h'", "oql_syntax", "Remove the quotes: 1h."),
     ("SELECT count(*) FROM runs LAST -1h", "oql_syntax", "Unexpected '-'. Expected a duration."),

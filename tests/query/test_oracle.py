@@ -123,6 +123,93 @@ def test_buckets_around_clock_changes(
     assert answers(statement)["rows"] == expected
 
 
+@examples(0.05)
+@given(
+    zone=st.sampled_from([*CHANGES, "UTC", ""]),
+    length=st.sampled_from([("1mo", 1), ("2 months", 2), ("3mo", 3), ("7mo", 7), ("1y", 12), ("2 years", 24)]),
+    start=st.integers(parse_iso("2023-12-30T00:00:00Z"), parse_iso("2026-06-01T00:00:00Z")),
+    days=st.floats(0.001, 900),
+)
+@example(zone="Europe/Berlin", length=("1mo", 1), start=parse_iso("2025-10-31T23:00:00Z"), days=31)
+@example(zone="", length=("1mo", 1), start=parse_iso("2026-04-01T00:00:00Z"), days=61)
+def test_buckets_of_months(answers: Ask, zone: str, length: tuple[str, int], start: int, days: float) -> None:
+    written, months = length
+    end = min(start + round(days * DAY_MS) + 1, parse_iso("2026-06-21T10:00:00Z"))
+    starts = []
+    for number in range(2020 * 12, 2027 * 12, months):
+        number -= number % months
+        midnight = datetime(number // 12, number % 12 + 1, 1, tzinfo=ZoneInfo(zone or "UTC"))
+        starts.append(round(midnight.timestamp()) * 1000)
+    expected = []
+    for each in (starts := [one for one in _within(starts, start) if one < end]):
+        until = min([*(one for one in starts if one > each), end])
+        expected.append([format_ms(each), sum(max(each, start) <= run.started_at < until for run in RUNS)])
+    window = f"BETWEEN '{format_ms(start)}' AND '{format_ms(end)}'"
+    rows = answers(f"SELECT count(*) FROM runs EVERY {written} {window} {f'TIMEZONE {zone!r}' if zone else ''}")["rows"]
+    assert rows == expected
+
+
+def test_months_are_compared_with_what_was_before_each(answers: Ask) -> None:
+    """Each bucket is compared with the same length of time, shifted back."""
+    start, end, back = "2025-11-15T00:00:00Z", "2026-04-20T00:00:00Z", 200 * DAY_MS
+    rows = answers(f"SELECT count(*) FROM runs EVERY 1mo COMPARE WITH 200d AGO BETWEEN '{start}' AND '{end}'")["rows"]
+    bounds = [parse_iso(start), *(parse_iso(row[0]) for row in rows[1:]), parse_iso(end)]
+    for (_, now, then), first, after in zip(rows, bounds, bounds[1:], strict=False):
+        assert now == sum(first <= run.started_at < after for run in RUNS)
+        assert then == sum(first - back <= run.started_at < after - back for run in RUNS)
+    assert [row[0][:10] for row in rows] == [f"{month}-01" for month in ("2025-11", "2025-12", *_MONTHS_OF_2026[:4])]
+    assert any(row[2] for row in rows)
+
+
+_MONTHS_OF_2026 = [f"2026-{month:02}" for month in range(1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("now", "window", "since"),
+    [
+        ("2026-03-31T12:00:00Z", "LAST 1mo", "2026-02-28T12:00:00.000Z"),
+        ("2024-03-31T12:00:00Z", "LAST 1 month", "2024-02-29T12:00:00.000Z"),
+        ("2024-02-29T12:00:00Z", "LAST 1y", "2023-02-28T12:00:00.000Z"),
+        ("2026-01-15T00:00:00Z", "SINCE NOW - 13mo", "2024-12-15T00:00:00.000Z"),
+        ("2026-04-15T10:00:00Z", "LAST 1mo TIMEZONE 'Europe/Berlin'", "2026-03-15T11:00:00.000Z"),
+        ("2026-04-15T10:00:00Z", "SINCE 2 months ago UNTIL 1 month ago", "2026-02-15T10:00:00.000Z"),
+        ("2026-04-15T10:00:00Z", "SINCE TODAY - 1mo TIMEZONE 'Europe/Berlin'", "2026-03-14T23:00:00.000Z"),
+        ("2026-04-15T10:00:00Z", "WHERE time > NOW - 1mo", "2026-03-15T10:00:00.001Z"),
+        ("2026-04-15T10:00:00Z", "WHERE time <= NOW - 1mo AND time >= '2026-03-01'", "2026-03-01T00:00:00.000Z"),
+    ],
+)
+def test_a_month_before(client: Any, clock: Any, now: str, window: str, since: str) -> None:
+    clock.set(now)
+    answer = client.post("/api/v1/dsl", json={"query": f"SELECT count(*) FROM runs {window}"})
+    start, _, end = answer.headers["X-Query-Window"].partition("/")
+    assert start == since
+    assert end != start
+
+
+@pytest.mark.parametrize(
+    ("statement", "column"),
+    [
+        ("SELECT id FROM runs WHERE duration_ms > 1mo LAST 1d", 41),
+        ("SELECT count(*) FROM runs COMPARE WITH 1 month AGO LAST 1d", 40),
+        ("SELECT count(*) FROM runs AROUND 'a' WITHIN 1y LAST 1d", 45),
+        ("SELECT rate(count(*), 1mo) FROM runs LAST 1d", 23),
+        ("SELECT histogram(duration_ms, 1mo) FROM runs LAST 1d", 31),
+    ],
+)
+def test_a_month_has_no_fixed_length(ask: Ask, statement: str, column: int) -> None:
+    error = ask(statement, 400)
+    assert (error["error"], error["errors"]["query"][0]["column"]) == ("oql_bad_duration", column)
+
+
+def test_too_many_months_are_refused(ask: Ask, app: Any) -> None:
+    window = "BETWEEN '1970-01-01' AND '9999-06-01'"
+    assert ask(f"SELECT count(*) FROM runs EVERY 1mo {window}", 422)["limit"] == "max_rows"
+    assert ask("SELECT count(*) FROM runs EVERY 1mo LAST 9999y", 400)["error"] == "oql_bad_duration"
+    assert ask("SELECT count(*) FROM runs LAST 99y", 400)["error"] == "oql_bad_time"
+    last = "BETWEEN '9999-11-01' AND '9999-12-31T23:59:59Z'"
+    assert ask(f"SELECT count(*) FROM runs EVERY 1mo {last}", 400)["error"] == "oql_bad_time"
+
+
 @pytest.mark.parametrize("interval", ["15m", "30m", "1h"])
 @pytest.mark.parametrize("days", ["25T22:00:00Z", "26T23:00:00Z"], ids=["the day itself", "the day after"])
 def test_comparison_with_a_day_on_which_an_hour_occurs_twice(answers: Ask, interval: str, days: str) -> None:

@@ -153,7 +153,7 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Se
     scan = scans[0]
     read = plan.to_read()
     grid = read_grid(read, scan, session)
-    earlier = read_grid(replace(read, top=None), scans[1], session) if plan.compare is not None else None
+    earlier = read_grid(replace(read, top=None), scans[1], session) if plan.back_ms is not None else None
     empty = result.empty_rows(read, scan, session)
     keys: Iterable[Key] = ()
     if scan.timeline is not None and plan.fills:

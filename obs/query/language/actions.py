@@ -22,6 +22,7 @@ Action = Callable[[Segment, int, Any], Any]
 MOST_TERMS = 200
 """Operators in one sum or product. Each adds a level to the syntax tree."""
 
+MONTHS = {"mo": 1, "month": 1, "months": 1, "y": 12, "year": 12, "years": 12}
 UNITS_MS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "sec", "second", "seconds"), SECOND_MS),
@@ -29,8 +30,9 @@ UNITS_MS = {
     **dict.fromkeys(("h", "hour", "hours"), HOUR_MS),
     **dict.fromkeys(("d", "day", "days"), DAY_MS),
     **dict.fromkeys(("w", "week", "weeks"), WEEK_MS),
+    **{unit: months * 30 * DAY_MS for unit, months in MONTHS.items()},
 }
-"""The units of a duration, in milliseconds."""
+"""The units of a duration, in milliseconds; for those in MONTHS, about."""
 
 _LONGEST_MS = 36_525 * DAY_MS
 """The longest duration: 100 years."""
@@ -141,12 +143,13 @@ def duration(token: Token) -> nodes.Duration:
     elif len(amount) > 15 or int(amount) * UNITS_MS[unit.lower()] > _LONGEST_MS:
         wrong = "A duration can be at most 100 years."
     else:
-        return nodes.Duration(token.span, int(amount) * UNITS_MS[unit.lower()])
-    hint = "Write a whole number and one of ms, s, m, h, d, w: 90s, 5m, 24h, 7d."
+        months = int(amount) * MONTHS.get(unit.lower(), 0)
+        return nodes.Duration(token.span, int(amount) * UNITS_MS[unit.lower()], months)
+    hint = "Write a whole number and one of ms, s, m, h, d, w, mo: 90s, 5m, 24h, 7d."
     if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", token.segment.statement[token.span.start :]):
         hint = f"Write a time in single quotes: '{date[0]}'."
     if unit == "M":
-        hint = "Write 1m for a minute, 30d for a month."
+        hint = "Write 1m for a minute, 1mo for a month."
     raise OqlError("oql_bad_duration", token.span, wrong, expected=["a duration"], hint=hint)
 
 
@@ -313,10 +316,10 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     if isinstance(first, nodes.Literal):
         return nodes.Moment(first.span, str(first.value))
     if isinstance(first, nodes.Duration):
-        return nodes.Moment(first.span, None, first.milliseconds)
+        return nodes.Moment(first.span, None, first)
     end = before[0].span.end if before else first.span.end
     day = first.text if first.text in nodes.DAYS else None
-    return nodes.Moment(Span(first.span.start, end), day, before[0].milliseconds if before else 0)
+    return nodes.Moment(Span(first.span.start, end), day, *before)
 
 
 def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.expressions import CONDITIONS, Budget, Scope
+from obs.query.language.expressions import CONDITIONS, Budget, Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
@@ -53,14 +53,15 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         where=where,
         groups=groups,
         interval_ms=statement.every.milliseconds if statement.every is not None else None,
+        months=statement.every.months if statement.every is not None else 0,
         top=_count(statement.top, least=1),
         limit=_count(statement.limit, least=0),
         offset=_count(statement.offset, least=0) or 0,
         fill=statement.fill,
         timezone=_timezone(statement.timezone),
-        compare=statement.compare,
+        back_ms=fixed_ms(statement.compare) if statement.compare is not None else None,
         around=_annotations(statement, sources),
-        within_ms=statement.around.within.milliseconds if statement.around is not None else 0,
+        within_ms=fixed_ms(statement.around.within) if statement.around is not None else 0,
         explain=statement.explain,
     )
     derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
@@ -192,14 +193,11 @@ def _annotations(statement: nodes.Select, sources: Mapping[str, Source]) -> Plan
     if around is None:
         return None
     columns = [nodes.Name(around.span, name) for name in ("time", "name", "title")]
-    annotations = nodes.Select(
-        items=tuple(nodes.Item(column, None, column.name) for column in columns),
-        source=nodes.Name(around.span, "annotations"),
-        where=nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix)),
-        window=statement.window,
-        limit=None if statement.order or statement.having or statement.offset else statement.limit,
-    )
-    return _check_select(annotations, "", sources)
+    items = tuple(nodes.Item(column, None, column.name) for column in columns)
+    source = nodes.Name(around.span, "annotations")
+    where = nodes.Operation(around.prefix.span, "starts with", (columns[1], around.prefix))
+    limit = None if statement.order or statement.having or statement.offset else statement.limit
+    return _check_select(nodes.Select(items, source, where, window=statement.window, limit=limit), "", sources)
 
 
 def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
@@ -252,8 +250,8 @@ def _timezone(literal: nodes.Literal | None) -> ZoneInfo | None:
         return None
     zone = find_zone(str(literal.value))
     if zone is None:
-        message, expected = f"There is no time zone {literal.value}.", ["a time zone such as 'Europe/Berlin'"]
-        known = sorted(available_timezones())
+        message, known = f"There is no time zone {literal.value}.", sorted(available_timezones())
+        expected = ["a time zone such as 'Europe/Berlin'"]
         raise OqlError("oql_bad_timezone", literal.span, message, expected=expected, known=known)
     return zone
 
@@ -353,7 +351,7 @@ def _bounds(condition: nodes.Expression) -> dict[str, nodes.Moment]:
     for operator, value in bounds:
         side, after = _BOUNDS[operator]
         if (moment := _as_moment(value)) is not None:
-            found[side] = replace(moment, before_ms=moment.before_ms - after)
+            found[side] = replace(moment, after_ms=after)
     return found
 
 
@@ -371,5 +369,5 @@ def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
             return nodes.Moment(expression.span, name.lower())
         case nodes.Operation(operator="-", operands=(base, nodes.Duration() as before)):
             moment = _as_moment(base)
-            return moment and replace(moment, span=expression.span, before_ms=before.milliseconds)
+            return moment and replace(moment, span=expression.span, before=before)
     return None

@@ -53,7 +53,7 @@ class Scope:
             case nodes.Literal():
                 return replace(node, type=_LITERAL_TYPES[type(node.value)])
             case nodes.Duration():
-                return Literal(node.span, node.milliseconds, Type.DURATION)
+                return Literal(node.span, fixed_ms(node), Type.DURATION)
             case nodes.Star():
                 raise OqlError("oql_syntax", node.span, "* has to be alone, or in count(*).", expected=["a column"])
             case nodes.Call():
@@ -145,6 +145,14 @@ class Scope:
             arguments = tuple(first)
         type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
+
+
+def fixed_ms(length: nodes.Duration) -> int:
+    """Raises OqlError (oql_bad_duration) for months."""
+    if length.months:
+        message, hint = "A month has no fixed length.", "Write days, such as 30d. EVERY, LAST and AGO take months."
+        raise OqlError("oql_bad_duration", length.span, message, expected=["a duration"], hint=hint)
+    return length.milliseconds
 
 
 def time_of(text: str, span: nodes.Span) -> int:

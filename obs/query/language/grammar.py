@@ -63,15 +63,8 @@ def _syntax_error(segment: Segment) -> OqlError:
     known = [word for word in expected if word.isupper()]
     if found.upper() in habits.WORDS or not similar(found, known):
         hint = hint or habits.advice(found, segment.statement[: span.start], expected)
-    return OqlError(
-        "oql_syntax",
-        span,
-        f"Unexpected {found!r}." if found else "Unexpected end of the statement.",
-        expected=expected,
-        summary=list(names),
-        known=[] if hint else known,
-        hint=hint,
-    )
+    message, known = f"Unexpected {found!r}." if found else "Unexpected end of the statement.", [] if hint else known
+    return OqlError("oql_syntax", span, message, expected=expected, summary=list(names), known=known, hint=hint)
 
 
 _SUMMARY = {

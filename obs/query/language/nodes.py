@@ -41,7 +41,10 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class Duration(Node):
+    """A length. That of `months` depends on the calendar; `milliseconds` are then 30 days for each."""
+
     milliseconds: int
+    months: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Moment(Node):
-    """A time, `before_ms` milliseconds before a text in ISO 8601, one of `DAYS`, or, if `text` is None, now."""
+    """A text in ISO 8601, one of `DAYS`, or, if `text` is None, now; minus `before`, plus `after_ms`."""
 
     text: str | None
-    before_ms: int = 0
+    before: Duration | None = None
+    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from obs.query.language.functions import NUMERIC
-from obs.query.language.nodes import BUCKET, Duration, Fill, Literal, Node, Span, Window
+from obs.query.language.nodes import BUCKET, Fill, Literal, Node, Span, Window
 from obs.sources import Column, Source, Type
 
 
@@ -76,6 +76,7 @@ class Plan:
     where: Checked | None = None
     groups: tuple[Checked, ...] = ()
     interval_ms: int | None = None
+    months: int = 0  # of EVERY 1mo
     having: Checked | None = None
     order: tuple[tuple[Checked, bool], ...] = ()
     top: int | None = None
@@ -83,7 +84,7 @@ class Plan:
     offset: int = 0
     fill: Fill | None = None
     timezone: ZoneInfo | None = None
-    compare: Duration | None = None
+    back_ms: int | None = None  # of COMPARE WITH
     around: "Plan | None" = None
     within_ms: int = 0
     explain: bool = False
@@ -106,7 +107,7 @@ class Plan:
                 results.append(_derived(f"{name}_change_pct", Type.NUMBER))
                 continue
             results.append(output)
-            if self.compare is not None and has_aggregate(output.expression):
+            if self.back_ms is not None and has_aggregate(output.expression):
                 results.append(_derived(f"{name}_previous", type_, hidden=output.hidden))
                 if type_ in NUMERIC:
                     results.append(_derived(f"{name}_change_pct", Type.NUMBER, hidden=True))
@@ -120,7 +121,7 @@ class Plan:
     @property
     def is_derived(self) -> bool:
         """Whether HAVING, TOP and LIMIT need columns that are known once the rows are put together."""
-        return self.compare is not None or self.around is not None
+        return self.back_ms is not None or self.around is not None
 
     @property
     def is_ordered_last(self) -> bool:

@@ -135,6 +135,11 @@ _JSON = (
 _BIN = "Where the bin with the value begins: the largest multiple of the width that is not above it."
 _ROUND = "The nearest whole number, or rounded to n digits."
 _FLOOR = "The value rounded down to a whole number."
+_CONCAT = "The texts, one after the other; null if one of them is null."
+_COALESCE = "The first argument that is not null."
+_IF = "The second argument if the condition is true, else the third."
+_WEEKDAY = "The day of the week, 1 (Monday) to 7 (Sunday), in TIMEZONE."
+_DATE = "The day as a text such as `2026-06-21`, in TIMEZONE."
 SCALARS = (
     Function("abs", (Family.NUMBER,), Result.FIRST, "The value without its sign.", "abs({0})"),
     _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _ROUND, _round, optional=1),
@@ -147,42 +152,12 @@ SCALARS = (
     _python("json", (Family.TEXT, Family.PATH), Type.TEXT, _JSON, _of_texts(_json)),
     _python("number", (Family.TEXT,), Type.NUMBER, "The text as a number; null if it is none.", _of_texts(_number)),
     _python("histogram", (Family.NUMBER, Family.WIDTH), Result.MEAN, _BIN, _bin),
-    Function(
-        "concat",
-        (Family.TEXT,),
-        Type.TEXT,
-        "The texts, one after the other; null if one of them is null.",
-        lambda *texts: f"({' || '.join(texts)})",
-        repeats=True,
-    ),
-    Function(
-        "coalesce",
-        (Family.ANY,),
-        Result.COMMON,
-        "The first argument that is not null.",
-        "coalesce({arguments}, NULL)",
-        repeats=True,
-    ),
-    Function(
-        "if",
-        (Family.CONDITION, Family.ANY, Family.ANY),
-        Result.COMMON,
-        "The second argument if the condition is true, else the third.",
-        case_sql,
-    ),
+    Function("concat", (Family.TEXT,), Type.TEXT, _CONCAT, lambda *texts: f"({' || '.join(texts)})", repeats=True),
+    Function("coalesce", (Family.ANY,), Result.COMMON, _COALESCE, "coalesce({arguments}, NULL)", repeats=True),
+    Function("if", (Family.CONDITION, Family.ANY, Family.ANY), Result.COMMON, _IF, case_sql),
     _of_time("hour", Type.INTEGER, "The hour of the day, 0 to 23, in TIMEZONE.", f"({_CLOCK} / 3600000 % 24)"),
-    _of_time(
-        "weekday",
-        Type.INTEGER,
-        "The day of the week, 1 (Monday) to 7 (Sunday), in TIMEZONE.",
-        f"(({_CLOCK} / 86400000 + 3) % 7 + 1)",
-    ),
-    _of_time(
-        "date",
-        Type.TEXT,
-        "The day as a text such as `2026-06-21`, in TIMEZONE.",
-        "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')",
-    ),
+    _of_time("weekday", Type.INTEGER, _WEEKDAY, f"(({_CLOCK} / 86400000 + 3) % 7 + 1)"),
+    _of_time("date", Type.TEXT, _DATE, "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')"),
 )
 
 
