@@ -181,6 +181,17 @@ def test_numbers_in_messages_can_be_aggregated(ask: Ask, write: Any) -> None:
     assert took == [[5]]
 
 
+def test_a_text_that_grows_too_long_is_refused(ask: Ask, write: Any) -> None:
+    message = f"[{','.join(['1e9'] * 2_400)}]"
+    add = "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (3, 1, ?, 0, ?)"
+    write(lambda db: db.execute(add, (parse_iso("2026-06-21T09:59:00Z"), message)))
+    many = ", ',', ".join(["message"] * 90)
+    ((length,),) = ask(f"SELECT length(concat({many})) FROM logs LAST 5m")["rows"]
+    assert length > 800_000
+    for text in (f"concat({many}, ',', {many})", f"json(concat('[', {many}, ']'), '$')"):
+        assert ask(f"SELECT length({text}) FROM logs LAST 5m", 400)["error"] == "oql_too_long"
+
+
 # histogram
 
 

@@ -31,7 +31,7 @@ _SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
 }
-_TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many")
+_TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many", "too big")
 """Parts of SQLite's messages for a statement that is beyond its limits."""
 _FETCH_ROWS = 256
 _CHECK_STEPS = 20_000
@@ -108,7 +108,7 @@ def _explanation(message: str) -> OqlError | None:
 
 
 def too_complex() -> OqlError:
-    return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many parts.")
+    return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many or long parts.")
 
 
 @contextmanager
