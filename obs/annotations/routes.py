@@ -9,18 +9,14 @@ from werkzeug.http import quote_etag
 
 from obs.annotations import rules, schemas, service, store
 from obs.annotations.rules import Annotation
-from obs.annotations.schemas import AnnotationRequestSchema, AnnotationSchema
+from obs.annotations.schemas import AnnotationChangesSchema, AnnotationRequestSchema, AnnotationSchema
 from obs.api import Blueprint, list_of, page_of, time_of_query
 from obs.errors import invalid_field
 from obs.tenancy.auth import caller, operation
 
-blp = Blueprint(
-    "annotations",
-    __name__,
-    url_prefix="/api/v1/annotations",
-    description="Points and bands that are drawn on every chart, kept 90 days.",
-)
-
+_ABOUT = "Points and bands that are drawn on every chart, kept 90 days."
+blp = Blueprint("annotations", __name__, url_prefix="/api/v1/annotations", description=_ABOUT)
+_ONE, _WRITE = "/<int:annotation_id>", "annotations:write"
 _TEXT = {"schema": {"type": "string"}}
 _ETAG = {"ETag": {"description": "The version of the annotation.", **_TEXT}}
 _NEW = {**_ETAG, "Location": {"description": "The path of the annotation.", **_TEXT}}
@@ -66,7 +62,7 @@ def list_prefixes() -> dict[str, Any]:
     return {"prefixes": [{"prefix": prefix, "count": count} for prefix, count in counts]}
 
 
-@operation(blp, "GET /<int:annotation_id>", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
+@operation(blp, f"GET {_ONE}", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
 def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     """Get an annotation"""
     annotation = service.get(caller(), annotation_id)
@@ -74,13 +70,7 @@ def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
 
 
 @operation(
-    blp,
-    "PUT /<int:annotation_id>",
-    "annotations:write",
-    AnnotationSchema,
-    headers=_ETAG,
-    body=schemas.AnnotationChangesSchema,
-    errors=(404, 409, 412),
+    blp, f"PUT {_ONE}", _WRITE, AnnotationSchema, headers=_ETAG, body=AnnotationChangesSchema, errors=(404, 409, 412)
 )
 @blp.doc(parameters=[_IF_MATCH])
 def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Annotation, dict[str, str]]:
@@ -92,7 +82,7 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Anno
     return annotation, _etag(annotation)
 
 
-@operation(blp, "DELETE /<int:annotation_id>", "annotations:write", status=204, errors=(404, 409, 412))
+@operation(blp, f"DELETE {_ONE}", _WRITE, status=204, errors=(404, 409, 412))
 @blp.doc(parameters=[_IF_MATCH])
 def delete_annotation(annotation_id: int) -> None:
     """Delete an annotation"""

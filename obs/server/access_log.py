@@ -46,20 +46,19 @@ class AccessLog:
         if not self._path:
             return
         found = {name.lower(): value for name, value in headers}
-        self._entries.append(
-            {
-                "time": self._clock(),
-                "client": client_address(environ),
-                "method": environ["REQUEST_METHOD"],
-                "path": environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"],
-                "query": environ.get("QUERY_STRING", ""),
-                "status": int(status),
-                "bytes": 0 if environ["REQUEST_METHOD"] == "HEAD" else int(found.get("content-length", 0)),
-                "ms": round(seconds * 1000, 2),
-                **environ[CALLER],
-                "request_id": found.get("x-request-id"),
-            }
-        )
+        entry = {
+            "time": self._clock(),
+            "client": client_address(environ),
+            "method": environ["REQUEST_METHOD"],
+            "path": environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"],
+            "query": environ.get("QUERY_STRING", ""),
+            "status": int(status),
+            "bytes": 0 if environ["REQUEST_METHOD"] == "HEAD" else int(found.get("content-length", 0)),
+            "ms": round(seconds * 1000, 2),
+            **environ[CALLER],
+            "request_id": found.get("x-request-id"),
+        }
+        self._entries.append(entry)
 
     def close(self) -> None:
         self._closing.set()

@@ -18,6 +18,7 @@ from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_DURATION = "Duration of HTTP requests in seconds, by endpoint and status."
 _OLDEST = "Seconds since the oldest message that is still to be sent was due."
 _GIVEN_UP = "Number of messages that could not be sent within a day, or were refused."
 _UNUSABLE = "Number of organizations whose file is missing, damaged or of a newer version."
@@ -42,13 +43,8 @@ class Metrics:
             ("obs_given_up_deliveries", _GIVEN_UP, lambda: services().background.notifier.given_up()),
         ):
             Gauge(name, help_text, registry=self.registry).set_function(value)
-        seconds = Histogram(
-            "obs_http_request_duration_seconds",
-            "Duration of HTTP requests in seconds, by endpoint and status.",
-            ("endpoint", "status"),
-            registry=self.registry,
-            buckets=_BUCKETS,
-        )
+        name, labels = "obs_http_request_duration_seconds", ("endpoint", "status")
+        seconds = Histogram(name, _DURATION, labels, registry=self.registry, buckets=_BUCKETS)
         self._observer = cache(lambda *labels: seconds.labels(*labels).observe)  # slow compared with a heartbeat
 
     def measure(self, inner: Wsgi) -> Wsgi:
