@@ -122,16 +122,12 @@ class Background:
                 return
             self._winding_down.clear()
             self.sweeper.excuse_downtime()
-            self._scheduler = BackgroundScheduler(
-                timezone=UTC, job_defaults={"misfire_grace_time": None, "max_instances": 1}
-            )
+            defaults = {"misfire_grace_time": None, "max_instances": 1}
+            self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults=defaults)
             for name, task in self.tasks.items():
-                self._scheduler.add_job(
-                    partial(self.run, name),
-                    _Every(seconds=task.seconds),
-                    next_run_time=datetime.now(UTC) + timedelta(seconds=task.first_after),
-                    id=name,
-                )
+                first = datetime.now(UTC) + timedelta(seconds=task.first_after)
+                every = _Every(seconds=task.seconds)
+                self._scheduler.add_job(partial(self.run, name), every, next_run_time=first, id=name)
             self._scheduler.start()
             threading.Thread(target=_watch_clock, args=(self._scheduler, self._winding_down), daemon=True).start()
 

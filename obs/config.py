@@ -39,16 +39,12 @@ SETTINGS = (
     Setting("BODY_SECONDS", 10, "Seconds within which the body of a request must arrive.", least=1),
     Setting("BASE_URL", "", "URL at which clients reach the service; empty: http://HOST:PORT."),
     Setting("TRUSTED_PROXIES", "", "Addresses and networks of proxies whose X-Forwarded- headers are used."),
-    Setting(
-        "CORS_ORIGINS", "", "Origins whose web pages may use the API with a key, such as https://example.com; *: all."
-    ),
+    Setting("CORS_ORIGINS", "", "Origins whose pages may use the API with a key, such as https://example.com; *: all."),
     Setting("WRONG_KEYS_PER_MINUTE", 20, "Maximum number of wrong keys per client address and minute.", least=1),
     Setting("ACCESS_LOG", "", "File to which each request is logged as a line of JSON; - is standard error."),
     Setting("LOG_LEVEL", "info", "Least severe messages to log.", choices=("debug", "info", "warning", "error")),
     Setting(
-        "INGEST_URL_TEMPLATE",
-        "{base_url}/in/{org}",
-        "Ingest address of an organization. {org} is in the path or in the host name.",
+        "INGEST_URL_TEMPLATE", "{base_url}/in/{org}", "Ingest address of an organization; {org} in the path or host."
     ),
     Setting("QUERY_MAX_ROWS", 10_000, "Maximum number of rows in a query result.", least=1),
     Setting("QUERY_MAX_BYTES_SCANNED", 1 << 30, "Maximum number of bytes that a query may read.", least=1),

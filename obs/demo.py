@@ -89,11 +89,8 @@ def demo(org: str, folder: Path) -> None:
             tenancy.databases.migrate(filled, creates=True)
             _fill(tenancy, filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
-    click.echo(
-        f"{org} has {len(_JOBS)} jobs. Their heartbeats end now, so they will become overdue.\n"
-        "Sign in once, within 24 hours, while obs serve is running:",
-        err=True,
-    )
+    click.echo(f"{org} has {len(_JOBS)} jobs. Their heartbeats end now, so they will become overdue.", err=True)
+    click.echo("Sign in once, within 24 hours, while obs serve is running:", err=True)
     click.echo(f"{instance.base_url(settings)}/sign-in/{token}")
 
 

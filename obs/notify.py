@@ -99,8 +99,12 @@ class Notifier:
         if len(hosts) >= _MOST_AT_ONCE or hosts.count(channel.masked) >= _MOST_TO_A_HOST:
             return None
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
+        facts = list[Fact]()
         with self._tenancy.databases.read(org) as db:
-            facts = self._facts(db, news, now_ms)
+            for place, one in enumerate(incidents.incidents_by_id(db, news)):  # only the worst ones in full
+                details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
+                page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
+                facts.append(Fact(one, news[one.id], f"{self._base_url}/{page}", **details))
             silent_since = jobs.silent_since(db, facts[0].one.host, now_ms) if facts else None
         if delivery.notice is not None:
             text = message.notice(delivery.notice, f"{self._base_url}/", delivery.event)
@@ -124,15 +128,6 @@ class Notifier:
         """Record the answer to an attempt. Raises ServiceError (503)."""
         channels, now_ms = self._alerts.channels(org), self._tenancy.clock()
         self._tenancy.databases.write(org, partial(record, channels=channels, answer=answer, now_ms=now_ms))
-
-    def _facts(self, db: sqlite3.Connection, news: Mapping[int, News], now_ms: int) -> list[Fact]:
-        """What is known about the incidents of a message, the worst first; only the first ones in full."""
-        facts = []
-        for place, one in enumerate(incidents.incidents_by_id(db, news)):
-            details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
-            page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
-            facts.append(Fact(one, news[one.id], f"{self._base_url}/{page}", **details))
-        return facts
 
 
 def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> dict[str, Any]:

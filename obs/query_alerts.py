@@ -33,10 +33,8 @@ _PREVIEW_SECONDS = 3.0  # about how long a preview takes: it evaluates a slow st
 class QueryAlerts:
     """The alerts on queries of all organizations."""
 
-    def __init__(
-        self, tenancy: Tenancy, queries: QueryService, alerts: AlertService, monotonic: Callable[[], float]
-    ) -> None:
-        self._tenancy, self._queries, self._alerts, self._monotonic = tenancy, queries, alerts, monotonic
+    def __init__(self, tenancy: Tenancy, queries: QueryService, alerts: AlertService, now: Callable[[], float]) -> None:
+        self._tenancy, self._queries, self._alerts, self._monotonic = tenancy, queries, alerts, now
         self._known: dict[Org, tuple[int, list[Alert]]] = {}  # with the last write to the file before they were read
         self._due_at: dict[tuple[Org, int | None], int] = {}
 

@@ -7,14 +7,9 @@ from dataclasses import dataclass, field
 from obs.alerts.store.incidents import Incident
 from obs.times import MINUTE_MS
 
-OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
+_COMPARISONS = (operator.gt, operator.ge, operator.lt, operator.le, operator.eq, operator.ne)
+OPERATORS: Mapping[str, Callable[[float, float], bool]]
+OPERATORS = dict(zip((">", ">=", "<", "<=", "=", "!="), _COMPARISONS, strict=True))
 """How a number is compared with the threshold."""
 NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
 """Whether the condition is met for a group without a number; None: if it was before."""

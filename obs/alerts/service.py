@@ -39,9 +39,8 @@ class AlertService:
 
     def channel(self, org: Org, channel_id: int) -> Channel:
         """A channel of an organization. Raises ServiceError (404)."""
-        for each in self.channels(org):
-            if each.id == channel_id:
-                return each
+        for each in (one for one in self.channels(org) if one.id == channel_id):
+            return each
         raise ServiceError("channel_not_found", f"There is no channel with id {channel_id}.")
 
     def warning(self, caller: Caller) -> str:

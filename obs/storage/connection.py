@@ -22,10 +22,8 @@ _WRITER_PRAGMAS = (
     "journal_size_limit = 67108864",
 )
 REPAIR = "The service's log has the details for the operator."
-_UNUSABLE = {
-    getattr(sqlite3, f"SQLITE_{name}")
-    for name in ("IOERR", "CANTOPEN", "CORRUPT", "NOTADB", "READONLY", "PERM", "AUTH")
-}
+_NAMES = "IOERR CANTOPEN CORRUPT NOTADB READONLY PERM AUTH"
+_UNUSABLE = {getattr(sqlite3, f"SQLITE_{name}") for name in _NAMES.split()}
 
 
 class MissingFileError(ServiceError):

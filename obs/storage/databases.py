@@ -19,6 +19,7 @@ from obs.storage.disk import sync_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
 
 T = TypeVar("T")
+Step = Callable[[sqlite3.Connection, int], int]
 _MOST_FILES = 2_048
 """A file with a writer and a reader takes about 0.4 MB of memory."""
 
@@ -265,14 +266,7 @@ class Databases:
                 file.close()
 
 
-def in_batches(
-    databases: Databases,
-    org: Org,
-    step: Callable[[sqlite3.Connection, int], int],
-    *,
-    share: float = 1.0,
-    seconds: float = math.inf,
-) -> int:
+def in_batches(databases: Databases, org: Org, step: Step, *, share: float = 1.0, seconds: float = math.inf) -> int:
     """Call ``step(connection, limit)`` in one transaction after another until it returns 0; returns the sum.
 
     `step` changes at most `limit` rows and returns how many. The limit adapts, so that no batch blocks other writes for

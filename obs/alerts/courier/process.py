@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import unquote
 
 from . import ATTEMPT_SECONDS, MOST_ANSWER, Order, RefusedError, failure, policy
@@ -35,20 +35,16 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         process = os.fork()
         if process == 0:
-            _carry_out(order)
+            # The kernel ends this process when it takes too long.
+            signal.alarm(ATTEMPT_SECONDS)
+            os.close(sys.stdin.fileno())
+            answers = os.dup(sys.stdout.fileno())
+            os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
+            _write(answers, order["id"], _answer(order))
+            os._exit(0)  # not the exit of the courier
         running[process] = order["id"]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     os.killpg(0, signal.SIGKILL)  # the service sends again what has no answer yet
-
-
-def _carry_out(order: Order) -> NoReturn:
-    """Carry out an order in this process and write the answer. The kernel ends the process when it takes too long."""
-    signal.alarm(ATTEMPT_SECONDS)
-    os.close(sys.stdin.fileno())
-    answers = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
-    _write(answers, order["id"], _answer(order))
-    os._exit(0)  # not the exit of the courier
 
 
 def _write(descriptor: int, order_id: int, answer: dict[str, Any]) -> None:

@@ -35,12 +35,8 @@ def send(order: Order) -> tuple[bool, str]:
     """POST the payload, signed. Any response but 2xx is a failure."""
     body = order["payload"].encode()
     seconds = str(int(time.time()))
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "obs",
-        "Idempotency-Key": order["key"],
-        "X-Obs-Signature": f"t={seconds},v1={sign(order['secret'], seconds, body)}",
-    }
+    headers = {"Content-Type": "application/json", "User-Agent": "obs", "Idempotency-Key": order["key"]}
+    headers["X-Obs-Signature"] = f"t={seconds},v1={sign(order['secret'], seconds, body)}"
     return _open(order["address"], body, headers)
 
 

@@ -17,15 +17,8 @@ from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
 """The words for the events that a channel can be notified of."""
-FILTER_DEFAULTS: Mapping[str, Any] = {
-    "events": list(EVENTS[:-1]),
-    "job_prefix": None,
-    **dict.fromkeys(PLACE),
-    "recoveries": True,
-    "reminder_hours": None,
-    "quiet_hours": None,
-    "always_loud": [],
-}
+_UNSET = dict.fromkeys(("job_prefix", *PLACE, "reminder_hours", "quiet_hours"))
+FILTER_DEFAULTS: Mapping[str, Any] = {"events": list(EVENTS[:-1]), **_UNSET, "recoveries": True, "always_loud": []}
 """The fields of a channel that decide what it is sent, and when."""
 _COLUMNS = "id, name, kind, address, masked, secret, enabled, filter"
 
@@ -52,9 +45,8 @@ class Channel:
 
         Alerts on queries are not about a job, so that no filter for jobs applies to them.
         """
-        is_about = job.startswith(self.filter["job_prefix"] or "") and all(
-            self.filter[name] in (None, getattr(where, name)) for name in PLACE
-        )
+        is_there = all(self.filter[name] in (None, getattr(where, name)) for name in PLACE)
+        is_about = is_there and job.startswith(self.filter["job_prefix"] or "")
         return self.enabled and event in self.filter["events"] and (is_about or event == "alert")
 
     def quiet_until(self, events: Iterable[str], now_ms: int) -> int:
@@ -66,8 +58,7 @@ class Channel:
         start, end, clock = hours["from"], hours["until"], f"{now:%H:%M}"
         if not (start <= clock < end if start < end else clock >= start or clock < end):
             return now_ms
-        day = now.date() + timedelta(days=end <= clock)
-        ends = datetime.combine(day, time.fromisoformat(end), now.tzinfo)
+        ends = datetime.combine(now.date() + timedelta(days=end <= clock), time.fromisoformat(end), now.tzinfo)
         return max(now_ms, round(ends.timestamp() * 1000))
 
 

@@ -12,11 +12,8 @@ from obs.storage.connection import save_row
 def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
     """All alerts, in the order of their names, or the one with this id."""
     firing = incidents.firing(db, alert_id)
-    rows = db.execute("SELECT * FROM alerts WHERE ?1 IS NULL OR id = ?1 ORDER BY name", (alert_id,))
-    return [
-        Alert(id=row["id"], name=row["name"], **json.loads(row["definition"]), firing=firing.get(row["id"], {}))
-        for row in rows
-    ]
+    rows = db.execute("SELECT id, name, definition FROM alerts WHERE ?1 IS NULL OR id = ?1 ORDER BY name", (alert_id,))
+    return [Alert(id=at, name=name, **json.loads(text), firing=firing.get(at, {})) for at, name, text in rows]
 
 
 def save(db: sqlite3.Connection, alert: Alert) -> int:

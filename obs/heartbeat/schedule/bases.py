@@ -70,10 +70,6 @@ class Lattice:
         """For a lattice by the hour: where its hours begin after full hours, and the hours that are open."""
         return self.slots[0] - int(_EARLY_SHARE * (self.slots[0] + self.period_ms - self.slots[-1])), self.open
 
-    def time_of_day(self, place: int) -> int:
-        """The time of day of a slot, in milliseconds; `place` counts the slots of a day from 0."""
-        return self.open[place // len(self.slots)] * self.period_ms + self.slots[place % len(self.slots)]
-
     def assign(self, walls: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
         """Assign each wall time to a slot. Returns the day numbers, the places within the day and the residuals.
 
@@ -225,9 +221,7 @@ def _hours_bits(hours: list[int]) -> float:
     if len(set(steps)) == 1:
         return _STEP_ALL_DAY_BITS
     steps.remove(max(steps))
-    if len(set(steps)) == 1:
-        return _STEP_IN_PART_BITS
-    return 1 + (len(hours) - 1) * math.log2(24)
+    return _STEP_IN_PART_BITS if len(set(steps)) == 1 else 1 + (len(hours) - 1) * math.log2(24)
 
 
 def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[int, ...]:

@@ -97,10 +97,8 @@ class Fit:
         """The fit that `to_json` of this VERSION wrote. Raises ValueError or KeyError for other text."""
         stored = json.loads(text)
         residuals = [tuple(values) for values in stored["residuals"]]
-        candidates = tuple(
-            Candidate(_hypothesis(fields), bits, skip, residuals[index])
-            for fields, bits, skip, index in stored["candidates"]
-        )
+        known = stored["candidates"]
+        candidates = tuple(Candidate(_hypothesis(h), bits, skip, residuals[at]) for h, bits, skip, at in known)
         return Fit(**{name: stored[name] for name in _PLAIN_FIELDS}, candidates=candidates)
 
 

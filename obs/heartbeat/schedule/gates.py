@@ -66,26 +66,13 @@ class Gate:
             return [(day - phase) // step if (day - phase) % step == 0 else None for day in days]
         first, last = to_date(days[0]), to_date(days[-1])
         months = (first.year * 12 + first.month - 1, last.year * 12 + last.month - 1)
-        order = _order(self.kind, self.numbers, self.months, *months)
-        return [order.get(day) for day in days]
+        return list(map(_order(self.kind, self.numbers, self.months, *months).get, days))
 
     def following(self, day: int) -> int:
         """The first of the gate's days after this one."""
-        if self.kind == "every":
-            return day + 1
-        if self.kind == "weekdays":
-            return next(day + ahead for ahead in range(1, 8) if (day + 3 + ahead) % 7 in self.numbers)
-        if self.kind == "interval":
-            step, phase = self.numbers
-            return day + step - (day - phase) % step
-        today = to_date(day)
-        month = today.year * 12 + today.month - 1
         # The next February 29 may be eight years away (1896 to 1904).
-        for ahead in range(12 * 8 + 1):
-            for candidate in _month_days(self.kind, self.numbers, self.months, month + ahead):
-                if candidate > day:
-                    return candidate
-        return day + 8 * 366
+        later = range(day + 1, day + 8 * 366)
+        return next((after for after in later if self.ranks([after])[0] is not None), later.stop)
 
 
 @lru_cache(maxsize=8192)
@@ -143,32 +130,24 @@ def _choices(of: int, taken: int) -> float:
     return math.log2(math.comb(of, taken))
 
 
-def _monthday_bits(days: tuple[int, ...], months: int) -> float | None:
-    """The cost of one to four days of the month, or of up to 30 consecutive ones in several months; None for others."""
-    if len(days) <= 4:
-        return -math.log2(0.05) + 1.5 * (len(days) - 1) + _choices(31, len(days))
-    if len(days) <= 30 and days[-1] - days[0] == len(days) - 1 and months > 1:
-        return -math.log2(0.01) + 2 * math.log2(31)
-    return None
-
-
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
     gates: list[tuple[Gate, float]] = []
     monthdays = tuple(sorted({d.day for d in dates}))
     months = tuple(sorted({d.month for d in dates}))
-    bits = _monthday_bits(monthdays, len(months))
-    if bits is not None:
+    count, bits = len(monthdays), math.inf  # one to four days of the month, or up to 30 consecutive ones
+    if count <= 4:
+        bits = -math.log2(0.05) + 1.5 * (count - 1) + _choices(31, count)
+    elif count <= 30 and monthdays[-1] - monthdays[0] == count - 1 and len(months) > 1:
+        bits = -math.log2(0.01) + 2 * math.log2(31)
+    if bits < math.inf:
         gates.append((Gate("monthdays", monthdays), bits))
         every = {month % 12 + 1 for month in range(months[0] - 1, months[0] + 11, 3)}
         if len(months) > 1 and set(months) <= every and len(months) < 12:
             gates.append((Gate("monthdays", monthdays, tuple(sorted(every))), bits + _QUARTERLY_BITS))
         if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
             gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + _choices(12, len(months))))
-    gates += [
-        (Gate("monthstep", ((dates[0].day - 1) % step + 1, step)), _STEP_BITS + 2 * math.log2(step))
-        for step in range(2, 16)
-        if len({(d.day - 1) % step for d in dates}) == 1
-    ]
+    first, steps = dates[0].day - 1, [step for step in range(2, 16) if len({(d.day - 1) % step for d in dates}) == 1]
+    gates += [(Gate("monthstep", (first % step + 1, step)), _STEP_BITS + 2 * math.log2(step)) for step in steps]
     if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
         gates.append((Gate("last"), _LAST_BITS))
     if len(weekdays) == 1:

@@ -44,8 +44,7 @@ def upper_bound(residuals: Sequence[int], spacing_ms: int | None = None) -> int:
     the largest by d with probability (1 + d / R)^(1 - n) / (n + 1).
     """
     recent = tuple(residuals[-RECENT:])
-    cut = spacing_ms is not None and max(recent) - min(recent) > _CUT_SHARE * spacing_ms
-    return _upper_bound(recent, cut)
+    return _upper_bound(recent, spacing_ms is not None and max(recent) - min(recent) > _CUT_SHARE * spacing_ms)
 
 
 def duration_bound(durations_ms: Sequence[int]) -> int | None:

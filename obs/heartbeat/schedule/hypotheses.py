@@ -6,7 +6,7 @@ All times are milliseconds.
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
 from statistics import median_low
@@ -130,7 +130,10 @@ def weigh(
         # Zones that differ by the same number of whole hours throughout have the same slots: search once for all.
         pattern = (ahead[0] % HOUR_MS, *(offset - ahead[0] for offset in (*ahead, offset_at(zone, past.first_at))))
         groups.setdefault(pattern, []).append((zone, ahead[0]))
-    shares = _zone_shares(names)
+    # The first zone has a share of 0.6; earlier zones get more of the rest.
+    parts = [1 / (place + 3) for place in range(len(names) - 1)]
+    shares = {names[0]: _FIRST_SHARE}
+    shares |= {name: (1 - _FIRST_SHARE) / sum(parts) * part for name, part in zip(names[1:], parts, strict=True)}
     drafts = list[_Draft]()
     for pattern, group in groups.items():
         walls = [time + group[0][1] + change for time, change in zip(times, pattern[1 : len(times) + 1], strict=True)]
@@ -159,7 +162,7 @@ def weigh(
     return sorted(found, key=lambda weighed: weighed.bits)
 
 
-def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:
+def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     """The hypothesis that each heartbeat comes one usual gap after the one before."""
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
@@ -173,21 +176,12 @@ def _gap(times: Sequence[int], past: Past, excused: Collection[int]) -> Weighed:
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 
-def _zone_shares(names: Sequence[str]) -> dict[str, float]:
-    """The prior probability of each zone: 0.6 for the first; earlier zones get more of the rest."""
-    parts = [1 / (place + 3) for place in range(len(names) - 1)]
-    rest = (1 - _FIRST_SHARE) / sum(parts) if parts else 0.0
-    return {names[0]: _FIRST_SHARE} | {name: rest * part for name, part in zip(names[1:], parts, strict=True)}
-
-
 _Draft = tuple[float, Lattice, tuple[list[int], list[int], list[int], list[float]], list[tuple[str, int]]]
 """The least description length with a lattice; the lattice; the days, places, residuals and costs of the heartbeats in
 it; and the zones in which it is at the same moments, with their first offsets."""
 
 
-def _weighed(
-    draft: _Draft, shares: dict[str, float], best: float, past: Past, excused: Collection[int]
-) -> Iterator[Weighed]:
+def _weighed(draft: _Draft, shares: dict[str, float], best: float, past: Past, excused: set[int]) -> Iterator[Weighed]:
     """A lattice under each zone and gate, except those with a negligible weight; `best` is the least length so far."""
     least, lattice, (first_days, first_places, residuals, bits), group = draft
     spare = least - (_LATTICE_BITS + lattice.bits + sum(bits))
@@ -262,4 +256,5 @@ def next_slot(hypothesis: Hypothesis, last: int, early_ms: int, skip: int) -> in
         place += 1
         if place == lattice.size:
             day, place = gate.following(day), 0
-    return wall_to_epoch(hypothesis.zone, day * DAY_MS + lattice.time_of_day(place))
+    number, slot = divmod(place, len(lattice.slots))
+    return wall_to_epoch(hypothesis.zone, day * DAY_MS + lattice.open[number] * lattice.period_ms + lattice.slots[slot])

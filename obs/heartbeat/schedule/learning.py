@@ -26,15 +26,8 @@ from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ZONES = (
-    "UTC",
-    "America/New_York",
-    "Europe/Berlin",
-    "America/Chicago",
-    "Europe/London",
-    "America/Los_Angeles",
-    "Asia/Kolkata",
-    "Asia/Tokyo",
-    "Australia/Sydney",
+    *("UTC", "America/New_York", "Europe/Berlin", "America/Chicago", "Europe/London", "America/Los_Angeles"),
+    *("Asia/Kolkata", "Asia/Tokyo", "Australia/Sydney"),
 )
 """The time zones that a job may be scheduled in by default, likelier ones first."""
 
@@ -107,11 +100,8 @@ def learn(
             seen = [time for time in seen if time >= calm[0]]
             found = weigh(calm, zones, older, gaps)
             best = found[0]
-    candidates = tuple(
-        Candidate(w.hypothesis, w.bits, usual_skip(w.account), w.account.residuals[-RECENT:])
-        for w in found
-        if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE
-    )
+    kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
+    candidates = tuple(Candidate(w.hypothesis, w.bits, usual_skip(a), a.residuals[-RECENT:]) for w, a in kept)
     # A gap says nothing about the first heartbeat, so that one always matches.
     fitted = best.account.fitted + (best.hypothesis.lattice is None)
     fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, fitted, unchanged_for=unchecked)
@@ -242,10 +232,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     )
 
 
-def _repeated_silence(
-    best: Candidate, seen: Sequence[int], longer_than: int, usual: int, unknown: Sequence[Interval]
-) -> int:
-    """How long to wait because the job was silent for longer than this twice before and missed slots; 0 if it was not.
+def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: int, unknown: Sequence[Interval]) -> int:
+    """How long to wait because the job was silent for longer than `least` twice, and missed slots; 0 if it was not.
 
     That is: after the last two heartbeats, or at the same time on the last two days or weeks. Two such silences seldom
     are failures. They are a change of schedule that is too recent to be learned.
@@ -262,7 +250,7 @@ def _repeated_silence(
                 at -= at > 0 and then - seen[at - 1] < seen[at] - then
                 if abs(seen[at] - then) > _SAME_TIME * period:
                     break
-            if at < 0 or _silence(seen[at], seen[at + 1], unknown) <= longer_than:
+            if at < 0 or _silence(seen[at], seen[at + 1], unknown) <= least:
                 break
             if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + min(bound, usual // 4):
                 silences.append(seen[at + 1] - seen[at])
@@ -322,8 +310,15 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit
     candidates = []
     for candidate in previous.candidates:
         cost, residuals = OUTLIER_BITS, candidate.residuals
-        residual = _residual_if_next(candidate, previous.last_at, time)
-        if residual is not None:
+        hypothesis = candidate.hypothesis
+        if hypothesis.lattice is None:
+            residual = time - previous.last_at - hypothesis.gap_ms
+            is_next = abs(residual) < hypothesis.gap_ms / 2
+        else:
+            expected = next_slot(hypothesis, previous.last_at, _late_and_early(candidate)[1], 0)
+            residual = filled_slot(hypothesis, time)[2]
+            is_next = abs(time - residual - expected) < SECOND_MS
+        if is_next:  # it is the run of the slot after the last one's
             residuals = (*residuals, residual)[-RECENT:]
             cost = (residual_bits(residuals, 0) or [OUTLIER_BITS])[-1]
         if cost >= OUTLIER_BITS and 2.0 ** (lowest - candidate.bits) > _MATTERS:
@@ -340,14 +335,3 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit
         unchanged_for=previous.unchanged_for + 1,
     )
     return _decided(fit, seen, unknown)
-
-
-def _residual_if_next(candidate: Candidate, last: int, time: int) -> int | None:
-    """The residual of a heartbeat that is the run of the slot after the last one's; None if it is not that run."""
-    hypothesis = candidate.hypothesis
-    if hypothesis.lattice is None:
-        residual = time - last - hypothesis.gap_ms
-        return residual if abs(residual) < hypothesis.gap_ms / 2 else None
-    expected = next_slot(hypothesis, last, _late_and_early(candidate)[1], 0)
-    _, _, residual = filled_slot(hypothesis, time)
-    return residual if abs(time - residual - expected) < SECOND_MS else None
