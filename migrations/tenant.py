@@ -697,3 +697,11 @@ def windows_of_some_jobs(db: Database) -> None:
                 INSERT INTO unknown_times ({columns}) VALUES (old.{columns.replace(", ", ", old.")});
             END
         """)
+
+
+@migrations()
+def verdicts_on_incidents(db: Database) -> None:
+    """Who has acknowledged an incident, whether it was right, and where its job is waited for longer since then."""
+    for column in ("acknowledged_at INTEGER", "acknowledged_by TEXT", "verdict TEXT"):
+        db.execute(f"ALTER TABLE incidents ADD COLUMN {column}")
+    db.execute("ALTER TABLE jobs ADD COLUMN waits TEXT")

@@ -45,6 +45,7 @@ ERROR_CODES = {
     "annotation_not_found": (404, "There is no annotation with this id."),
     "job_not_found": (404, "There is no job with this name."),
     "run_not_found": (404, "There is no run with this id."),
+    "incident_not_found": (404, "There is no incident with this id."),
     "window_not_found": (404, "There is no maintenance window with this id."),
     "channel_not_found": (404, "There is no channel with this id."),
     "alert_not_found": (404, "There is no alert with this id."),

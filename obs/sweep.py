@@ -4,6 +4,7 @@ Once a second, for each organization that is due: learn from new heartbeats, fla
 and open and close incidents with the annotations that show them. Times are milliseconds since the epoch.
 """
 
+import json
 import logging
 import math
 import random
@@ -18,17 +19,19 @@ import tzlocal
 from obs.alerts.service import AlertService
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import Channel
-from obs.alerts.store.incidents import Incident, IncidentKind
+from obs.alerts.store.incidents import VERDICTS, Incident, IncidentKind
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
-from obs.heartbeat.overdue import Expectation
+from obs.heartbeat.overdue import Expectation, Wait
 from obs.heartbeat.runs import FUTURE_MS
-from obs.heartbeat.service import SweepQueue
+from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.heartbeat.store.expectations import Changed, Problem
 from obs.storage.databases import Databases, Org, in_batches
-from obs.tenancy.auth import Tenancy
+from obs.tenancy import audit
+from obs.tenancy.audit import Action
+from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
 
@@ -41,6 +44,7 @@ RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
+_Learned = tuple[Changed, Expectation, str]
 _log = logging.getLogger(__name__)
 
 
@@ -84,6 +88,37 @@ class Sweeper:
         random.shuffle(due)
         for_each_organization(self._tenancy, sweep_one, due)
 
+    def judge(self, caller: Caller, incident_id: int, verdict: str | None) -> dict[str, Any]:
+        """Note the verdict of a person on an overdue incident, or without a verdict, have no more reminders of it sent.
+
+        Returns the ``incident``, and the ``effect`` in words, None for none. Raises ServiceError (404, 409).
+        """
+        channels, now_ms = self._alerts.channels(caller.org), caller.now_ms
+
+        def unit(db: sqlite3.Connection) -> dict[str, Any]:
+            one = incidents.incident(db, incident_id)
+            if verdict is None and one.acknowledged_at is None:
+                if one.ended_at is not None:
+                    raise ServiceError("conflict", "The incident has ended.")
+                who = {"acknowledged_at": now_ms, "acknowledged_by": caller.actor.name}
+                incidents.change(db, values={"id": one.id, **who})
+                audit.add(db, caller.actor, now_ms, Action.ACKNOWLEDGE_INCIDENT, one.job)
+            elif verdict is not None and one.kind is not IncidentKind.OVERDUE:
+                raise ServiceError("conflict", "Only incidents of the kind overdue can be judged.")
+            elif verdict not in (None, one.verdict):
+                incidents.change(db, values={"id": one.id, "verdict": verdict})
+                audit.add(db, caller.actor, now_ms, Action.JUDGE_INCIDENT, f"{one.job}: {verdict}")
+                _wait(db, one, verdict == VERDICTS[0], now_ms)
+                _open_and_close(db, [one.job_id or 0], channels, now_ms)
+            waits = [] if (job := jobs.job(db, one.job, now_ms)) is None else job.waits
+            effect = next((wait.words for wait in waits if wait.incident_id == one.id), None)
+            return {"incident": incidents.incident(db, incident_id), "effect": effect}
+
+        judged = caller.write(unit)
+        self._queue.note(caller.org)
+        self._alerts.woken.add(caller.org)
+        return judged
+
     def _excuse(self, seen: Reading) -> None:
         """Correct what was recorded by a wrong clock, note the time that was not seen, and sweep all organizations."""
 
@@ -123,7 +158,23 @@ def sweep(
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
     end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
-    learned_all = _learn(databases, org, seen, zones, min(relearn_until, end), end, alerts)
+    learned_all = is_late = False
+    while not learned_all and not is_late:  # for a limited time, so that a burst does not starve requests
+        with databases.read(org) as db:
+            changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
+            learned = list[_Learned]()
+            for job in changed:
+                if learned and time.monotonic() > (min(relearn_until, end) if job.is_relearned else end):
+                    break
+                expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
+                learned.append((job, expected, expectations.new_schedule(job, expected)))
+        if learned:
+            channels = alerts.channels(org) if alerts and any(news for _, _, news in learned) else ()
+            databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
+            if alerts and channels:
+                alerts.woken.add(org)
+        learned_all = len(learned) == len(changed) < _JOBS_A_BATCH
+        is_late = len(learned) < len(changed) or time.monotonic() > end
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:
@@ -152,42 +203,7 @@ def _correct(db: sqlite3.Connection, seen: Reading) -> None:
     expectations.learn_again(db)
 
 
-def _learn(
-    databases: Databases,
-    org: Org,
-    seen: Reading,
-    zones: Sequence[str],
-    relearn_until: float,
-    end: float,
-    alerts: AlertService | None,
-) -> bool:
-    """Learn from new heartbeats for a limited time, so that a burst does not starve requests; False if more remain."""
-    while True:
-        with databases.read(org) as db:
-            changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
-            learned: list[tuple[Changed, Expectation, str]] = []
-            for job in changed:
-                if learned and time.monotonic() > (relearn_until if job.is_relearned else end):
-                    break
-                expected = expectations.expectation(db, job, zones, seen.now_ms, clock_is_behind=seen.is_behind)
-                learned.append((job, expected, expectations.new_schedule(job, expected)))
-        if learned:
-            channels = alerts.channels(org) if alerts and any(news for _, _, news in learned) else ()
-            databases.write(org, partial(_keep, learned, channels=channels, now_ms=seen.now_ms))
-            if alerts and channels:
-                alerts.woken.add(org)
-        if len(learned) == len(changed) < _JOBS_A_BATCH:
-            return True
-        if len(learned) < len(changed) or time.monotonic() > end:
-            return False
-
-
-def _keep(
-    learned: Iterable[tuple[Changed, Expectation, str]],
-    db: sqlite3.Connection,
-    channels: Sequence[Channel],
-    now_ms: int,
-) -> None:
+def _keep(learned: Iterable[_Learned], db: sqlite3.Connection, channels: Sequence[Channel], now_ms: int) -> None:
     """Store what was learned, and report new schedules to the channels that want it."""
     for changed, expected, news in learned:
         if not expectations.keep(db, changed, expected) or not news:
@@ -215,10 +231,7 @@ def _incident_changes(
 def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:
     """Open and close incidents of some jobs, as it is now."""
     problems, to_close = _incident_changes(db, now_ms, job_ids)
-    to_open = [
-        {"job_id": job_id, "subject": job, "kind": IncidentKind[kind.upper()], "started_at": since}
-        for job_id, kind, job, since in problems
-    ]
+    to_open = [{**one._asdict(), "kind": IncidentKind[one.kind.upper()]} for one in problems]
     closed = incidents.incidents_by_id(db, [incident_id for _, incident_id in to_close])
     open_and_close(db, to_open, closed, channels, now_ms)
 
@@ -246,9 +259,28 @@ def open_and_close(
         ended_at = incident.heartbeat_at
         if ended_at is None or not incident.started_at < ended_at <= now_ms:
             ended_at = max(now_ms, incident.started_at)
-        incidents.end(db, incident.id, ended_at)
+        incidents.change(db, values={"id": incident.id, "ended_at": ended_at})
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
     outbox.ended(db, channels, to_close, now_ms)
+
+
+def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: int) -> None:
+    """Wait longer for a job in the situation of an incident if that was a false alarm, else as long as was learned."""
+    job = known_job(db, one.job, now_ms)
+    waits = [wait for wait in job.waits if wait.incident_id != one.id]
+    if is_false_alarm and job.pin is not None:
+        raise ServiceError("conflict", "The schedule was set by hand.", hint="Set a longer grace period.")
+    added = [Wait(one.id, one.started_at, one.ended_at or now_ms)] if is_false_alarm else []
+    if [*waits, *added] == list(job.waits):
+        return
+    columns = {"waits": json.dumps([*waits, *added])} | ({} if one.ended_at else {"overdue_since": None})
+    jobs.change(db, job.id, columns, is_rescheduled=True)
+    (changed,) = expectations.changed_jobs(db, 1, job.id)
+    expected = expectations.expectation(db, changed, None, now_ms)
+    for wait in added:  # while the job is silent, until the next run is overdue
+        extended = wait.extended(changed.fit, None if one.ended_at else expected.overdue_at)
+        jobs.change(db, job.id, {"waits": json.dumps([*waits, extended])}, is_rescheduled=False)
+    expectations.keep(db, changed, expected, is_final=False)
 
 
 def time_zones(configured: str) -> list[str]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import PLACE, Incident
+from obs.alerts.store.incidents import PLACE, VERDICTS, Incident
 from obs.alerts.store.outbox import News
 from obs.times import duration_words, format_ms, format_optional_ms
 
@@ -94,7 +94,10 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         rest = "\n".join(_sentence(fact, at) for fact in facts[1:])
         title, blocks = _sentence(facts[0], at), [*_details(facts[0], at), ("text", rest), ("link", facts[0].link)]
     else:
-        title, cause = _summary(facts), _cause(facts)
+        title, cause = _summary(facts), ""
+        for name in PLACE:
+            if not cause and len(places := {getattr(fact.one, name) for fact in facts}) == 1 and None not in places:
+                cause = f"All on {name} {places.pop()}."
         problems = {(fact.one.host, fact.one.kind.event, fact.one.ended_at) for fact in facts}
         if silent_since is not None and problems == {(facts[0].one.host, "overdue", None)}:
             since = at(min(fact.one.started_at for fact in facts))
@@ -128,6 +131,7 @@ def _sentence(fact: Fact, at: At) -> str:
         return f"{one.job} has had no new incident for an hour"
     if fact.news is News.ENDED and (one.heartbeat_at or 0) >= one.ended_at:  # else it was paused, or its pin changed
         return f"{one.job} is OK again, after {duration_words(one.ended_at - one.started_at)}"
+    code = " (a false alarm)" if one.verdict == VERDICTS[0] else code
     return f"{one.job} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
 
 
@@ -149,14 +153,6 @@ def _before(facts: Sequence[Fact]) -> str:
     """The last annotation before incidents that have begun."""
     found = (fact.before for fact in facts if fact.before and fact.news is News.BEGAN)
     return next((f"Just before: {text}." for text in found), "")
-
-
-def _cause(facts: Sequence[Fact]) -> str:
-    """What several incidents have in common."""
-    for name in PLACE:
-        if len(places := {getattr(fact.one, name) for fact in facts}) == 1 and None not in places:
-            return f"All on {name} {places.pop()}."
-    return ""
 
 
 def _summary(facts: Sequence[Fact]) -> str:

@@ -19,6 +19,7 @@ from obs.times import DAY_MS, MINUTE_MS, find_zone
 
 blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Incidents, and messages about them.")
 _CHANNEL = f"/channels/<{ROW_ID}:channel_id>"
+_INCIDENT = f"/incidents/<{ROW_ID}:incident_id>"
 _ALERT = f"/alerts/<{ROW_ID}:alert_id>"
 _LONGEST_ADDRESS = 2_000  # characters
 _TIME_OF_DAY = ma.validate.Regexp(r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", error="Not a time of day such as 22:00.")
@@ -86,11 +87,13 @@ class DeliveryPageSchema(PageSchema):
     channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
-IncidentSchema = schema_of(
-    incidents.Incident,
-    leave_out={"job_id", "heartbeat_at", "annotation_id", "notified", *incidents.PLACE},
-    kind=ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)}),
-)
+_HIDDEN = {"job_id", "heartbeat_at", "annotation_id", "notified", *incidents.PLACE}
+_KIND = ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)})
+IncidentSchema = schema_of(incidents.Incident, leave_out=_HIDDEN, kind=_KIND)
+_VERDICT = ma.fields.Str(required=True, validate=ma.validate.OneOf(incidents.VERDICTS))
+VerdictSchema = Schema.from_dict({"verdict": _VERDICT}, name="VerdictSchema")
+_EFFECT = ma.fields.Str(allow_none=True, metadata=api.about("What has changed by it, in words."))
+JudgedSchema = Schema.from_dict({"incident": ma.fields.Nested(IncidentSchema), "effect": _EFFECT}, name="JudgedSchema")
 IncidentListSchema = list_of("incidents", IncidentSchema, paged=True)
 
 
@@ -218,6 +221,21 @@ def list_incidents(page: dict[str, Any]) -> dict[str, Any]:
     """
     with caller().read() as db:
         return page_of("incidents", page, partial(incidents.page, db), "started_at", "id")
+
+
+@operation(blp, f"POST {_INCIDENT}/acknowledge", "admin", IncidentSchema, errors=(404, 409))
+def acknowledge_incident(incident_id: int) -> Any:
+    """Acknowledge an open incident, so that no more reminders of it are sent"""
+    return services().background.sweeper.judge(caller(), incident_id, None)["incident"]
+
+
+@operation(blp, f"POST {_INCIDENT}/feedback", "admin", JudgedSchema, body=VerdictSchema, errors=(404, 409))
+def judge_incident(fields: dict[str, str], incident_id: int) -> dict[str, Any]:
+    """Say whether an incident of the kind overdue was right
+
+    After a false alarm, the incident ends, and its job is waited for longer in the same situation.
+    """
+    return services().background.sweeper.judge(caller(), incident_id, fields["verdict"])
 
 
 @operation(blp, "GET /deliveries", "query:read", DeliveryListSchema, query=DeliveryPageSchema)

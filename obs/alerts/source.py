@@ -1,6 +1,6 @@
 """The incidents, and the messages about them, as sources for OQL."""
 
-from obs.alerts.store.incidents import KINDS
+from obs.alerts.store.incidents import KINDS, VERDICTS
 from obs.alerts.store.outbox import State
 from obs.sources import Column, Source, Type, one_of
 
@@ -17,6 +17,9 @@ INCIDENTS = Source(
         Column("kind", Type.TEXT, "incidents.kind", f"{one_of(KINDS)}.", values=KINDS),
         Column("ended_at", Type.TIME, "incidents.ended_at", "Its end; null while it is open."),
         Column("duration_ms", Type.DURATION, _DURATION_SQL, "How long it lasted; null while it is open."),
+        Column("acknowledged_at", Type.TIME, "incidents.acknowledged_at", "When somebody acknowledged it, or null."),
+        Column("acknowledged_by", Type.TEXT, "incidents.acknowledged_by", "Who did."),
+        Column("verdict", Type.TEXT, "incidents.verdict", f"{one_of(VERDICTS)}, or null.", texts=VERDICTS),
         Column("value", Type.NUMBER, "incidents.value", "The number at the start of an incident of an alert."),
         Column("host", Type.TEXT, "attributions.host", "The host of the job.", join="attributions"),
         Column("service", Type.TEXT, "attributions.service", "The service of the job.", join="attributions"),

@@ -3,18 +3,23 @@
 Times are milliseconds since the epoch.
 """
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from obs.heartbeat import pins, schedule
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.schedule import Fit, Memory
+from obs.heartbeat.schedule.clock import local_time, offset_at
 from obs.heartbeat.schedule.grace import duration_bound
-from obs.times import DAY_MS, HOUR_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS, duration_words
 
 LONGEST_RUN_MS = 7 * DAY_MS
 """An open run counts as lost after this time at the latest."""
 NOT_LEARNED = Fit(0, 0)  # the fit of an expectation for which nothing was learned
+_NEAR_MS = 30 * MINUTE_MS  # times of the week so close to one another are the same situation
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Expectation:
                       it takes to be overrunning, at most 7 days
     too_often         whether the job runs too often: False with a pin, None if nothing was learned before
     fit               what was learned, also if the job has a pin
+    reason            why it is overdue later than was learned; empty if it is not
     memory            the heartbeats that it was learned from; None if the clock was wrong and nothing was learned
     """
 
@@ -39,7 +45,45 @@ class Expectation:
     lost_after_ms: int
     too_often: bool | None
     fit: Fit
+    reason: str = ""
     memory: Memory | None = None
+
+
+class Wait(NamedTuple):
+    """How much longer to wait for a job in the situation of an incident that was a false alarm.
+
+    The job was overdue from `overdue_at`, and `silent_until` it reported again, or somebody said that this is right.
+    The situation is this time of the week in `zone`, give or take half an hour; any time where `zone` is empty.
+    """
+
+    incident_id: int
+    overdue_at: int
+    silent_until: int
+    longer_ms: int = 0
+    zone: str = ""
+    words: str = ""
+
+    def until(self, overdue_at: int) -> int:
+        """From when a job is overdue that is overdue from `overdue_at` by what was learned."""
+        then, now = (time + offset_at(self.zone or "UTC", time) for time in (self.overdue_at, overdue_at))
+        is_near = not self.zone or (now - then + _NEAR_MS) % WEEK_MS <= 2 * _NEAR_MS
+        return overdue_at + (self.longer_ms if is_near else 0)
+
+    def extended(self, fit: Fit | None, next_at: int | None) -> "Wait":
+        """The same with what follows: at least until `next_at`. Rare jobs and jobs at intervals have one situation."""
+        silence_ms = self.silent_until - self.overdue_at
+        longer_ms = max(silence_ms * 11 // 10 + MINUTE_MS, (next_at or 0) - self.overdue_at)
+        zone, when, best = "", "For this job", fit and fit.hypothesis
+        if fit and best and best.lattice and not fit.waits_by_gaps and (fit.interval_ms or 0) < WEEK_MS:
+            zone, when = best.zone, f"On {local_time(best.zone, self.overdue_at):%As around %H:%M} ({best.zone})"
+        words = f"{when}, obs now waits {duration_words(longer_ms)} longer than learned."
+        return self._replace(longer_ms=longer_ms, zone=zone, words=words)
+
+
+@lru_cache(maxsize=4096)
+def waits_from_json(text: str | None) -> tuple[Wait, ...]:
+    """The waits from their stored form, an array of arrays; none for None."""
+    return tuple(map(Wait._make, json.loads(text or "[]")))
 
 
 def expect(
@@ -50,12 +94,14 @@ def expect(
     previous: Fit | None = None,
     last_heartbeat_at: int | None = None,
     unknown: Sequence[tuple[int, int]] = (),
+    waits: Sequence[Wait] = (),
 ) -> Expectation:
     """What to expect after `heartbeats` (ascending) of runs that took `durations_ms` (in the order of the runs).
 
     A pin overrides what is learned. `previous` is the fit from before the latest heartbeat. Without `zones` nothing new
     is learned. `last_heartbeat_at` is of any kind; an interval counts from there, a cron expression from the last run.
-    `unknown` are the times in which nobody can know whether the job ran, as for `schedule.learn`.
+    `unknown` are the times in which nobody can know whether the job ran, as for `schedule.learn`. `waits` follow from
+    false alarms, once the job has reported again.
     """
     is_known = previous is not None and bool(heartbeats) and previous.last_at == heartbeats[-1]
     fit = schedule.learn(heartbeats, zones or (), previous, unknown) if is_known or zones is not None else NOT_LEARNED
@@ -66,10 +112,15 @@ def expect(
     if pin is not None and last_at is not None:
         expected_at, overdue_at = pins.due(pin, last_at, unknown) or (None, None)
         grace_ms = None if expected_at is None or overdue_at is None else overdue_at - expected_at
-    too_often: bool | None = False
-    if pin is None:
-        too_often = None if previous is None else schedule.too_often(heartbeats, previous)
+    reason, too_often = "", None if previous is None else schedule.too_often(heartbeats, previous)
+    if pin is not None:
+        too_often = False
+    elif overdue_at is not None:
+        until = [wait.until(overdue_at) for wait in waits if wait.silent_until <= (last_heartbeat_at or 0)]
+        if max(until, default=0) > overdue_at:
+            overdue_at, reason = max(until), "an incident in this situation was a false alarm"
+            fit = replace(fit, overdue_at=overdue_at)
     overrun_after_ms, lost_after_ms = duration_bound(durations_ms), LONGEST_RUN_MS
     if overrun_after_ms is not None:
         lost_after_ms = min(LONGEST_RUN_MS, max(4 * max(durations_ms), overrun_after_ms + HOUR_MS))
-    return Expectation(expected_at, overdue_at, grace_ms, overrun_after_ms, lost_after_ms, too_often, fit)
+    return Expectation(expected_at, overdue_at, grace_ms, overrun_after_ms, lost_after_ms, too_often, fit, reason)

@@ -120,7 +120,7 @@ MaintenanceWindowListSchema = list_of("maintenance_windows", MaintenanceWindowSc
 _job_schema = partial(
     schema_of,
     Job,
-    leave_out={"id", "last_event_id", "overdue_since", "last_run_at", "changes_at"},
+    leave_out={"id", "last_event_id", "overdue_since", "last_run_at", "changes_at", "waits"},
     learned=ma.fields.Nested(schema_of(Description, "Learned"), allow_none=True),
     pin=ma.fields.Nested(PinSchema, allow_none=True, metadata=about("The schedule that was set by hand.")),
 )

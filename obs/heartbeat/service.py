@@ -254,7 +254,7 @@ def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_m
     columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
     columns |= {"pinned_by_person": 1} if "pin" in changes else {}
     if changes.get("pin", job.pin) != job.pin:
-        columns |= {"pin": pins.to_json(changes["pin"]), "overdue_since": None}
+        columns |= {"pin": pins.to_json(changes["pin"]), "overdue_since": None, "waits": None}
     if changes.get("paused") is False:
         columns |= {"paused_until": now_ms} if job.paused else {}
     elif "paused" in changes or "paused_until" in changes:
@@ -262,7 +262,7 @@ def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_m
         if not job.paused or until_ms != job.paused_until:
             columns |= {"paused_at": now_ms, "paused_until": until_ms, "overdue_since": None}
     if changes.get("schedule_changed_at", job.schedule_changed_at) != job.schedule_changed_at:
-        columns |= {"schedule_changed_at": changes["schedule_changed_at"], "overdue_since": None}
+        columns |= {"schedule_changed_at": changes["schedule_changed_at"], "overdue_since": None, "waits": None}
     if not changes.keys().isdisjoint(Attribution._fields):
         place = Attribution(*(changes.get(name, getattr(job, name)) for name in Attribution._fields))
         columns["attribution_id"] = find_attribution(db, place)

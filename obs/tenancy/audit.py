@@ -32,6 +32,8 @@ class Action(StrEnum):
     CREATE_ALERT = "create alert"
     CHANGE_ALERT = "change alert"
     DELETE_ALERT = "delete alert"
+    ACKNOWLEDGE_INCIDENT = "acknowledge incident"
+    JUDGE_INCIDENT = "judge incident"
 
 
 AUDIT = Source(

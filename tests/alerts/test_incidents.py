@@ -129,7 +129,8 @@ def test_incidents_are_listed_newest_first_in_pages_and_by_state_and_job(job: Jo
     third = {"job": "backup", "kind": "failing", "started_at": format_ms(clock()), "ended_at": None}
     everything = listed()["incidents"]
     assert [{name: one[name] for name in first} for one in everything] == [third, second, first]
-    assert everything[0].keys() == {"id", "alert_id", "group", "value", *first}
+    answers = {"acknowledged_at", "acknowledged_by", "verdict"}
+    assert everything[0].keys() == {"id", "alert_id", "group", "value", *answers, *first}
     assert listed("state=open")["incidents"] == everything[:2]
     assert listed("state=resolved")["incidents"] == everything[2:]
     assert listed("job=backup&state=open")["incidents"] == everything[:1]

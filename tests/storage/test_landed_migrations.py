@@ -51,6 +51,7 @@ LANDED = {
         "events_of_deliveries": "acbc805eac543d9b",
         "alerts_on_queries": "f3eba26f4815279f",
         "windows_of_some_jobs": "5d9a1b875ec0de64",
+        "verdicts_on_incidents": "a75abb6fdec2efad",
     },
 }
 

@@ -123,6 +123,12 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("DELETE", f"/api/v1/channels/{_ID}channel_id>"): Route("admin", 204, 404, "/api/v1/channels/{channel}"),
     ("POST", f"/api/v1/channels/{_ID}channel_id>/test"): Route("admin", 200, 404, "/api/v1/channels/{channel}/test"),
     ("GET", "/api/v1/incidents"): Route("query:read", 200, 200, "/api/v1/incidents"),
+    ("POST", f"/api/v1/incidents/{_ID}incident_id>/acknowledge"): Route(
+        "admin", 404, 404, "/api/v1/incidents/1/acknowledge"
+    ),
+    ("POST", f"/api/v1/incidents/{_ID}incident_id>/feedback"): Route(
+        "admin", 404, 404, "/api/v1/incidents/1/feedback", {"verdict": "right"}
+    ),
     ("GET", "/api/v1/deliveries"): Route("query:read", 200, 200, "/api/v1/deliveries"),
     ("POST", f"/api/v1/deliveries/{_ID}delivery_id>/retry"): Route("admin", 404, 404, "/api/v1/deliveries/1/retry"),
     ("GET", "/api/v1/keys"): Route("admin", 200, 200, "/api/v1/keys"),

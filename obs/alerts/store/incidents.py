@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from obs.api import about
-from obs.storage.connection import add_rows, delete_oldest
+from obs.errors import ServiceError
+from obs.storage.connection import add_rows, delete_oldest, save_row
 
 
 class IncidentKind(IntEnum):
@@ -40,16 +41,14 @@ class IncidentKind(IntEnum):
 
     def title(self, job: str) -> str:
         """The title of an incident of this kind: ``shop/sync-stock failing``."""
-        return f"{job} {_TITLES.get(self, self.word)}"
+        return f"{job} {_TITLES.get(self.word, self.word)}"
 
 
-_TITLES = {
-    IncidentKind.LOST: "lost a run",
-    IncidentKind.TOO_OFTEN: "runs more often than expected",
-    IncidentKind.ALERT: "firing",
-}
+_TITLES = {"lost": "lost a run", "too_often": "runs more often than expected", "alert": "firing"}
 KINDS = tuple(kind.name.lower() for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
+VERDICTS = ("false_alarm", "right")
+"""What a person can say about an incident of the kind overdue."""
 PLACE = ("host", "service", "project")
 """The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
 SAME = """
@@ -60,8 +59,8 @@ SAME = """
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
 _INCIDENT = """
     SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, jobs.last_heartbeat_at AS heartbeat_at, i.alert_id,
-           i.alert_group AS "group", i.value, i.kind, i.started_at, i.ended_at, i.annotation_id, a.host, a.service,
-           a.project, {notified} AS notified
+           i.alert_group AS "group", i.value, i.kind, i.started_at, i.ended_at, i.acknowledged_at, i.acknowledged_by,
+           i.verdict, i.annotation_id, a.host, a.service, a.project, {notified} AS notified
     FROM incidents AS i LEFT JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
 """
 _NOTIFIED = """
@@ -88,6 +87,9 @@ class Incident:
     kind: IncidentKind
     started_at: int
     ended_at: int | None = field(metadata=about("null while it is open."))
+    acknowledged_at: int | None
+    acknowledged_by: str | None = field(metadata=about("Who acknowledged it, as in the audit log."))
+    verdict: str | None = field(metadata={"enum": (*VERDICTS, None), "description": "What somebody said about it."})
     annotation_id: int
     host: str | None
     service: str | None
@@ -123,6 +125,13 @@ def incidents_by_id(db: sqlite3.Connection, ids: Iterable[int]) -> list[Incident
     return _found(db, f"WHERE i.id IN (SELECT value FROM json_each(?)) ORDER BY {order}", (json.dumps(list(ids)),))
 
 
+def incident(db: sqlite3.Connection, incident_id: int) -> Incident:
+    """The incident with this id. Raises ServiceError (404)."""
+    for one in incidents_by_id(db, [incident_id]):
+        return one
+    raise ServiceError("incident_not_found", f"There is no incident with id {incident_id}.")
+
+
 def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) -> list[Incident]:
     """The latest incidents, of one job or of all: open ones first, the most severe ones of them, the newest start."""
     order = f"i.ended_at IS NOT NULL, CASE WHEN i.ended_at IS NULL THEN CASE kind {_SEVERITY} END END"
@@ -130,16 +139,14 @@ def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) 
     return _found(db, which, (job_id, limit), _NOTIFIED)
 
 
-def page(
-    db: sqlite3.Connection, *, limit: int, after: tuple[int, int] | None, job: str | None, state: str | None
-) -> list[Incident]:
+def page(db: sqlite3.Connection, limit: int, after: tuple[int, int] | None, **filters: str | None) -> list[Incident]:
     """Newest start first, after the incident `after` = (started_at, id); of one job, or in a state: open, resolved."""
     which = (
         "WHERE (i.started_at, i.id) < (?1, ?2) AND (?3 IS NULL OR coalesce(jobs.name, i.subject) = ?3)"
         " AND (?4 IS NULL OR iif(i.ended_at IS NULL, 'open', 'resolved') = ?4)"
         " ORDER BY i.started_at DESC, i.id DESC LIMIT ?5"
     )
-    return _found(db, which, (*(after or (2**63 - 1, 0)), job, state, limit))
+    return _found(db, which, (*(after or (2**63 - 1, 0)), filters["job"], filters["state"], limit))
 
 
 def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notified: str = "'[]'") -> list[Incident]:
@@ -150,12 +157,13 @@ def _found(db: sqlite3.Connection, which: str, values: Sequence[object], notifie
 
 
 def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dict[int, int]:
-    """How many incidents of the same job or alert and kind began in the time before each, itself included, by id."""
+    """How many incidents of the same job or alert and kind began in the time before each, by id; no false alarms."""
     sql = (
         f"SELECT this.id, count(*) FROM {SAME} WHERE this.id IN (SELECT value FROM json_each(?1))"
-        " AND i.started_at BETWEEN this.started_at - ?2 AND this.started_at GROUP BY this.id"
+        " AND i.started_at BETWEEN this.started_at - ?2 AND this.started_at"
+        " AND (i.verdict IS NOT ?3 OR i.id = this.id) GROUP BY this.id"
     )
-    return dict(db.execute(sql, (json.dumps(list(ids)), length_ms)).fetchall())
+    return dict(db.execute(sql, (json.dumps(list(ids)), length_ms, VERDICTS[0])).fetchall())
 
 
 def add(db: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> range:
@@ -163,15 +171,15 @@ def add(db: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> range:
     return add_rows(db, "incidents", rows)
 
 
-def end(db: sqlite3.Connection, incident_id: int, ended_at: int) -> None:
-    db.execute("UPDATE incidents SET ended_at = ? WHERE id = ?", (ended_at, incident_id))
+change = partial(save_row, table="incidents")
+"""Change the columns of the incident whose ``id`` is in `values`."""
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
     """Correct the times of incidents that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`."""
     last = "SELECT max(id) FROM incidents WHERE started_at <= :start_ms OR started_at > :end_ms"
     is_wrong = f"({{0}} > :latest_ms OR (id > coalesce(({last}), 0) AND {{0}} > :start_ms AND {{0}} <= :end_ms))"
-    for time in ("ended_at", "started_at"):  # the ids are found by started_at
+    for time in ("ended_at", "acknowledged_at", "started_at"):  # the ids are found by started_at
         moved = f"UPDATE incidents SET {time} = min({time} + :step_ms, :latest_ms) WHERE {is_wrong.format(time)}"
         db.execute(moved, correction)
 

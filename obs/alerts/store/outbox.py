@@ -146,16 +146,11 @@ def start(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> dict[int, Ne
 
     Returns what it says, by the id of the incident. A delivery that has nothing to say any more is deleted.
     """
-    db.execute(
-        "DELETE FROM delivery_incidents WHERE delivery_id = ? AND news = ?"
-        " AND incident_id IN (SELECT id FROM incidents WHERE ended_at IS NOT NULL)",
-        (delivery_id, News.LASTS),
-    )
-    db.execute(
-        "UPDATE deliveries SET attempts = attempts + 1, first_attempt_at = coalesce(first_attempt_at, ?1),"
-        " last_attempt_at = ?1 WHERE id = ?2",
-        (now_ms, delivery_id),
-    )
+    over = "SELECT id FROM incidents WHERE ended_at IS NOT NULL OR acknowledged_at IS NOT NULL"
+    no_longer = f"DELETE FROM delivery_incidents WHERE delivery_id = ? AND news = ? AND incident_id IN ({over})"
+    db.execute(no_longer, (delivery_id, News.LASTS))
+    counted = "attempts = attempts + 1, first_attempt_at = coalesce(first_attempt_at, ?1), last_attempt_at = ?1"
+    db.execute(f"UPDATE deliveries SET {counted} WHERE id = ?2", (now_ms, delivery_id))
     rows = db.execute("SELECT incident_id, news FROM delivery_incidents WHERE delivery_id = ?", (delivery_id,))
     said = {row["incident_id"]: News(row["news"]) for row in rows}
     if not said:
@@ -273,10 +268,8 @@ def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: 
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)
     due_at = channel.quiet_until([event], due_at)
-    waiting = (
-        "SELECT max(id) FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND attempts = 0 AND NOT reminder"
-        " AND notice IS NULL"
-    )
+    is_open = "attempts = 0 AND NOT reminder AND notice IS NULL"
+    waiting = f"SELECT max(id) FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND {is_open}"
     return first_value(db, waiting, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at)
 
 

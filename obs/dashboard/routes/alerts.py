@@ -40,9 +40,18 @@ def incidents_page(form: Form | None = None) -> str:
     with caller.read() as db:
         windows = maintenance.windows(db)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
-    version = page_version([(one.id, one.ended_at, one.notified) for one in found], windows)
+    shown = [(one.id, one.ended_at, one.notified, one.acknowledged_at, one.verdict) for one in found]
+    version = page_version(shown, windows)
     values = {"found": found, "windows": windows, "version": None if form else version}
     return render_template("incidents.html", form=form or Form({"title": "Maintenance"}), **values)
+
+
+@incidents.post(f"/{_NUMBER}/<any(acknowledge, false_alarm, right):what>")
+def judge(number: int, what: str) -> ResponseReturnValue:
+    """The response leads to the page of the job if the form was on it."""
+    judged = services().background.sweeper.judge(viewer(), number, None if what == "acknowledge" else what)
+    name, message = request.form.get("job"), judged["effect"] or "Your answer is noted."
+    return forms.saved(message, f"dashboard.{'job' if name else 'incidents'}.page", name=name)
 
 
 @incidents.post("/maintenance")

@@ -33,9 +33,7 @@ class Description:
     """A fit in words. The metadata of the fields is for the OpenAPI document."""
 
     state: str = field(metadata={"enum": ("learning", "regular", "irregular"), "example": "regular"})
-    summary: str = field(
-        metadata=about("It ends with the zone if it has fixed times.", "Weekdays at 02:00, Europe/Berlin")
-    )
+    summary: str = field(metadata=about("It ends with the zone if it has fixed times.", "Weekdays at 02:00, UTC"))
     evidence: str = field(metadata=about("Empty while learning.", "Learned from 44 runs (43 match)"))
     expected: str = field(metadata=about("Empty while learning.", "expected Mon 02:00, overdue at 02:07"))
     confidence: float = field(metadata=about("0 to 1", 0.97))
@@ -43,8 +41,8 @@ class Description:
     zone: str = field(metadata=about("Of the times above and of the cron expression.", "Europe/Berlin"))
 
 
-def describe(fit: Fit) -> Description:
-    """The fit in words. Times are in the learned zone, the likeliest of those that make no difference."""
+def describe(fit: Fit, reason: str = "") -> Description:
+    """The fit in words, and why it waits longer than learned, if it does. Times are in the likeliest learned zone."""
     hypothesis = fit.hypothesis
     if hypothesis is None or fit.expected_at is None or fit.overdue_at is None:
         return Description("learning", f"Learning: {fit.seen} of {fit.needed} runs so far", "", "", 0.0, None, "UTC")
@@ -53,8 +51,8 @@ def describe(fit: Fit) -> Description:
     summary = schedule_words(hypothesis, residuals)
     if hypothesis.lattice is not None:
         summary += f", {zone}"
-    expected = _expected(fit, fit.expected_at, fit.overdue_at, zone)
-    if not _is_regular(fit):
+    expected = _expected(fit, fit.expected_at, fit.overdue_at, zone, reason)
+    if not fit.fits or (fit.grace_ms or 0) > _REGULAR_GRACE * (fit.interval_ms or 0):
         evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"
         return Description("irregular", "No regular schedule found", evidence, expected, fit.confidence, None, zone)
     runs = f"the last {fit.seen} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.seen} runs"
@@ -78,14 +76,7 @@ def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | N
     return f"{_cron_numbers(slots, 60)} {_cron_numbers(lattice.open, 24)} {days}"
 
 
-def _is_regular(fit: Fit) -> bool:
-    """Whether most runs match, and the grace period is at most twice the usual interval."""
-    if fit.grace_ms is None or not fit.interval_ms:
-        return False
-    return fit.fits and fit.grace_ms <= _REGULAR_GRACE * fit.interval_ms
-
-
-def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
+def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str, reason: str) -> str:
     """When the next run is expected, from when on it is overdue, and why."""
     to_the_minute = (fit.interval_ms or 0) >= _TO_THE_MINUTE_MS
     smallest_ms, clock = (MINUTE_MS, "%H:%M") if to_the_minute else (SECOND_MS, "%H:%M:%S")
@@ -96,8 +87,8 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
     day = _day_format(expected - last)
     overdue_format = clock if expected.date() == overdue.date() else f"{_day_format(overdue - last)} {clock}"
     text = f"expected {expected.strftime(f'{day} {clock}')}, overdue at {overdue.strftime(overdue_format)}"
-    if fit.waits_by_gaps:
-        return f"{text}, after at most twice its longest silence so far"
+    if reason or fit.waits_by_gaps:
+        return f"{text} because {reason}" if reason else f"{text}, after at most twice its longest silence so far"
     wait, grace, usual = overdue_at - expected_at, fit.grace_ms or 0, fit.interval_ms or 0
     latest = max(fit.candidates[0].residuals)
     if wait > 2 * grace or wait > 2 * usual > 2 * latest:
@@ -114,9 +105,7 @@ def _expected(fit: Fit, expected_at: int, overdue_at: int, zone: str) -> str:
 
 def _day_format(ahead: timedelta) -> str:
     """The strftime format of a day: its weekday within a week, also its date later, also its year after 300 days."""
-    if ahead <= timedelta(days=6):
-        return "%a"
-    return "%a %d %b" if ahead <= timedelta(days=300) else "%a %d %b %Y"
+    return "%a" if ahead <= timedelta(days=6) else "%a %d %b" if ahead <= timedelta(days=300) else "%a %d %b %Y"
 
 
 def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from obs.heartbeat import pins
-from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, expect
+from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, Wait, expect, waits_from_json
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
@@ -27,10 +27,11 @@ _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"
 _OPEN_RUNS = f"SELECT id FROM runs INDEXED BY runs_open WHERE status = {Status.OPEN:d}"  # not a scan of all runs
 _UNKNOWN = """
     SELECT start_time, end_time FROM unknown_times_by_job WHERE job_id = :job_id AND end_time > :since
+    UNION ALL SELECT value ->> 1, value ->> 2 FROM jobs, json_each(waits) WHERE jobs.id = :job_id
     UNION ALL SELECT paused_at, ifnull(paused_until, :now) FROM jobs WHERE id = :job_id AND paused_at IS NOT NULL
     ORDER BY 1
 """
-"""When nobody can know whether a job ran: during maintenance, its pauses, and downtime of the service."""
+"""When nobody can know whether a job ran: during maintenance, its pauses, false alarms, and downtime."""
 _ITS_JOB = f"FROM jobs WHERE jobs.id = runs.job_id AND NOT {PAUSED_SQL}"  # no run is given up during a pause
 _OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
 
@@ -50,6 +51,7 @@ class Changed:
     is_relearned: bool
     schedule_changed_at: int | None
     pin: Pin | None
+    waits: Sequence[Wait]
     fit: Fit | None
     memory: Memory | None
 
@@ -60,7 +62,7 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     rows = db.execute(
         "SELECT found.*, fits.fit, memories.memory FROM ("
         " SELECT id AS job_id, last_event_id AS event_id, learned_event_id, revision, schedule_changed_at,"
-        " last_event_id IS learned_event_id AS is_relearned, pin, last_heartbeat_at FROM jobs"
+        " last_event_id IS learned_event_id AS is_relearned, pin, waits, last_heartbeat_at FROM jobs"
         " WHERE (last_event_id IS NOT learned_event_id OR revision <> learned_revision) AND id BETWEEN ?3 AND ?4"
         " ORDER BY is_relearned, learned_event_id LIMIT ?2"
         ") AS found LEFT JOIN fits ON fits.job_id = found.job_id AND fits.version = ?1"
@@ -72,7 +74,8 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     for row in rows:
         fit = None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode())
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
-        found.append(Changed(**{**row, "pin": pins.from_json(row["pin"]), "fit": fit, "memory": memory}))
+        decoded = {"pin": pins.from_json(row["pin"]), "waits": waits_from_json(row["waits"])}
+        found.append(Changed(**{**row, **decoded, "fit": fit, "memory": memory}))
     return found
 
 
@@ -141,7 +144,7 @@ def expectation(
     is_outdated = job.fit is not None and (job.fit.first_at or since) < since
     known = None if is_outdated or (late and before.add(late) != before) else job.fit
     times = memory.times[bisect_left(memory.times, since) : bisect_right(memory.times, now_ms + FUTURE_MS)]
-    return replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown), memory=memory)
+    return replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown, job.waits), memory=memory)
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> bool:
@@ -165,7 +168,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         db.execute(add, (changed.job_id, expected.memory.encode()))
     if kept.rowcount == 1 and expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
         fit = zlib.compress(expected.fit.to_json().encode(), level=1)
-        learned = json.dumps(asdict(describe(expected.fit)))
+        learned = json.dumps(asdict(describe(expected.fit, expected.reason)))
         add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
         db.execute(add, (changed.job_id, VERSION, fit, learned))
     return kept.rowcount == 1
@@ -212,8 +215,8 @@ class Problem(NamedTuple):
 
     job_id: int
     kind: str
-    job: str
-    since: int
+    subject: str
+    started_at: int
 
 
 _SINCE = f"SELECT id AS job_id, name AS job, {{0}} AS since FROM jobs WHERE {{0}} IS NOT NULL AND NOT {PAUSED_SQL}"

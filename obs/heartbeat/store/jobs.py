@@ -10,6 +10,7 @@ from typing import Any, cast
 from obs.api import about
 from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
+from obs.heartbeat.overdue import Wait, waits_from_json
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule.words import Description
@@ -47,6 +48,7 @@ class Job:
     learned: Description | None
     schedule_changed_at: int | None = field(metadata=about("The schedule is learned from the heartbeats since then."))
     pin: Pin | None
+    waits: Sequence[Wait]
     paused: bool
     paused_until: int | None = field(metadata=about("null: until the job is resumed."))
     failure_tolerance: int = field(metadata=about("Failures in a row that open an incident.", 1))
@@ -94,7 +96,7 @@ _JOB = f"""
            nullif(jobs.first_heartbeat_at, {MAX_MS}) AS first_heartbeat_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
            a.host, a.service, a.project, jobs.created_at, fits.learned, jobs.schedule_changed_at,
-           jobs.pin, {PAUSED_SQL} AS paused, iif({PAUSED_SQL}, jobs.paused_until, NULL) AS paused_until,
+           jobs.pin, jobs.waits, {PAUSED_SQL} AS paused, iif({PAUSED_SQL}, jobs.paused_until, NULL) AS paused_until,
            jobs.failure_tolerance, jobs.failures_in_row, jobs.last_event_id, jobs.success_count, jobs.failed_count,
            jobs.lost_count, jobs.last_success_at, jobs.last_duration_ms,
            coalesce((SELECT max(started_at) FROM runs WHERE job_id = jobs.id), jobs.last_heartbeat_at) AS last_run_at,
@@ -250,6 +252,7 @@ def _jobs(db: sqlite3.Connection, condition: str, **values: Any) -> list[Job]:
         for name in ("overdue", "overrunning", "paused"):
             row[name] = bool(row[name])
         row["learned"], row["pin"] = _description(row["learned"]), _pin(row["pin"])
+        row["waits"] = waits_from_json(row["waits"])
         found.append(Job(**row))
     return found
 
