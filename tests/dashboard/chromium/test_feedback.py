@@ -51,6 +51,10 @@ def test_an_incident_is_acknowledged_and_was_a_false_alarm(page: Page, address: 
 def test_the_list_of_incidents_has_the_same_buttons_on_a_phone(page: Page, address: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{address}/incidents")
+    for button in page.get_by_role("button", name=": photos").all():
+        box = button.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390
     page.get_by_role("button", name="Acknowledge: photos").click()
     expect(page.get_by_text("Acknowledged")).to_be_visible()
     assert violations(page) == []
