@@ -43,7 +43,7 @@ def _pages(app: Flask) -> Iterator[tuple[str, str]]:
                 yield method, path
 
 
-VALUES = {"token": "none", "name": "swagger-ui.css", "kind": "csv"}
+VALUES = {"token": "none", "name": "swagger-ui.css", "kind": "csv", "what": "acknowledge"}
 POSTS_AT_LEAST = 15
 
 
