@@ -32,12 +32,14 @@ function apply(changes) {
     }
   }
   if (changes.order) {
+    const focused = body.contains(document.activeElement) ? document.activeElement : null;
     const kept = new Set(changes.order.map((number) => `job-${number}`));
     for (const row of [...body.rows]) if (!kept.has(row.id)) row.remove();
     changes.order.forEach((number, place) => {
       const row = document.getElementById(`job-${number}`);
       if (body.rows[place] !== row) body.insertBefore(row, body.rows[place]);
     });
+    if (focused?.isConnected) focused.focus({ preventScroll: true }); /* a row that moves loses it */
   }
   countSelected();
   if (changes.summary !== summary) { /* a screen reader should not repeat unchanged counts */
@@ -82,6 +84,11 @@ async function keepCurrent() {
     setTimeout(keepCurrent, awaiting ? 2000 : EVERY_MS);
   }
 }
+
+/* Enter on a checkbox would submit the form with its first button. */
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.matches("[type=checkbox]")) event.preventDefault();
+});
 
 if (table) {
   table.addEventListener("change", countSelected);
