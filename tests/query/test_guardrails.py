@@ -103,7 +103,9 @@ def test_a_query_that_takes_too_long_is_stopped(app: Flask, client: Any) -> None
     tenancy.databases.write(ACME, lambda db: _insert_runs(db, 1, 1_000))
     sql = "SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0"
     with (
-        open_session(tenancy.databases.path(ACME), ["runs"], limits) as session,
+        open_session(
+            tenancy.databases.path(ACME), _checked("SELECT count(*) FROM runs LAST 1d"), [], limits
+        ) as session,
         pytest.raises(Exception, match="was stopped after") as caught,
     ):
         session.fetch(SqlStatement(sql, {}))
@@ -218,7 +220,9 @@ def test_a_session_can_only_read_its_tables(app: Flask, client: Any, sql: str) -
     tenancy: auth.Tenancy = services(app).tenancy
     limits = Limits(10, 1 << 30, 5, 100, 1)
     with (
-        open_session(tenancy.databases.path(ACME), ["runs"], limits) as session,
+        open_session(
+            tenancy.databases.path(ACME), _checked("SELECT count(*) FROM runs LAST 1d"), [], limits
+        ) as session,
         pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
     ):
         session.fetch(SqlStatement(sql, {}))
@@ -236,10 +240,15 @@ def test_a_count_by_hour_reads_the_covering_index(app: Flask, client: Any, ask: 
     ]
 
 
-def _plan(app: Flask, statement: str) -> list[str]:
-    tenancy: auth.Tenancy = services(app).tenancy
+def _checked(statement: str) -> Plan:
     plan = check(parse(statement), statement, {source.name: source for source in SOURCES})
     assert isinstance(plan, Plan)
+    return plan
+
+
+def _plan(app: Flask, statement: str) -> list[str]:
+    tenancy: auth.Tenancy = services(app).tenancy
+    plan = _checked(statement)
     window = resolve(plan.window, tenancy.clock())
     query = select(
         plan,

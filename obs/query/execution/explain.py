@@ -1,19 +1,20 @@
 """EXPLAIN, and the hint when a limit is exceeded."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 from obs import times
 from obs.errors import ServiceError
 from obs.query.execution.grid import find_cover
 from obs.query.execution.limits import Limits, longest_duration
-from obs.query.execution.session import Session
+from obs.query.execution.session import Session, open_session
 from obs.query.language.plan import Plan
 from obs.query.sql import Range, Scan
 from obs.query.sql.rollup import Cover, select_covered
-from obs.query.sql.select import SqlStatement, query_plan, select
+from obs.query.sql.select import query_plan, select
 
 COLUMNS = ("what", "text")
 _SLICES = 3
@@ -49,13 +50,7 @@ def _parts(cover: Cover) -> Iterator[str]:
         yield f"the rows of {', '.join(map(str, cover.rest))}"
 
 
-def narrower_window(
-    refusal: ServiceError,
-    plan: Plan,
-    scan: Scan,
-    limits: Limits,
-    open_session: Callable[[Limits], AbstractContextManager[Session]],
-) -> str | None:
+def narrower_window(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> str | None:
     """For a query refused for its bytes or its time: a hint that names a window which is within the limit, if any.
 
     The cost is measured on slices of the window.
@@ -63,14 +58,18 @@ def narrower_window(
     limit = refusal.extra.get("limit")
     if limit not in ("max_bytes_scanned", "max_seconds"):
         return None
-    window = scan.window
+    window = scans[0].window
     length = max(1, window.length_ms // _SHARE)
     starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
-    scans = [replace(scan, window=Range(start, start + length), max_rows=None) for start in starts]
+    slices = [replace(scans[0], window=Range(start, start + length), max_rows=None) for start in starts]
     try:
-        with open_session(replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
+        with open_session(path, plan, scans, replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
             counter = session.bytes_scanned if limit == "max_bytes_scanned" else session.seconds
-            cost = max(_cost(select(plan, each), session, counter) for each in scans)
+            readings = [counter() or 0]
+            for each in slices:
+                session.fetch(select(plan, each))
+                readings.append(counter() or 0)
+            cost = max(after - before for before, after in pairwise(readings))
     except ServiceError:  # a slice alone exceeds the limit, so no window can be named
         return None
     possible = int(length * refusal.extra["max"] / _SAFETY / max(cost, 1e-9))
@@ -78,10 +77,3 @@ def narrower_window(
         return None
     possible = longest_duration(possible)
     return f"Narrow the window to {times.write_duration(possible)}, or choose one job with WHERE job = '...'."
-
-
-def _cost(statement: SqlStatement, session: Session, counter: Callable[[], int | float | None]) -> float:
-    """How much a statement adds to a counter of the session's usage."""
-    before = counter() or 0
-    session.fetch(statement)
-    return (counter() or 0) - before

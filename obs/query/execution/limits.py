@@ -43,7 +43,6 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
     if each >= 2:
         unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
         interval = -(-((window.length_ms - 1) // (each - 1) + 1) // unit) * unit
-        assert window.max_buckets(interval) <= each
         ways.append(f"raise EVERY from {write_duration(interval_ms)} to at least {write_duration(interval)}")
         ways.append(f"narrow the window to {write_duration(longest_duration((each - 1) * interval_ms))}")
     if groups > 1 and limits.max_rows >= count:

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -103,35 +102,28 @@ def _response(
 def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResponse:
     """The result of a plan on the file at `path`. Raises OqlError, and ServiceError (422, 503)."""
     scans = window.scans(plan, now_ms, limits)
-
-    def session_within(limits: Limits) -> AbstractContextManager[Session]:
-        timelines = [scan.timeline for scan in scans if scan.timeline is not None]
-        tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
-        full_text = [column.search for column in plan.source.columns if column.search]
-        return open_session(path, tables, limits, zone=plan.timezone, timelines=timelines, full_text=full_text)
-
     try:
-        with session_within(limits) as session:
-            return _read(plan, scans, limits, session)
+        with open_session(path, plan, scans, limits) as session:
+            return _read(plan, scans, session)
     except ServiceError as refusal:
-        hint = None if plan.explain else narrower_window(refusal, plan, scans[0], limits, session_within)
+        hint = None if plan.explain else narrower_window(refusal, path, plan, scans, limits)
         if hint is None:
             raise
         raise ServiceError(refusal.error, refusal.message, hint=hint, extra=refusal.extra) from refusal
 
 
-def _read(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -> QueryResponse:
+def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
     scan, output_type = with_largest(plan, scans[0], session), plan.output_type
     if plan.explain:
         output_type, columns, count = "table", [*COLUMNS], 0
         written: list[list[Cell]] = [list(row) for row in explain(plan.to_read(), scan, session)]
     else:
         if plan.around is not None:
-            rows, count = _read_around(plan, scan, limits, session)
+            rows, count = _read_around(plan, scan, session)
         elif plan.grouped:
-            rows, count = _read_grouped(plan, scans, limits, session)
+            rows, count = _read_grouped(plan, scans, session)
         else:
-            rows = _fetch(plan, scan, limits, session)
+            rows = _fetch(plan, scan, session)
             count = len(rows)
         outputs = [(place, output) for place, output in enumerate(plan.results) if not output.hidden]
         columns = [output.name for _, output in outputs]
@@ -140,15 +132,15 @@ def _read(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -
     return _response(output_type, columns, written, scan.window, count, session.bytes_scanned())
 
 
-def _fetch(plan: Plan, scan: Scan, limits: Limits, session: Session) -> list[Row]:
+def _fetch(plan: Plan, scan: Scan, session: Session) -> list[Row]:
     """Raises ServiceError (422) for too many rows."""
     found = session.fetch(select(plan, scan))
-    if len(found) > limits.max_rows:
-        raise too_many_rows(limits, grouped=False)
+    if len(found) > session.limits.max_rows:
+        raise too_many_rows(session.limits, grouped=False)
     return found
 
 
-def _read_grouped(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Session) -> tuple[list[Row], int]:
+def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
     """The rows, with all `results` of the plan, and the number of rows scanned."""
     scan = scans[0]
     read = plan.to_read()
@@ -157,22 +149,21 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], limits: Limits, session: Se
     empty = result.empty_rows(read, scan, session)
     keys: Iterable[Key] = ()
     if scan.timeline is not None and plan.fills:
-        groups = _groups_to_fill(read, scan, grid, earlier, limits, session)
+        groups = _groups_to_fill(read, scan, grid, earlier, session)
         keys = product(range(len(scan.starts)), groups)
     elif earlier is not None and plan.top is None:
         keys = earlier.rows
     rows = result.assemble(plan, scan, result.complete(read, grid, keys, empty), earlier, empty)
     if plan.is_ordered_last:
         rows = result.finish(plan, scan, rows, session)
-    if len(rows) > limits.max_rows:
-        raise too_many_rows(limits, grouped=scan.timeline is None)
+    if len(rows) > session.limits.max_rows:
+        raise too_many_rows(session.limits, grouped=scan.timeline is None)
     return rows, grid.scanned + (earlier.scanned if earlier is not None else 0)
 
 
-def _groups_to_fill(
-    plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, limits: Limits, session: Session
-) -> list[Group]:
+def _groups_to_fill(plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, session: Session) -> list[Group]:
     assert scan.timeline is not None
+    limits = session.limits
     keys = [*grid.rows, *grid.dropped]
     also = earlier.rows if earlier is not None and plan.top is None else ()
     seen = {group for _, group in (*keys, *also)}
@@ -184,11 +175,11 @@ def _groups_to_fill(
     return list(seen) if plan.groups else [()]
 
 
-def _read_around(plan: Plan, scan: Scan, limits: Limits, session: Session) -> tuple[list[Row], int]:
+def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], int]:
     """A row for each annotation, and the number of rows scanned."""
     assert plan.around is not None
     within_ms = plan.within_ms
-    found = _fetch(plan.around, scan, limits, session)
+    found = _fetch(plan.around, scan, session)
     scanned = len(found)
     rows: list[Row] = []
     for annotation in found:

@@ -18,7 +18,8 @@ from obs.query.language.functions import FUNCTIONS, SqlFunction
 from obs.query.language.functions.definition import Number
 from obs.query.language.functions.scalars import OPERATORS
 from obs.query.language.nodes import Span
-from obs.query.sql import Timeline
+from obs.query.language.plan import Plan
+from obs.query.sql import Scan, Timeline
 from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader
 from obs.storage.packed import pack, unpack
@@ -47,7 +48,7 @@ class Session:
     """
 
     def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
-        self._connection, self._limits = connection, limits
+        self._connection, self.limits = connection, limits
         self._started = time.monotonic()
         self._refusal: ServiceError | None = None
         self._io: int | None = None
@@ -87,10 +88,10 @@ class Session:
         """The error once a limit is exceeded. SQLite asks while a statement runs, and stops it."""
         if self._refusal is None:
             scanned, seconds = self.bytes_scanned(), self.seconds()
-            if scanned is not None and scanned > self._limits.max_bytes_scanned:
-                self._refusal = too_many_bytes(self._limits, scanned)
-            elif seconds > self._limits.max_seconds:
-                self._refusal = too_slow(self._limits, seconds)
+            if scanned is not None and scanned > self.limits.max_bytes_scanned:
+                self._refusal = too_many_bytes(self.limits, scanned)
+            elif seconds > self.limits.max_seconds:
+                self._refusal = too_slow(self.limits, seconds)
         return self._refusal
 
     def _bytes_read(self) -> int | None:
@@ -112,18 +113,10 @@ def too_complex() -> OqlError:
 
 
 @contextmanager
-def open_session(
-    path: Path,
-    tables: Sequence[str],
-    limits: Limits,
-    *,
-    zone: ZoneInfo | None = None,
-    timelines: Sequence[Timeline] = (),
-    full_text: Sequence[str] = (),
-) -> Iterator[Session]:
-    """A session that may read `tables` of the file at `path`, as of its first statement.
+def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> Iterator[Session]:
+    """A session that may read the tables of a plan in the file at `path`, as of its first statement.
 
-    `full_text` are the full-text indexes among the tables. Raises ServiceError (503).
+    Raises ServiceError (503).
     """
     with explained(), closing(open_reader(path, 1)) as connection, closing(Session(connection, limits)) as session:
         connection.row_factory = None
@@ -133,12 +126,14 @@ def open_session(
             connection.execute(f"PRAGMA {pragma}")
         for limit, value in _SQLITE_LIMITS.items():
             connection.setlimit(limit, value)
-        _register(connection, zone, timelines)
+        _register(connection, plan.timezone, [scan.timeline for scan in scans if scan.timeline is not None])
         connection.execute("BEGIN")
-        for table in full_text:  # the authorizer would refuse what FTS5 does when it is first used
-            connection.execute(open_index(table))
+        for column in plan.source.columns:
+            if column.search:  # the authorizer would refuse what FTS5 does when it is first used
+                connection.execute(open_index(column.search))
 
         permitted = {(sqlite3.SQLITE_SELECT, None), (sqlite3.SQLITE_PRAGMA, "data_version")}  # FTS5 asks for that
+        tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
         permitted.update((sqlite3.SQLITE_READ, table) for table in tables)
         permitted.update((sqlite3.SQLITE_FUNCTION, function) for function in _PERMITTED)
 

@@ -89,7 +89,7 @@ def _before(moment_ms: int, length: Duration, zone: ZoneInfo | None) -> int:
 
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
     for interval in AUTO_MS[:-1]:
-        may_fit = window.max_buckets(interval) <= MAX_AUTO_BUCKETS + 2
+        may_fit = (window.length_ms - 1) // interval <= MAX_AUTO_BUCKETS
         if may_fit and len(buckets(window, interval, zone).starts) <= MAX_AUTO_BUCKETS:
             return interval
     return AUTO_MS[-1]

@@ -22,10 +22,6 @@ class Range:
     def length_ms(self) -> int:
         return self.end - self.start
 
-    def max_buckets(self, interval_ms: int) -> int:
-        """An upper bound for the number of buckets of `interval_ms` in a range of this length, wherever it starts."""
-        return (self.length_ms - 1) // interval_ms + 2
-
     def __str__(self) -> str:
         return f"{times.format_ms(self.start)}/{times.format_ms(self.end)}"
 
