@@ -18,4 +18,6 @@ def test_a_percentile_lies_between_its_neighbours(distinct: int) -> None:
             below = int(position)
             above = min(below + 1, size - 1)
             expected = ordered[below] + (ordered[above] - ordered[below]) * (position - below)
-            assert percentile(list(values), fraction) == pytest.approx(expected)
+            assert percentile([values], fraction) == pytest.approx(expected)
+            blocks = [sorted(values[: size // 3]), sorted(values[size // 3 : size // 2]), values[size // 2 :]]
+            assert percentile(blocks, fraction) == pytest.approx(expected)

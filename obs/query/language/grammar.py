@@ -18,6 +18,7 @@ these places are what could have been written there.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyparsing as pp
@@ -115,11 +116,6 @@ def _symbol(symbol: str) -> pp.ParserElement:
     return _token(symbol, re.escape(symbol), actions.drop)
 
 
-def _list_of(element: pp.ParserElement) -> pp.ParserElement:
-    elements: pp.ParserElement = element + (_symbol(",") + element)[...]
-    return elements
-
-
 def _clause(kind: str, keywords: pp.ParserElement, *content: Any) -> pp.ParserElement:
     """A clause: its keywords, of which the first leaves its span, and its content."""
     return _rule(pp.And([keywords, *content]), actions.clause(kind))
@@ -144,6 +140,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
     nots = _token("NOT", rf"(?:{_words('NOT')}\s*)*", actions.prefixes)
     close = _symbol(")")
+    list_of = partial(pp.DelimitedList, delim=_symbol(","))
     the_end = _token("the end", r"\Z", actions.drop)
 
     # Operands. The content of a group is blank here; it has a segment of its own.
@@ -206,9 +203,9 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
         _clause("where", _marked("WHERE"), condition)
         | _clause("window", _marked("LAST"), _rule(pp.And([length]), actions.moment))
-        | _clause("by", by, _list_of(group_item))
+        | _clause("by", by, list_of(group_item))
         | _clause("every", _marked("EVERY"), length | _keyword("AUTO", lambda token: Duration(token.span, 0)))
-        | _clause("order", order_by, _list_of(sorting))
+        | _clause("order", order_by, list_of(sorting))
         | _clause("limit", _marked("LIMIT"), count)
         | _clause("offset", _marked("OFFSET"), count)
         | _clause("having", _marked("HAVING"), condition)
@@ -223,7 +220,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # Statements
     item = _rule(star | condition + pp.Opt(_keyword("AS") + name), actions.item)
-    items = pp.Group(_list_of(item))
+    items = pp.Group(list_of(item))
     explain = pp.Opt(_marked("EXPLAIN"))
     select = (
         explain + _keyword("SELECT") + pp.Opt(_marked("DISTINCT")) + items + _keyword("FROM") + source + clause[...]
@@ -234,14 +231,14 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # The other segments
     open_ = _symbol("(")
-    arguments = star | pp.Opt(_marked("DISTINCT")) + _list_of(condition)
+    arguments = star | pp.Opt(_marked("DISTINCT")) + list_of(condition)
     when = _keyword("WHEN") + condition + _keyword("THEN") + condition
     case = _keyword("CASE") + when[1, ...] + pp.Opt(_keyword("ELSE") + condition) + _marked("END")
     grammars = {
         Kind.STATEMENT: statement,
         Kind.PARENTHESES: open_ + condition + close,
         Kind.ARGUMENTS: open_ + _rule(pp.Opt(arguments), actions.arguments) + close,
-        Kind.VALUES: open_ + _rule(_list_of(arithmetic), actions.arguments) + close,
+        Kind.VALUES: open_ + _rule(list_of(arithmetic), actions.arguments) + close,
         Kind.FILTER: open_ + _keyword("WHERE") + condition + close,
         Kind.CASE: _rule(case, actions.case),
     }

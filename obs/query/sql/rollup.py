@@ -215,7 +215,7 @@ class RollupSelect(RowSelect):
     """
 
     cover: Cover = Cover((), ())
-    measures: list[_Measure] = field(default_factory=list)
+    measures: dict[_Measure, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -259,9 +259,7 @@ class RollupSelect(RowSelect):
         return self.finished(f"SELECT {', '.join(columns)} FROM ({inner}) AS {source.table}{top}{tail}")
 
     def _measure(self, measure: _Measure) -> str:
-        if measure not in self.measures:
-            self.measures.append(measure)
-        return f"{self.plan.source.table}.m{self.measures.index(measure)}"
+        return f"{self.plan.source.table}.m{self.measures.setdefault(measure, len(self.measures))}"
 
     def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
         """Partial results from cells, or from rows where the grain names no cells. Durations stay as they are."""

@@ -15,42 +15,28 @@ PERCENTS = (50, 75, 90, 95, 99)
 """The percentiles that have functions of their own: p50, approx_p50..."""
 
 
-def percentile(values: Sequence[Number], fraction: float) -> Number | None:
-    """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (percentile_cont in SQL)."""
-    if not values:
-        return None
-    ascending = sorted(values)
-    position = fraction * (len(values) - 1)
-    place = math.floor(position)
-    return _between(ascending[place], ascending[min(place + 1, len(values) - 1)], position)
+def percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
+    """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (percentile_cont in SQL).
 
-
-def merged_percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
-    """The percentile of the values of all `parts`, each of which is sorted; None if there are no values.
-
-    A binary search over the range of values finds the one with this rank, so no value is moved.
+    All `parts` but the last are sorted blocks of whole numbers. With blocks, a binary search over the range of values
+    finds the one with this rank, so that no value is moved. None if there are no values.
     """
-    count = sum(map(len, parts))
-    if not count:
-        return None
-    position = fraction * (count - 1)
-    rank = math.floor(position)
-    low, most = min(part[0] for part in parts if part), max(part[-1] for part in parts if part)
-    low += bisect_right(range(low, most), rank, key=lambda value: sum(bisect_right(part, value) for part in parts))
-    places = [bisect_right(part, low) for part in parts]
-    if sum(places) > rank + 1:
-        return low
-    above = (part[place] for part, place in zip(parts, places, strict=True) if place < len(part))
-    return _between(low, min(above, default=low), position)
-
-
-def _between(low: Number, high: Number, position: float) -> Number:
-    return low if low == high else low + (high - low) * (position - math.floor(position))
-
-
-def _percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
     *blocks, values = parts
-    return merged_percentile([*blocks, sorted(values)], fraction) if blocks else percentile(values, fraction)
+    ascending = sorted(values)
+    filled = [part for part in (*blocks, ascending) if part]
+    if not filled:
+        return None
+    position = fraction * (sum(map(len, filled)) - 1)
+    rank = math.floor(position)
+    if blocks:
+        low, most = min(part[0] for part in filled), max(part[-1] for part in filled)
+        low += bisect_right(range(low, most), rank, key=lambda value: sum(bisect_right(part, value) for part in filled))
+        places = [bisect_right(part, low) for part in filled]
+        following = (part[place] for part, place in zip(filled, places, strict=True) if place < len(part))
+        high = low if sum(places) > rank + 1 else min(following, default=low)
+    else:
+        low, high = ascending[rank], ascending[min(rank + 1, len(ascending) - 1)]
+    return low if low == high else low + (high - low) * (position - rank)
 
 
 def _standard_deviation(parts: Sequence[Sequence[Number]]) -> float | None:
@@ -99,7 +85,7 @@ class _Chosen:
         return self.found[1]
 
 
-_EXACT = SqlFunction("obs_percentile", 2, partial(_Collected, _percentile))
+_EXACT = SqlFunction("obs_percentile", 2, partial(_Collected, percentile))
 
 
 def _aggregate(
