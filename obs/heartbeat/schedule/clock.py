@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from obs.times import SECOND_MS, WEEK_MS
+from obs.times import SECOND_MS, WEEK_MS, offset_ms
 
 # datetime cannot represent times beyond these at every offset; history.py drops such heartbeats.
 EARLIEST_MS = -62_000_000_000_000
@@ -27,14 +27,9 @@ def local_time(name: str, epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(min(max(epoch_ms, EARLIEST_MS), LATEST_MS) / SECOND_MS, _zone(name))
 
 
-def _offset(moment: datetime) -> int:
-    return int((moment.utcoffset() or timedelta(0)).total_seconds()) * SECOND_MS
-
-
 def offset_at(name: str, epoch_ms: int) -> int:
     """Milliseconds from epoch time to the zone's wall time. Raises ZoneInfoNotFoundError for an unknown zone."""
-    # Offsets change at whole seconds. Round down: rounding to the nearest could cross a change.
-    return 0 if name == "UTC" else _offset(local_time(name, epoch_ms - epoch_ms % SECOND_MS))
+    return 0 if name == "UTC" else offset_ms(min(max(epoch_ms, EARLIEST_MS), LATEST_MS), _zone(name))
 
 
 @lru_cache(maxsize=16_384)
@@ -61,4 +56,5 @@ def wall_to_epoch(name: str, wall_ms: int) -> int:
     Of a time that occurs twice, because clocks go back, it is the first, as for cron. A time that is skipped, because
     clocks go forward, counts by the offset before: 02:30 becomes 03:30.
     """
-    return wall_ms - _offset(local_time("UTC", wall_ms).replace(tzinfo=_zone(name)))  # with fold=0
+    shown = local_time("UTC", wall_ms)
+    return wall_ms - (shown - shown.replace(tzinfo=_zone(name))) // timedelta(milliseconds=1)  # with fold=0

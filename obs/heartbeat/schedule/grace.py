@@ -31,30 +31,19 @@ _CUT_SHARE = 0.5
 _NO_TAIL = 0.4  # a distribution of so little weight that it bounds nothing
 
 
-def upper_bound(residuals: Sequence[int], spacing_ms: int | None = None) -> int:
+@lru_cache(maxsize=1024)
+def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> int:
     """The milliseconds that the next residual exceeds with probability 0.0002, without SLACK_MS.
 
-    Only the last 80 residuals count. `spacing_ms` is the time from one slot to the next, None if there is no next slot.
-    Residuals that fill more than half of it end where the next slot begins, which says nothing about the largest delay,
-    so they are not taken for uniform.
+    `spacing_ms` is the time from one slot to the next, None if there is no next slot. Residuals that fill more than
+    half of it end where the next slot begins, which says nothing about the largest delay, so they are not taken for
+    uniform.
 
     Lognormal: with x = ln(r - a), where a is below the smallest residual, the next x has a Student-t distribution; the
     prior counts as 10 observations (normal with a flat mean and scaled inverse chi-squared variance; Gelman et al.,
     Bayesian Data Analysis, section 3.2). Uniform with unknown ends: after n values with range R, the next value exceeds
     the largest by d with probability (1 + d / R)^(1 - n) / (n + 1).
     """
-    recent = tuple(residuals[-RECENT:])
-    return _upper_bound(recent, spacing_ms is not None and max(recent) - min(recent) > _CUT_SHARE * spacing_ms)
-
-
-def duration_bound(durations_ms: Sequence[int]) -> int | None:
-    """Milliseconds after which an open run takes longer than the last 80, in their order; None with fewer than 3."""
-    recent = [duration for duration in durations_ms[-RECENT:] if duration >= 0]
-    return upper_bound(recent) + SLACK_MS if len(recent) >= MIN_HEARTBEATS else None
-
-
-@lru_cache(maxsize=1024)
-def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
     recent = sorted(residuals)
     count = len(recent)
     low, width, half = recent[0], recent[-1] - recent[0], recent[count // 2] - recent[0]
@@ -75,7 +64,7 @@ def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
         spread = math.sqrt(squares / df * (1 + 1 / count))
         shapes.append((evidence + math.log((1 - _UNIFORM) / len(_ANCHORS)), anchor, mean, spread))
     uniform = -math.inf
-    if count >= 3 and width > 0 and not cut:
+    if count >= 3 and width > 0 and (spacing_ms is None or width <= _CUT_SHARE * spacing_ms):
         uniform = (
             math.log(_UNIFORM) - (count - 1) * math.log(width) - math.log(count * (count - 1)) - _UNIFORM_PENALTY_NATS
         )
@@ -91,6 +80,12 @@ def _upper_bound(residuals: tuple[int, ...], cut: bool) -> int:
         beyond: float = max(0.0, ((count + 1) * tail) ** (-1 / (count - 1)) - 1)
         bound = max(bound, recent[-1] + width * beyond)
     return math.ceil(bound)
+
+
+def duration_bound(durations_ms: Sequence[int]) -> int | None:
+    """Milliseconds after which an open run takes longer than the last 80, in their order; None with fewer than 3."""
+    recent = tuple(duration for duration in durations_ms[-RECENT:] if duration >= 0)
+    return upper_bound(recent) + SLACK_MS if len(recent) >= MIN_HEARTBEATS else None
 
 
 def student_t_quantile(upper_tail: float, df: float) -> float:

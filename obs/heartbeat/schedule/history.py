@@ -5,12 +5,13 @@ hour for 15 days before, and of each day for 130 days. They show in which hours 
 """
 
 import json
+import math
+import statistics
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from statistics import median_low
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -103,7 +104,11 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
     for time in recent:
         by_day.setdefault(time // DAY_MS, []).append(time)
     days = list(by_day.values())
-    most = _BURST_MORE + _BURST_TIMES * median_low([len(day) for day in days]) if len(days) > 1 else _BURST_MORE - 1
+    most = (
+        _BURST_MORE + _BURST_TIMES * statistics.median_low([len(day) for day in days])
+        if len(days) > 1
+        else _BURST_MORE - 1
+    )
     bursts = [day for day in days if len(day) > most and is_irregular(day)]
     # Of a job that always runs often, the recent heartbeats are from a few hours.
     if not bursts or len(bursts) > max(1, len(days) * _BURST_SHARE) or (older and len(days) <= _BURST_DAYS):
@@ -135,10 +140,8 @@ def is_irregular(times: Sequence[int]) -> bool:
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle value, or the mean of the two in the middle, rounded down. Raises IndexError without values."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
+    """The middle value, or the mean of the two in the middle, rounded down. Raises StatisticsError without values."""
+    return math.floor(statistics.median(values))
 
 
 def usual_interval(times: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from obs.api import about
+from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.clock import local_time
 from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
@@ -24,7 +25,7 @@ _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has 
 _MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
 _MAX_DAYS_LISTED = 4  # more days of the month than this are consecutive
 _TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
-_REGULAR_GRACE = 2  # usual intervals
+_REGULAR_GRACE = 2  # usual intervals, for the grace period of a regular schedule
 _CLOCK_ERROR_MS = 5 * SECOND_MS
 
 
@@ -68,7 +69,7 @@ def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | N
         return EVERY_MINUTE if max(map(abs, residuals), default=0) < 3 * SECOND_MS else None
     if lattice is None or days is None:
         return None
-    slots = _nominal_slots(hypothesis, residuals)
+    slots = _nominal_slots(lattice, residuals)
     if lattice.period_ms == DAY_MS:
         if len({slot % 60 for slot in slots}) > 1:
             return None
@@ -115,7 +116,7 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
         gap = hypothesis.gap_ms
         near = (words for usual, words in _USUAL_GAPS.items() if abs(gap - usual) <= _USUAL_GAP_TOLERANCE * usual)
         return next(near, f"Roughly every {duration_words(gap)}")
-    minutes = _nominal_slots(hypothesis, residuals)
+    minutes = _nominal_slots(lattice, residuals)
     steps = {later - earlier for earlier, later in pairwise(minutes)}
     if lattice.period_ms == DAY_MS:
         times = [_clock(minute) for minute in minutes]
@@ -189,14 +190,11 @@ def _listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _nominal_slots(hypothesis: Hypothesis, residuals: Sequence[int]) -> list[int]:
+def _nominal_slots(lattice: Lattice, residuals: Sequence[int]) -> list[int]:
     """The minutes of the day (or of the hour) that the slots stand for.
 
     A slot is the middle of its runs. The minute it stands for is where the earliest tenth of them begins.
     """
-    lattice = hypothesis.lattice
-    if lattice is None:
-        return []
     earliest = min(0, sorted(residuals)[len(residuals) // 10])
     # A few seconds before a whole minute mean a clock that is fast, not the minute before.
     minutes_a_period = lattice.period_ms // MINUTE_MS

@@ -10,9 +10,9 @@ from obs.times import DAY_MS, MINUTE_MS, SECOND_MS
 
 COUNT = 80
 SHARES = [(n + 0.5) / COUNT for n in range(COUNT)]
-UNIFORM = [round(10 * MINUTE_MS * share) for share in SHARES]
-NORMAL = [round(NormalDist(0, MINUTE_MS).inv_cdf(share)) for share in SHARES]
-LONG_TAIL = [round(MINUTE_MS * math.exp(NormalDist(0, 0.8).inv_cdf(share))) for share in SHARES]
+UNIFORM = tuple(round(10 * MINUTE_MS * share) for share in SHARES)
+NORMAL = tuple(round(NormalDist(0, MINUTE_MS).inv_cdf(share)) for share in SHARES)
+LONG_TAIL = tuple(round(MINUTE_MS * math.exp(NormalDist(0, 0.8).inv_cdf(share))) for share in SHARES)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ LONG_TAIL = [round(MINUTE_MS * math.exp(NormalDist(0, 0.8).inv_cdf(share))) for 
     ids=["uniform", "normal", "long tail"],
 )
 def test_the_bound_fits_the_distribution_of_the_delays(
-    residuals: list[int], min_minutes: float, max_minutes: float
+    residuals: tuple[int, ...], min_minutes: float, max_minutes: float
 ) -> None:
     assert min_minutes * MINUTE_MS < upper_bound(residuals) < max_minutes * MINUTE_MS
 
@@ -31,17 +31,17 @@ def test_residuals_that_reach_the_next_slot_say_nothing_about_the_largest_delay(
 
 
 @pytest.mark.parametrize("residuals", [UNIFORM, NORMAL, LONG_TAIL], ids=["uniform", "normal", "long tail"])
-def test_fewer_runs_mean_a_longer_wait(residuals: list[int]) -> None:
+def test_fewer_runs_mean_a_longer_wait(residuals: tuple[int, ...]) -> None:
     few = residuals[:: COUNT // 5]
     assert upper_bound(few) > 1.1 * upper_bound(residuals)
 
 
 def test_one_late_run_means_a_longer_wait() -> None:
-    assert upper_bound([*NORMAL[1:], 10 * MINUTE_MS]) > 1.1 * upper_bound(NORMAL)
+    assert upper_bound((*NORMAL[1:], 10 * MINUTE_MS)) > 1.1 * upper_bound(NORMAL)
 
 
 def test_if_all_delays_were_the_same_the_wait_is_a_few_seconds() -> None:
-    assert 0 < upper_bound([0] * COUNT) < 10 * SECOND_MS
+    assert 0 < upper_bound((0,) * COUNT) < 10 * SECOND_MS
 
 
 def test_a_run_is_overrunning_some_time_after_the_longest_duration() -> None:
