@@ -109,21 +109,18 @@ class Background:
         self.tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
-        self._scheduler: Any = None
+        self._scheduler: Any = BackgroundScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
         self._done_at: dict[str, float] = {}
         if settings["HEARTBEAT_URL"]:
             report = partial(self._report_health, tenancy, alerts, str(settings["HEARTBEAT_URL"]))
             self.tasks["heartbeat"] = Task(60, 60, report)
 
     def start(self) -> None:
-        """Start the scheduler unless it runs. Call it after any fork: threads do not survive one."""
+        """Start the scheduler unless it runs. Call it after any fork: threads do not survive one. Not after `stop`."""
         with self._starting:
-            if self._scheduler is not None:
+            if self._scheduler.running:
                 return
-            self._winding_down.clear()
             self.sweeper.excuse_downtime()
-            defaults = {"misfire_grace_time": None, "max_instances": 1}
-            self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults=defaults)
             for name, task in self.tasks.items():
                 first = datetime.now(UTC) + timedelta(seconds=task.first_after)
                 every = _Every(seconds=task.seconds)
@@ -135,13 +132,12 @@ class Background:
         """Stop the scheduler and wait for the task that is running, which ends soon."""
         self._winding_down.set()
         with self._starting:
-            if self._scheduler is not None:
+            if self._scheduler.running:
                 self._scheduler.shutdown()
-                self._scheduler = None
 
     def is_alive(self) -> bool:
         """Whether the scheduler runs."""
-        return self._scheduler is not None and bool(self._scheduler.running)
+        return bool(self._scheduler.running)
 
     def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
         """Have the courier fetch `url`, if everything works that is needed to notify somebody."""

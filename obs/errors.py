@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from flask import Flask, Response, request
-from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
@@ -146,13 +145,8 @@ def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
         response.headers.extend(error.headers)
         return response
 
-    def http_exception(error: HTTPException) -> ResponseReturnValue:
-        if error.code is None or error.code < 400:
-            return error.get_response()
-        return respond(from_http_exception(error))
-
     app.register_error_handler(ServiceError, respond)
-    app.register_error_handler(HTTPException, http_exception)
+    app.register_error_handler(HTTPException, lambda error: respond(from_http_exception(error)))
     app.register_error_handler(Exception, lambda error: respond(internal_error(error, request.method, request.path)))
 
 

@@ -12,11 +12,10 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from encodings import normalize_encoding
 from encodings.aliases import aliases
-from pathlib import Path
 from typing import Any
 
 from werkzeug.http import parse_options_header
@@ -32,7 +31,6 @@ _BURST_SECONDS = 2
 _QUEUE_SECONDS = 0.25
 _PAGE_READERS = 8
 _WATCH_SECONDS = 1
-_DESCRIPTORS = Path("/dev/fd")
 _LAST_DATA_SENT = 44  # offset in Linux' struct tcp_info: milliseconds since we last sent data on the connection
 _log = logging.getLogger(__name__)
 
@@ -205,12 +203,18 @@ def close_silent_connections(peers: Collection[str], silent_seconds: float) -> i
     say which connection a request belongs to. Outside Linux, no connection is closed.
     """
     closed = 0
-    for path in filter(Path.is_socket, _DESCRIPTORS.iterdir()):
-        # One that is not a TCP connection, or is closed already, raises OSError.
-        with suppress(OSError, AttributeError), socket.socket(fileno=os.dup(int(path.name))) as one:
-            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
+    for connection, info in tcp_sockets():
+        with suppress(OSError):  # it is closed already, or listens
             (silent_ms,) = struct.unpack_from("I", info, _LAST_DATA_SENT)
-            if one.getpeername()[0] in peers and silent_ms >= silent_seconds * 1000:
-                one.shutdown(socket.SHUT_RD)
+            if connection.getpeername()[0] in peers and silent_ms >= silent_seconds * 1000:
+                connection.shutdown(socket.SHUT_RD)
                 closed += 1
     return closed
+
+
+def tcp_sockets() -> Iterator[tuple[socket.socket, bytes]]:
+    """The TCP sockets of this process, each with its struct tcp_info (see linux/tcp.h). Outside Linux, none."""
+    for number in os.listdir("/dev/fd"):
+        # What is not a TCP socket, or is closed already, raises OSError.
+        with suppress(OSError, AttributeError), socket.fromfd(int(number), socket.AF_INET, socket.SOCK_STREAM) as one:
+            yield one, one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)

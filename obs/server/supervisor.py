@@ -14,7 +14,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+
+from obs.server.bodies import tcp_sockets
 
 Work = Callable[[socket.socket, Callable[[], object]], int]
 """What a worker does with the listening socket; returns its exit code. It calls its second argument after a request."""
@@ -188,19 +189,12 @@ def _stop_after(lifeline: int, listener: int) -> None:
             os.dup2(nobody.fileno(), listener, inheritable=False)
     is_awaited = True
     while is_awaited and time.monotonic() < begun + _ARRIVE_SECONDS:
-        is_awaited = any(map(_awaits_request, os.listdir("/dev/fd")))
+        # Is there a connection on which nothing has arrived yet? These are tcpi_state and tcpi_bytes_received.
+        is_awaited = any(info[0] == _ESTABLISHED and not any(info[128:136]) for _, info in tcp_sockets())
         time.sleep(_READ_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(max(0, begun + _STOP_SECONDS - time.monotonic()))
     os._exit(1)
-
-
-def _awaits_request(descriptor: str) -> bool:
-    """Whether it is a connection on which nothing has arrived yet. Linux tells; elsewhere the answer is no."""
-    with suppress(OSError, AttributeError), socket.fromfd(int(descriptor), socket.AF_INET, socket.SOCK_STREAM) as one:
-        info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)  # see tcp_info in linux/tcp.h
-        return info[0] == _ESTABLISHED and not any(info[128:136])  # tcpi_state, tcpi_bytes_received
-    return False
 
 
 def notify(state: str) -> None:
