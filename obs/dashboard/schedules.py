@@ -1,14 +1,14 @@
 """The schedule of a job: when runs are due, how many were missed, in words and as a form. Pure, in milliseconds."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from obs.dashboard import wording
 from obs.heartbeat.pins import Cron, Interval, Never, cron_times
-from obs.heartbeat.schedule.words import EVERY_MINUTE
+from obs.heartbeat.schedule.words import EVERY_MINUTE, Description
 from obs.heartbeat.store.jobs import Job
 from obs.times import MINUTE_MS
 
@@ -25,16 +25,12 @@ class Due(NamedTuple):
 
 
 def due(job: Job) -> Due | None:
-    match job.pin:
-        case Cron(expression, zone):
-            return None if job.interval_ms is None else Due(expression, zone, job.interval_ms)
+    match job.pin or job.learned:
         case Interval(interval_ms):
             return Due("", "UTC", interval_ms)
-        case Never():
-            return None
-    if job.interval_ms is None or job.learned is None or job.learned.state != "regular":
-        return None
-    return Due(job.learned.cron or "", job.learned.zone, job.interval_ms)
+        case Cron(cron, zone) | Description(state="regular", cron=cron, zone=zone) if job.interval_ms is not None:
+            return Due(cron or "", zone, job.interval_ms)
+    return None
 
 
 def in_brief(job: Job) -> tuple[str, str]:
@@ -83,7 +79,9 @@ _OTHER_SCHEDULE_RUNS = _OTHER_SCHEDULE_DAYS = 6
 def missed_before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
     """How many runs were missed before each; zeros for early ones, if most of those seem to be of another schedule."""
     pauses = [later - earlier for earlier, later in pairwise(starts)]
-    usual_ms = _usual(pauses, due)
+    usual_ms = due.interval_ms * _LONG_PAUSE
+    if not due.cron and len(pauses) >= _FEW_PAUSES:  # a pause that is frequent is part of the schedule
+        usual_ms = max(due.interval_ms, sorted(pauses)[int(len(pauses) * 0.85)]) * _LONG_PAUSE_BY_INTERVAL
     counts: list[int] = []
     for place in range(len(starts) - 1, 0, -1):
         is_long = pauses[place - 1] > usual_ms
@@ -134,13 +132,6 @@ def missed_until_now(job: Job, now_ms: int) -> int:
 
 def missed_since(last: int, now_ms: int, due: Due) -> int:
     return max(1, _between(last, now_ms, due, own=0))
-
-
-def _usual(pauses: Sequence[int], due: Due) -> float:
-    if due.cron or len(pauses) < _FEW_PAUSES:
-        return due.interval_ms * _LONG_PAUSE
-    # Without a cron expression, a pause that is frequent is part of the schedule.
-    return max(due.interval_ms, sorted(pauses)[int(len(pauses) * 0.85)]) * _LONG_PAUSE_BY_INTERVAL
 
 
 def _between(earlier: int, later: int, due: Due, own: int) -> int:

@@ -84,23 +84,14 @@ def _operation(
 
 
 def _body_schema(kind: Kind) -> dict[str, Any]:
-    fields = FIELDS_OF[kind].values()
-    return {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", **JOB_NAME, "description": _NAME_HELP, "example": _NAME_EXAMPLE},
-            **{field.name: _property(field, required=kind in field.required) for field in fields},
-        },
-        "required": ["name", *(field.name for field in fields if kind in field.required)],
-        "additionalProperties": False,
-    }
-
-
-def _property(field: Field, *, required: bool) -> dict[str, Any]:
-    """The JSON schema of a field in the body form; null is the same as not sent."""
-    schema = dict(field.schema)
-    if not required:
-        schema["type"] = [schema["type"], "null"]
-        if "enum" in schema:
-            schema["enum"] = [*schema["enum"], None]
-    return {**schema, "description": field.help, "example": field.example}
+    required, name = ["name"], {"type": "string", **JOB_NAME, "description": _NAME_HELP, "example": _NAME_EXAMPLE}
+    properties: dict[str, Any] = {"name": name}
+    for field in FIELDS_OF[kind].values():
+        schema = properties[field.name] = {**field.schema, "description": field.help, "example": field.example}
+        if kind in field.required:
+            required.append(field.name)
+        else:  # null is the same as not sent
+            schema["type"] = [schema["type"], "null"]
+            if "enum" in schema:
+                schema["enum"] = [*schema["enum"], None]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -130,10 +130,6 @@ class Databases:
     def path(self, org: Org) -> Path:
         return self._folder / org.file_name
 
-    def size(self, org: Org) -> int:
-        """The size of the file of `org` in bytes, without its write-ahead log. Raises OSError."""
-        return self.path(org).stat().st_size
-
     def used_bytes(self, org: Org) -> int:
         """The bytes in the file of `org` that are in use. Raises ServiceError (503)."""
         names = ("page_count", "freelist_count", "page_size")

@@ -7,12 +7,10 @@ from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.annotations import store as annotation_store
-from obs.annotations.rules import Annotation
 from obs.dashboard import store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
 from obs.query.service import converted
-from obs.query.sql import Range
 from obs.services import services
 
 blp = Blueprint("query", __name__, url_prefix="/query")
@@ -21,10 +19,8 @@ blp = Blueprint("query", __name__, url_prefix="/query")
 @blp.get("")
 def page() -> ResponseReturnValue:
     caller, text, overlay = viewer(), _statement(), request.args.get("overlay", "")
-    with caller.read() as db:
-        prefixes = [prefix for prefix, _ in annotation_store.prefixes(db, caller.now_ms)]
-    shown: dict[str, Any] = {"answer": None, "error": None}
-    status, headers = 200, dict[str, str]()
+    shown: dict[str, Any] = {"answer": None, "error": None, "annotations": []}
+    status, headers, window = 200, dict[str, str](), None
     if text.strip():
         try:
             reply = services().queries.run(caller, text)
@@ -35,7 +31,12 @@ def page() -> ResponseReturnValue:
             rows, places = answer["rows"], range(len(answer["columns"]))
             numbers = [place for place in places if {type(row[place]) for row in rows} <= {int, float, type(None)}]
             window = reply.window if answer["output_type"] == "timeseries" else None
-            shown |= {"answer": answer, "numbers": numbers, "annotations": _overlay(window, overlay)}
+            shown |= {"answer": answer, "numbers": numbers}
+    with caller.read() as db:
+        prefixes = [prefix for prefix, _ in annotation_store.prefixes(db, caller.now_ms)]
+        if overlay and window is not None:
+            prefix, now_ms = "" if overlay == "all" else overlay, caller.now_ms
+            shown["annotations"] = store.annotations(db, window.start, window.end, now_ms, prefix=prefix)
     shown["sources"] = [one for one in services().queries.sources if is_admin(caller) or not one.admin_only]
     page = render_template("query.html", text=text, overlay=overlay, prefixes=prefixes, **shown)
     return page, status, headers
@@ -51,11 +52,3 @@ def download(kind: str) -> Response:
 def _statement() -> str:
     """The statement with the line ends of the editor: a form sends CRLF, which would shift the position of an error."""
     return request.args.get("q", "").replace("\r\n", "\n")
-
-
-def _overlay(window: Range | None, prefix: str) -> list[Annotation]:
-    if not prefix or window is None:
-        return []
-    caller = viewer()
-    with caller.read() as db:
-        return store.annotations(db, window.start, window.end, caller.now_ms, prefix="" if prefix == "all" else prefix)
