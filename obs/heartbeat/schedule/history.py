@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from statistics import median_low
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -104,11 +105,7 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
     for time in recent:
         by_day.setdefault(time // DAY_MS, []).append(time)
     days = list(by_day.values())
-    most = (
-        _BURST_MORE + _BURST_TIMES * statistics.median_low([len(day) for day in days])
-        if len(days) > 1
-        else _BURST_MORE - 1
-    )
+    most = _BURST_MORE + _BURST_TIMES * median_low([len(day) for day in days]) if len(days) > 1 else _BURST_MORE - 1
     bursts = [day for day in days if len(day) > most and is_irregular(day)]
     # Of a job that always runs often, the recent heartbeats are from a few hours.
     if not bursts or len(bursts) > max(1, len(days) * _BURST_SHARE) or (older and len(days) <= _BURST_DAYS):

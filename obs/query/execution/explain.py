@@ -14,7 +14,7 @@ from obs.query.execution.session import Session, open_session
 from obs.query.language.plan import Plan
 from obs.query.sql import Range, Scan
 from obs.query.sql.rollup import Cover, select_covered
-from obs.query.sql.select import query_plan, select
+from obs.query.sql.select import select
 
 COLUMNS = ("what", "text")
 _SLICES = 3
@@ -35,7 +35,7 @@ def explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str
     statement = select_covered(plan, scan, cover)
     yield "sql", statement.sql
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
-    for step in session.fetch(query_plan(statement)):
+    for step in session.fetch(replace(statement, sql=f"EXPLAIN QUERY PLAN {statement.sql}")):
         yield "plan", step[3]
 
 

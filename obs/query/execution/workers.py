@@ -2,13 +2,20 @@
 
 Python runs one thread of a process at a time. In the process that receives heartbeats, continuous heavy queries took
 two thirds of the heartbeat throughput. And a process can be killed, which a thread cannot.
+
+Such a process is ``python -m obs.query.execution.workers DESCRIPTOR``. It reads pickled requests from that socket, and
+exits when the service closes the other end.
 """
 
+import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,12 +23,17 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from obs.errors import ServiceError
-from obs.query.execution.limits import Limits, too_slow
+from obs.query.execution.limits import Limits, too_much_memory, too_slow
 from obs.query.execution.run import Engine, QueryRequest, QueryResponse
 from obs.sources import Source
 from obs.storage.databases import Org
 
-_WORKER = "obs.query.execution.worker"
+NICENESS = 10
+"""Heartbeats come first where both need the processor."""
+
+MEMORY_BYTES = 1 << 30
+"""The address space of a worker: a query that needs more fails alone, and takes no memory from heartbeats."""
+
 _START_SECONDS = 60
 _IDLE_SECONDS = 60
 """How long a worker stays without a request. The one used last stays longer."""
@@ -51,7 +63,7 @@ class _Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptor = theirs.fileno()
-            command = [sys.executable, "-m", _WORKER, str(descriptor)]
+            command = [sys.executable, "-m", __name__, str(descriptor)]
             self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603
         self._connection = Connection(ours.detach())
         self.idle_since = time.monotonic()
@@ -199,3 +211,42 @@ class Workers:
             self._changed.notify_all()  # of those that wait, one may have a turn where another has not
         for each in expired:
             each.kill()
+
+
+# In the process
+
+
+def serve(connection: Connection) -> None:
+    """Answer requests with a QueryResponse, a ServiceError, or the traceback of another error as text.
+
+    The first message is the list of sources. Raises EOFError or BrokenPipeError when the other end is closed.
+    """
+    engine = Engine(connection.recv())
+    connection.send(None)
+    while True:
+        request = connection.recv()
+        response: object
+        try:
+            response = engine.run(request)
+        except ServiceError as error:
+            response = error
+        except MemoryError:
+            response = too_much_memory(MEMORY_BYTES)
+        except Exception:  # noqa: BLE001 - the service raises it as QueryWorkerError, and logs it
+            response = traceback.format_exc()
+        connection.send(response)
+
+
+def main() -> None:
+    # The service ends its workers itself: Ctrl-C and SIGTERM reach the whole process group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(NICENESS)
+    if sys.platform == "linux":  # macOS accepts the limit, but does not enforce it
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with Connection(int(sys.argv[1])) as connection, suppress(EOFError, BrokenPipeError):  # the service has ended
+        serve(connection)
+
+
+if __name__ == "__main__":
+    main()

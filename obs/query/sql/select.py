@@ -49,10 +49,6 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", sql.parameters)
 
 
-def query_plan(statement: SqlStatement) -> SqlStatement:
-    return SqlStatement(f"EXPLAIN QUERY PLAN {statement.sql}", statement.parameters)
-
-
 def open_index(table: str) -> str:
     """The statement that makes SQLite open a full-text index without reading it."""
     return f"SELECT 1 FROM {table} LIMIT 0"
