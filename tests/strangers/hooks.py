@@ -41,10 +41,10 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
             _apply_rules(place, is_channel="/channels" in case.path)
             if "/alerts" in case.path and place.get("query"):
                 place["query"] = STATEMENTS[0]  # it returns one number
-            if "/maintenance" in case.path:
-                _choose_times(place)
             if case.path.startswith("/api/annotations"):
                 place.update(text="Web 2.14.0 is out", time=time_ns() // 1_000_000, timeEnd=None)
+    if "/maintenance" in case.path and isinstance(case.body, dict):
+        _choose_times(case.body)
 
 
 @schemathesis.hook
