@@ -9,8 +9,8 @@ import click
 
 from obs import config
 from obs.alerts.cli import channel
-from obs.backup.check import check
 from obs.backup.copies import backup, restore
+from obs.backup.files import check
 from obs.backup.transfer import export, import_group
 from obs.client import main as client
 from obs.demo import demo

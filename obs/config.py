@@ -27,10 +27,6 @@ class Setting:
     most: int = 1 << 62
     choices: tuple[str, ...] = ()
 
-    @property
-    def variable(self) -> str:
-        return f"OBS_{self.name}"
-
 
 SETTINGS = (
     Setting("HOST", "127.0.0.1", "Address to listen on."),
@@ -96,7 +92,7 @@ def load(instance: Path, environ: Mapping[str, str] = os.environ) -> dict[str, s
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
     names = {setting.name.lower() for setting in SETTINGS}
-    given = {one.name: (environ[one.variable], one.variable) for one in SETTINGS if one.variable in environ}
+    given = {one.name: (environ[name], name) for one in SETTINGS if (name := f"OBS_{one.name}") in environ}
     for name, value in in_file.items():
         if name not in names:
             raise ConfigError(f"{path} contains an unknown setting: {name}")
@@ -110,10 +106,8 @@ def _read(setting: Setting, value: Any, where: str) -> str | int:
             return value
         raise ConfigError(f"{where} must be {' or '.join(setting.choices) or 'text'}, but is {value!r}")
     try:
-        if isinstance(value, bool | float):
-            raise ValueError
-        number = int(value)
-    except (TypeError, ValueError) as error:
+        number = int(str(value))  # as text, because 1.5 and true are no whole numbers
+    except ValueError as error:
         raise ConfigError(f"{where} must be a whole number, but is {value!r}") from error
     if not setting.least <= number <= setting.most:
         bound = f"least {setting.least}" if number < setting.least else f"most {setting.most}"

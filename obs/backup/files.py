@@ -1,4 +1,4 @@
-"""The files of an instance. A backup has the same layout and a file SHA256SUMS. They are opened read-only."""
+"""The files of an instance, and ``obs check``. A backup has the same layout and a file SHA256SUMS."""
 
 import fcntl
 import hashlib
@@ -10,14 +10,20 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
+from sqlite_utils import Migrations
 
+import migrations.control
+import migrations.tenant
 from obs.errors import ServiceError
-from obs.storage.connection import copy, damages, explained, open_reader
+from obs.heartbeat.store import upkeep
+from obs.storage.connection import copy, damages, explained, open_reader, open_writer
 from obs.storage.disk import sync_folder
+from obs.storage.file import steps
 from obs.tenancy import store
 
 CONTROL = "control.db"
 SUMS = "SHA256SUMS"
+_TENANT = migrations.tenant.migrations
 SERVER_LOCK = ".serve.lock"  # a server of the instance holds it
 
 
@@ -87,3 +93,47 @@ def require_unchanged(backup: Path) -> None:
     written = {line[66:]: line[:64] for line in (backup / SUMS).read_text().splitlines()}
     for name, _ in sorted(written.items() ^ digests(backup).items()):
         raise click.ClickException(f"{backup / name} has changed since the backup was written. Use another backup.")
+
+
+@click.command("check")
+@click.option("--repair", is_flag=True, help="Correct what is derived. The server must be stopped.")
+def check(repair: bool, folder: Path) -> None:
+    """Check the files of the instance, or of a backup: damage, schema, and whether derived data agrees with the rows.
+
+    The exit code is 1 if something is wrong. Nothing is changed without --repair.
+    """
+    code = 0
+    control = folder / CONTROL
+    paths = list(organizations(folder, leaves_no_log=True).values())
+    if (folder / SUMS).exists():
+        require_unchanged(folder)
+    if repair:
+        with alone(folder / SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
+            for path in paths:
+                with explained(), closing(open_writer(path, 5)) as db:
+                    db.execute("BEGIN IMMEDIATE")
+                    for difference in upkeep.differences(db, repair=True):
+                        click.echo(f"Repaired {path}: {difference}", err=True)
+                    db.execute("COMMIT")
+    for path in (control, *paths):
+        for problem in _problems(path, _TENANT if path in paths else migrations.control.migrations):
+            click.echo(f"{path}: {problem}")
+            code = 1
+    click.echo(f"Checked {len(paths) + 1} files.", err=True)
+    raise SystemExit(code)
+
+
+def _problems(path: Path, schema: Migrations) -> list[str]:
+    found: list[str] = []
+    for leaves_no_log in (True, False):  # the second look is for a file that a server opened during the first
+        try:
+            with opened(path, leaves_no_log=leaves_no_log) as db:
+                db.execute("BEGIN")
+                missing, unknown = steps(db, schema)
+                found = [f"the step {name} of the schema is missing or unknown" for name in sorted(missing | unknown)]
+                found = damages(db) or found or (upkeep.differences(db) if schema is _TENANT else [])
+        except click.ClickException as error:
+            found = [error.message]
+        if not found:
+            break
+    return found

@@ -37,7 +37,6 @@ def init_app(app: Flask) -> None:
     app.config.update(
         # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
         SESSION_COOKIE_NAME="__Host-obs_session" if is_https else "obs_session",
-        SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=is_https,
         # The control file says when a session expires, so its cookie is sent once, and kept as long as browsers allow.

@@ -43,14 +43,13 @@ def script(version: str) -> Response:  # noqa: ARG001 - the address changes with
 def bundle(folder: Path) -> Path:
     """The file, created in `folder` if it is missing, which takes seconds. Raises OSError or SubprocessError."""
     path = folder / f"vega-{VEGA_VERSION}.js"
-    if not path.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(folder / ".vega.lock"):
-            if not path.exists():
-                done = subprocess.run(  # noqa: S603 - no part of it comes from outside
-                    [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=60, encoding="utf-8"
-                )
-                write_once(path, done.stdout)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with FileLock(folder / ".vega.lock"):
+        if not path.exists():
+            done = subprocess.run(  # noqa: S603 - no part of it comes from outside
+                [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, timeout=60, encoding="utf-8"
+            )
+            write_once(path, done.stdout)
     return path
 
 

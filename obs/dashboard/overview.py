@@ -22,9 +22,9 @@ PAGE_SIZE = 100
 ATTRIBUTION = ("project", "service", "host")
 
 
-def version(job: Job) -> str:
-    """Changes whenever the row of `job` looks different for another reason than the passing of time."""
-    return f"{zlib.crc32(repr(job).encode()):x}"
+def version(*shown: object) -> str:
+    """Changes with what is shown, such as a job, for another reason than the passing of time."""
+    return f"{zlib.crc32(repr(shown).encode()):x}"
 
 
 @dataclass(frozen=True, slots=True)

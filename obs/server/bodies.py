@@ -40,10 +40,11 @@ def body_too_large(size: int | str) -> ServiceError:
 
 
 def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceError] = body_too_large) -> bytes:
-    """The whole body of a request.
+    """The whole body of a request, decompressed and in UTF-8. What is not valid in its charset is replaced.
 
     Raises ServiceError: `too_large` for a Content-Length above MOST_BODY_BYTES (the body is not read), 413 for such a
-    body in chunks, 400 for an invalid Content-Length, and what `Bodies.read` raises.
+    body in chunks or after decompression, 400 for an invalid Content-Length and for damaged data, 415 for an encoding
+    or charset that is not supported, and what `Bodies.read` raises.
     """
     text = environ.get("CONTENT_LENGTH") or "0"
     if "HTTP_TRANSFER_ENCODING" in environ:
@@ -58,25 +59,7 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
         missing -= len(piece)
     if most - missing > MOST_BODY_BYTES:
         raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    return decoded(b"".join(pieces), environ) if pieces else b""
-
-
-def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
-    """The last `most_bytes` bytes of a body, as sent, and how many precede them. Raises what `Bodies.read` raises."""
-    end, size = b"", 0
-    length = sys.maxsize if "HTTP_TRANSFER_ENCODING" in environ else int(environ.get("CONTENT_LENGTH") or 0)
-    while size < length and (piece := environ["wsgi.input"].read(min(_PIECE_BYTES, length - size))):
-        end, size = (end + piece)[-most_bytes:], size + len(piece)
-    return end, size - len(end)
-
-
-def decoded(body: bytes, environ: Mapping[str, Any]) -> bytes:
-    """`body` after decompression, in UTF-8, as the headers of its request declare it; usually that is `body`.
-
-    What is not valid in the declared charset is replaced. Raises ServiceError: 415 for an encoding or charset that is
-    not supported, 400 for damaged data, 413 for more than MOST_BODY_BYTES after decompression.
-    """
-    coding, content_type = environ.get("HTTP_CONTENT_ENCODING"), environ.get("CONTENT_TYPE")
+    body, coding, content_type = b"".join(pieces), environ.get("HTTP_CONTENT_ENCODING"), environ.get("CONTENT_TYPE")
     if coding and body and coding.lower() != "identity":
         body = _decompressed(body, coding)
     if content_type and body and "charset" in content_type.lower():
@@ -89,6 +72,15 @@ def decoded(body: bytes, environ: Mapping[str, Any]) -> bytes:
                 message = f"The charset {charset!r} is not supported."
                 raise ServiceError("unsupported_media_type", message, hint="Send UTF-8.") from error
     return body
+
+
+def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
+    """The last `most_bytes` bytes of a body, as sent, and how many precede them. Raises what `Bodies.read` raises."""
+    end, size = b"", 0
+    length = sys.maxsize if "HTTP_TRANSFER_ENCODING" in environ else int(environ.get("CONTENT_LENGTH") or 0)
+    while size < length and (piece := environ["wsgi.input"].read(min(_PIECE_BYTES, length - size))):
+        end, size = (end + piece)[-most_bytes:], size + len(piece)
+    return end, size - len(end)
 
 
 def _decompressed(body: bytes, coding: str) -> bytes:

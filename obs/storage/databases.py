@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from obs.errors import ServiceError
-from obs.storage.connection import MissingFileError, explained, open_writer
+from obs.storage.connection import MissingFileError, explained, first_value, open_writer
 from obs.storage.disk import sync_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
 
@@ -132,10 +132,9 @@ class Databases:
 
     def used_bytes(self, org: Org) -> int:
         """The bytes in the file of `org` that are in use. Raises ServiceError (503)."""
-        names = ("page_count", "freelist_count", "page_size")
+        used = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count"
         with self.read(org) as db:
-            count, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
-        return (count - free) * size
+            return int(first_value(db, f"{used}, pragma_page_size"))
 
     def migrate(self, org: Org, *, creates: bool = False) -> None:
         """Migrate the file of `org`, which may be missing if it `creates`. Raises ServiceError (503)."""

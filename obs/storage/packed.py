@@ -8,8 +8,6 @@ from array import array
 from collections.abc import Sequence
 
 LARGEST_BLOB = 900_000  # bytes; the connections of queries do not read values of more than a megabyte
-_BYTES = {"I": 4, "q": 8}
-assert all(array(code).itemsize == size for code, size in _BYTES.items())
 
 
 def pack(numbers: Sequence[int]) -> bytes:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -141,11 +142,9 @@ class GroupCommit:
 
     def _require_file(self) -> None:
         """Refuse to write to a file that was deleted before this transaction. See `Databases.delete`."""
-        try:
+        with suppress(FileNotFoundError):
             if os.stat(self._path).st_ino == self._inode:
                 return
-        except FileNotFoundError:
-            pass
         raise MissingFileError()
 
     def _reject_most(self) -> None:
