@@ -150,6 +150,13 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
     ),
     ("SELECT count(*) FROM runs BY job TOP 2 LAST 1d", "bar", ["job", "count"], [["backup", 3], ["mail", 2]]),
     ("SELECT count(*) FROM runs BY job TOP 2 LIMIT 1 LAST 1d", "bar", ["job", "count"], [["backup", 3]]),
+    (  # TOP ranks by the rate over the whole window, not over the last bucket, which is 1 ms long
+        "SELECT rate(count(*), 1h) FROM runs BY job TOP 1 EVERY 15m FILL NONE "
+        "BETWEEN '2026-06-21T08:45:00Z' AND '2026-06-21T09:45:00.001Z'",
+        "timeseries",
+        ["t", "job", "rate_count"],
+        [[t("09:00"), "backup", 4.0]],
+    ),
     (
         "SELECT count(*) FROM runs BY job TOP 1 EVERY 1h LAST 2h",
         "timeseries",

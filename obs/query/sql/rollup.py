@@ -7,7 +7,7 @@ a partial result under the name of the source's table, and the outer SELECT comb
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
@@ -215,7 +215,7 @@ class RollupSelect(RowSelect):
     """
 
     cover: Cover = Cover((), ())
-    measures: dict[_Measure, int] = field(default_factory=dict)
+    measures: dict[_Measure, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -242,10 +242,6 @@ class RollupSelect(RowSelect):
 
     def scanned(self) -> str:
         return f"coalesce(sum({self.plan.source.table}.scanned), 0)"
-
-    def ranking(self) -> RowSelect:
-        scan = replace(self.scan, timeline=None)
-        return RollupSelect(self.plan, scan, parameters=self.parameters, cover=self.cover)
 
     def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
         source = self.plan.source

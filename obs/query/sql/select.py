@@ -105,9 +105,6 @@ class RowSelect(Writer):
     def scanned(self) -> str:
         return "count(*)"
 
-    def ranking(self) -> "RowSelect":
-        return RowSelect(self.plan, self.scan, parameters=self.parameters)
-
     def order_by(self, *, by_group: bool = False) -> str:
         """ORDER BY as in the statement, then what makes the order of rows definite."""
         # A constant orders nothing, and SQLite would take TRUE for the number of a column.
@@ -134,7 +131,7 @@ class RowSelect(Writer):
 
     def keep_top_groups(self, top: int) -> None:
         """Join the groups whose first aggregate is largest over the whole window, so that only their rows are read."""
-        ranking = self.ranking()
+        ranking = replace(self, scan=replace(self.scan, timeline=None), known={}, joins=set())
         groups = [f"{ranking.expression(group)} AS g{number}" for number, group in enumerate(self.plan.groups)]
         keys = ", ".join(str(number + 1) for number in range(len(groups)))
         order = f" ORDER BY {ranking.expression(self.plan.first_aggregate)} DESC, {keys}"
