@@ -13,7 +13,7 @@ from obs.query.execution.limits import Limits, longest_duration
 from obs.query.execution.session import Session, open_session
 from obs.query.language.plan import Plan
 from obs.query.sql import Range, Scan
-from obs.query.sql.rollup import Cover, select_covered
+from obs.query.sql.rollup import select_covered
 from obs.query.sql.select import select
 
 COLUMNS = ("what", "text")
@@ -29,7 +29,13 @@ def explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str
     yield "window", str(scan.window)
     cover = find_cover(plan, scan, session)
     if cover is not None:
-        yield from (("rollup", text) for text in _parts(cover))
+        for grain, spans in cover.spans:
+            count = sum(end - first for first, end in spans)
+            first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
+            what = f"{count} x {times.write_duration(grain.unit_ms)} by {' and '.join(sorted(grain.columns))}"
+            yield "rollup", f"{what}, between {first} and {end}"
+        if cover.rest:
+            yield "rollup", f"the rows of {', '.join(map(str, cover.rest))}"
     if scan.parts:
         yield "rollup", f"where the largest values are: the rows of {', '.join(map(str, scan.parts))}"
     statement = select_covered(plan, scan, cover)
@@ -37,17 +43,6 @@ def explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
     for step in session.fetch(replace(statement, sql=f"EXPLAIN QUERY PLAN {statement.sql}")):
         yield "plan", step[3]
-
-
-def _parts(cover: Cover) -> Iterator[str]:
-    """Which parts of the window are read from each rollup, and which from the rows."""
-    for grain, spans in cover.spans:
-        count = sum(end - first for first, end in spans)
-        first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
-        unit = times.write_duration(grain.unit_ms)
-        yield f"{count} x {unit} by {' and '.join(sorted(grain.columns))}, between {first} and {end}"
-    if cover.rest:
-        yield f"the rows of {', '.join(map(str, cover.rest))}"
 
 
 def narrower_window(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> str | None:

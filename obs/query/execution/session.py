@@ -54,7 +54,8 @@ class Session:
         self._io: int | None = None
         with suppress(OSError):
             self._io = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
-        self._bytes_before = self._bytes_read() or 0
+        self._bytes_before = 0
+        self._bytes_before = self.bytes_scanned() or 0
         connection.set_progress_handler(lambda: self._check() is not None, _CHECK_STEPS)
 
     def fetch(self, statement: SqlStatement, more: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
@@ -74,8 +75,7 @@ class Session:
 
     def bytes_scanned(self) -> int | None:
         """Bytes read so far; None where the system does not count them."""
-        read = self._bytes_read()
-        return None if read is None else max(0, read - self._bytes_before)
+        return None if self._io is None else int(os.pread(self._io, 32, 0).split(None, 2)[1]) - self._bytes_before
 
     def seconds(self) -> float:
         return time.monotonic() - self._started
@@ -93,9 +93,6 @@ class Session:
             elif seconds > self.limits.max_seconds:
                 self._refusal = too_slow(self.limits, seconds)
         return self._refusal
-
-    def _bytes_read(self) -> int | None:
-        return None if self._io is None else int(os.pread(self._io, 32, 0).split(None, 2)[1])
 
 
 def _explanation(message: str) -> OqlError | None:

@@ -159,11 +159,8 @@ class Workers:
 
     def close(self) -> None:
         """End the idle processes now, and each of the others when its query is done."""
-        with self._changed:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.kill()
+        self._closed = True
+        self._put_back(None)
 
     def _take(self, org: Org, limits: Limits) -> _Worker | None:
         """An idle worker, or None to start one. Raises ServiceError (503) if the organization gets no turn in time."""

@@ -339,7 +339,6 @@ def _with_window_of_time(statement: nodes.Select) -> nodes.Select:
 
 def _bounds(condition: nodes.Expression) -> dict[str, nodes.Moment]:
     """Where a condition says that the window starts (`since`) or ends (`until`), if it does."""
-    bounds: list[tuple[str, nodes.Expression]] = []
     match condition:
         case nodes.Operation(operator="between", operands=(nodes.Name(name="time"), low, high)):
             bounds = [(">=", low), ("<=", high)]
@@ -347,12 +346,10 @@ def _bounds(condition: nodes.Expression) -> dict[str, nodes.Moment]:
             bounds = [(operator, value)]
         case nodes.Operation(operator=operator, operands=(value, nodes.Name(name="time"))) if operator in _BOUNDS:
             bounds = [({"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator], value)]
-    found = {}
-    for operator, value in bounds:
-        side, after = _BOUNDS[operator]
-        if (moment := _as_moment(value)) is not None:
-            found[side] = replace(moment, after_ms=after)
-    return found
+        case _:
+            return {}
+    moments = [(*_BOUNDS[operator], _as_moment(value)) for operator, value in bounds]
+    return {side: replace(moment, after_ms=after) for side, after, moment in moments if moment is not None}
 
 
 _BOUNDS = {">=": ("since", 0), ">": ("since", 1), "<": ("until", 0), "<=": ("until", 1)}

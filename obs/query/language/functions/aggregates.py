@@ -89,7 +89,7 @@ _EXACT = SqlFunction("obs_percentile", 2, partial(_Collected, percentile))
 
 
 def _aggregate(
-    name: str, parameter: Family, result: Type | Result, description: str, sql: str = "", **options: Any
+    name: str, parameter: Family, result: Type | Result, description: str, sql: str, **options: Any
 ) -> Function:
     return Function(name, (parameter,), result, description, sql, aggregate=True, **options)
 
@@ -120,7 +120,7 @@ AGGREGATES = (
     _aggregate("any", Family.ANY, Result.FIRST, "Any one of the values.", "min({0})"),
     _by_time("first", "The value of the earliest row that has one.", min),
     _by_time("last", "The value of the latest row that has one.", max),
-    _aggregate("stddev", Family.NUMBER, Result.MEAN, _SAMPLE, sqlite=_STDDEV),
+    _aggregate("stddev", Family.NUMBER, Result.MEAN, _SAMPLE, f"{_STDDEV.name}({{0}})", sqlite=_STDDEV),
     _percentile_of("The middle value; the same as p50.", "median", 50),
     *(
         _percentile_of(f"The {each}th percentile, interpolated between the two nearest values.", f"p{each}", each)

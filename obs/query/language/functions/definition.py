@@ -61,8 +61,8 @@ class SqlFunction:
 class Function:
     """A function of OQL.
 
-    `sql` is a call or an expression in parentheses, by default a call of `sqlite`, or a function of the arguments' SQL.
-    In it, ``{0}``, ``{1}``... stand for the arguments, ``{arguments}`` for all of them, and
+    `sql` is a call or an expression in parentheses, or a function of the arguments' SQL. In it, ``{0}``, ``{1}``...
+    stand for the arguments, ``{arguments}`` for all of them, and
 
     - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
     - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT, where it may have that, and the time of the row,
@@ -77,7 +77,7 @@ class Function:
     parameters: tuple[Family, ...]
     result: Type | Result
     description: str
-    sql: str | Callable[..., str] = ""
+    sql: str | Callable[..., str]
     sqlite: SqlFunction | None = None
     aggregate: bool = False
     optional: int = 0
@@ -90,6 +90,4 @@ class Function:
         """The SQL of a call, whose `arguments` and `fields` are SQL."""
         if callable(self.sql):
             return self.sql(*arguments)
-        if self.sqlite is not None and not self.sql:
-            return f"{self.sqlite.name}({', '.join(arguments)})"
         return self.sql.format(*arguments, arguments=", ".join(arguments), **fields)

@@ -111,7 +111,8 @@ def _python(
     python: Callable[..., Any],
     optional: int = 0,
 ) -> Function:
-    return Function(name, takes, type_, about, sqlite=SqlFunction(f"obs_{name}", -1, python), optional=optional)
+    sqlite = SqlFunction(f"obs_{name}", -1, python)
+    return Function(name, takes, type_, about, f"{sqlite.name}({{arguments}})", sqlite, optional=optional)
 
 
 def _of_time(name: str, type_: Type, description: str, sql: str) -> Function:
