@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from flask import Blueprint, Flask, Response, current_app, g, redirect, render_template, request, url_for
+from flask import Blueprint, Flask, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
@@ -65,7 +65,7 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(CSRFError, lambda _: error_page(refused))
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
-    pages.after_request(_compress)
+    pages.after_request(compression.answer)
     for blueprint in (*(page.blp for page in _PAGES), jobs.projects, alerts.incidents, libraries.vega):
         pages.register_blueprint(blueprint)
     app.register_blueprint(pages)
@@ -94,24 +94,17 @@ def _page_above() -> str:
 def _check() -> ResponseReturnValue | None:
     if request.blueprint == "dashboard.sign_in":
         _csrf.protect()
+    elif request.blueprint == "dashboard":  # style sheets and scripts
         return None
-    if request.blueprint == "dashboard":  # style sheets and scripts
-        return None
-    if request.method in ("GET", "HEAD"):
-        if find_viewer() is None:
-            requested = request.full_path.rstrip("?")
-            target = "" if requested == "/" else f"?next={quote(requested)}"
-            return redirect(url_for("dashboard.sign_in.page") + target)
-        return None
-    viewer()
-    _csrf.protect()
-    require_admin()
+    elif request.method not in ("GET", "HEAD"):
+        viewer()
+        _csrf.protect()
+        require_admin()
+    elif find_viewer() is None:
+        requested = request.full_path.rstrip("?")
+        target = "" if requested == "/" else f"?next={quote(requested)}"
+        return redirect(url_for("dashboard.sign_in.page") + target)
     return None
-
-
-def _compress(response: Response) -> Response:
-    """Compress a page, unless it contains a new key: its compressed size could reveal parts of the key (BREACH)."""
-    return response if "shows_new_key" in g else compression.answer(response)
 
 
 def _add_policy(response: Response) -> Response:

@@ -67,8 +67,7 @@ def dist(name: str) -> Response:
 @cache
 def _zipapp() -> bytes:
     """The client as a file that Python runs; its bytes depend only on the client."""
-    content = io.BytesIO()
-    content.write(b"#!/usr/bin/env python3\n")
+    content = io.BytesIO(b"#!/usr/bin/env python3\n")
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py"), _CLIENT_MAIN)
         for module in sorted(files("obs.client").iterdir(), key=lambda one: one.name):

@@ -72,18 +72,14 @@ class Overview:
         return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in ATTRIBUTION}
 
 
-def _or_last(value: float | None) -> float:
-    return math.inf if value is None else value
-
-
 _PLACES = {state: place for place, state in enumerate(STATES)}
-SORTS: Mapping[str, Callable[[Job], float]] = {
+SORTS: Mapping[str, Callable[[Job], float | None]] = {
     "state": lambda job: _PLACES[job.status],
     "name": lambda _: 0,
     "last": lambda job: -job.last_run_at,
-    "next": lambda job: _or_last(job.expected_at),
-    "interval": lambda job: _or_last(job.interval_ms),
-    "duration": lambda job: _or_last(job.avg_duration_ms),
+    "next": lambda job: job.expected_at,
+    "interval": lambda job: job.interval_ms,
+    "duration": lambda job: job.avg_duration_ms,
     "runs": lambda job: job.run_count,
 }
 
@@ -118,6 +114,7 @@ class Selection:
 
     def _key(self, job: Job) -> tuple[float, str, int]:
         number = self._sort(job)
+        number = math.inf if number is None else number
         return -number if self._choice.desc else number, job.name.casefold(), job.id
 
     def _is_shown(self, job: Job) -> bool:

@@ -33,8 +33,7 @@ Position = tuple[int, int, int]
 
 def position(db: sqlite3.Connection) -> Position:
     found = "SELECT (SELECT coalesce(max(id), 0) FROM events), last, last_deleted FROM job_changes"
-    position: Position = tuple(db.execute(found).fetchone())
-    return position
+    return tuple(db.execute(found).fetchone())
 
 
 def changed_jobs(db: sqlite3.Connection, since: Position) -> set[int]:
@@ -123,8 +122,7 @@ def results_by_day(db: sqlite3.Connection, job_id: int, days: Mapping[int, tuple
 
 
 def stored_runs(db: sqlite3.Connection) -> tuple[int, int | None]:
-    count, oldest_at = db.execute("SELECT (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs)").fetchone()
-    return count, oldest_at
+    return tuple(db.execute("SELECT (SELECT count(*) FROM runs), (SELECT min(started_at) FROM runs)").fetchone())
 
 
 def neighbours(db: sqlite3.Connection, job: str, started_at: int, number: int) -> tuple[int | None, int | None]:

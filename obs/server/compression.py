@@ -5,7 +5,7 @@ CSRF token of Flask-WTF is signed again every second, so that there is no consta
 new API key is not compressed.
 """
 
-from flask import Flask, Response
+from flask import Flask, Response, g
 from flask_compress import Compress
 
 _compress = Compress()
@@ -28,5 +28,5 @@ def answer(response: Response) -> Response:
         # Flask-Compress does not close a file that it streams: read a style sheet or script into memory first.
         response.direct_passthrough = False
         response.get_data()
-    compressed: Response = _compress.after_request(response)
+    compressed: Response = response if "shows_new_key" in g else _compress.after_request(response)
     return compressed

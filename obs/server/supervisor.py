@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 from obs.server.bodies import tcp_sockets
 
@@ -101,7 +102,7 @@ class Supervisor:
 
     def _reap(self) -> None:
         """Collect the child processes that have ended. The first process of a container gets those of others too."""
-        try:
+        with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self._pid:
                     self._pid = 0
@@ -109,8 +110,6 @@ class Supervisor:
                         os.close(self._lifeline)
                         self._lifeline = 0
                         self._replace(ended[0], os.waitstatus_to_exitcode(ended[1]))
-        except ChildProcessError:
-            return
 
     def _replace(self, pid: int, code: int) -> None:
         if code == CANNOT_START and not self._has_answered:

@@ -114,10 +114,8 @@ class Databases:
     def __init__(self, folder: Path, options: FileOptions, most_files: int) -> None:
         self._folder = folder
         self._options = options
-        self._busy_seconds = options.busy_seconds
         self._most_files = most_files
-        self._mutex = threading.Lock()
-        self._room = threading.Condition(self._mutex)
+        self._room = threading.Condition()
         self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
@@ -151,7 +149,9 @@ class Databases:
         with ExitStack() as stack:
             try:
                 with explained():
-                    stack.enter_context(closing(open_writer(path, self._busy_seconds))).execute("BEGIN IMMEDIATE")
+                    stack.enter_context(closing(open_writer(path, self._options.busy_seconds))).execute(
+                        "BEGIN IMMEDIATE"
+                    )
             except ServiceError as error:
                 if error.error == "storage_busy":
                     raise
@@ -169,7 +169,7 @@ class Databases:
             return
         with locked(self._folder):
             if path.exists() and not self.path(org).exists():
-                with explained(), closing(open_writer(path, self._busy_seconds)) as db:
+                with explained(), closing(open_writer(path, self._options.busy_seconds)) as db:
                     # Empties and deletes the write-ahead log, which has the old name too. Nobody else may use it.
                     db.execute("PRAGMA journal_mode = DELETE")
                     path.rename(self.path(org))
@@ -203,7 +203,7 @@ class Databases:
 
     def forget(self, org: Org) -> None:
         self.problems.forget(org)
-        with self._mutex:
+        with self._room:
             file = self._files.pop(org, None)
             is_idle = file not in self._users
         if file is not None and is_idle:
@@ -211,7 +211,7 @@ class Databases:
 
     def close(self) -> None:
         """Reject new work and close the idle files; the last user of any other file closes it."""
-        with self._mutex:
+        with self._room:
             self._closing = True
             self._room.notify_all()
             idle = [file for file in self._files.values() if file not in self._users]
@@ -222,9 +222,10 @@ class Databases:
     @contextmanager
     def _use(self, org: Org, operation: str) -> Iterator[DatabaseFile]:
         unused = None
-        with self._mutex:
+        with self._room:
             if org not in self._files and not self._room.wait_for(
-                lambda: org in self._files or len(self._users) < self._most_files or self._closing, self._busy_seconds
+                lambda: org in self._files or len(self._users) < self._most_files or self._closing,
+                self._options.busy_seconds,
             ):
                 raise ServiceError("storage_busy", f"The maximum of {self._most_files} files is in use.")
             if self._closing:
@@ -246,12 +247,12 @@ class Databases:
         except ServiceError as error:
             self.problems.failed(org, operation, error)
             if isinstance(error, MissingFileError):  # it may come back, as another file
-                with self._mutex:
+                with self._room:
                     if self._files.get(org) is file:
                         del self._files[org]
             raise
         finally:
-            with self._mutex:
+            with self._room:
                 self._users[file] -= 1
                 if not self._users[file]:
                     del self._users[file]

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import secrets
 import shutil
 import tempfile
 import time
@@ -96,15 +95,11 @@ def write_once(path: Path, text: str) -> str:
     It is never incomplete, even after a power loss: it gets its name once its contents are on disk.
     """
     if not path.exists():
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        try:
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
             with suppress(FileExistsError):  # another process was faster: unlike a rename, a link keeps its file
-                os.link(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+                os.link(file.name, path)
         sync_folder(path.parent)
     return path.read_text()
