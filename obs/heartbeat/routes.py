@@ -14,8 +14,6 @@ from obs.heartbeat.runs import OUTCOMES, TROUBLE
 from obs.heartbeat.service import known_job, no_job
 from obs.heartbeat.store import jobs as store
 from obs.heartbeat.store import maintenance
-from obs.heartbeat.store.jobs import Job
-from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 
@@ -44,7 +42,7 @@ def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
 @operation(
     jobs_blp, "POST", "admin", schemas.JobSchema, status=201, headers=_NEW, body=schemas.NewJobSchema, errors=(409,)
 )
-def create_job(fields: dict[str, Any]) -> tuple[Job, dict[str, str]]:
+def create_job(fields: dict[str, Any]) -> tuple[store.Job, dict[str, str]]:
     """Register a job before its first heartbeat
 
     It is `new` until then. With a pin it becomes overdue like any other job; the pin counts from now.
@@ -72,7 +70,7 @@ def get_job(job_name: str) -> dict[str, Any]:
 
 
 @operation(jobs_blp, "PATCH /<job_name:job_name>", "admin", schemas.JobSchema, body=schemas.JobChangesSchema)
-def change_job(fields: dict[str, Any], job_name: str) -> Job:
+def change_job(fields: dict[str, Any], job_name: str) -> store.Job:
     """Change a job
 
     Pin its schedule or return it to the learned one, pause or resume it, rename it, or set how many failures in a row
@@ -84,7 +82,7 @@ def change_job(fields: dict[str, Any], job_name: str) -> Job:
 @operation(jobs_blp, "PUT /<job_name:job_name>", "admin", schemas.JobSchema, body=schemas.JobFieldsSchema)
 @jobs_blp.alt_response(201, schema=schemas.JobSchema, headers=_NEW, description="The job is new.")
 @jobs_blp.doc(requestBody={"required": False})
-def put_job(fields: dict[str, Any], job_name: str) -> tuple[Job, int, dict[str, str]]:
+def put_job(fields: dict[str, Any], job_name: str) -> tuple[store.Job, int, dict[str, str]]:
     """Register a job, or replace its settings
 
     A pin, a pause or a failure tolerance that is not sent returns to its default. The ping URL, the host, the service
@@ -140,7 +138,7 @@ def list_windows() -> dict[str, Any]:
 
 
 @operation(maintenance_blp, "POST", "admin", _WINDOW, status=201, body=_WINDOW)
-def add_window(fields: dict[str, Any]) -> MaintenanceWindow:
+def add_window(fields: dict[str, Any]) -> maintenance.MaintenanceWindow:
     """Schedule maintenance
 
     From start_time to end_time, or for duration_seconds after each time of cron, no job that matches all of job_prefix,
@@ -168,6 +166,6 @@ def get_metrics() -> Response:
     return Response(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def _labels(job: Job) -> str:
+def _labels(job: store.Job) -> str:
     labels = {"job": job.name, "host": job.host, "service": job.service, "project": job.project}
     return ",".join(f'{label}="{(value or "").translate(_ESCAPES)}"' for label, value in labels.items())

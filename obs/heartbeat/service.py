@@ -13,8 +13,6 @@ from uuid import uuid4
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, rollups
-from obs.heartbeat.store.jobs import Job
-from obs.heartbeat.store.maintenance import MaintenanceWindow
 from obs.heartbeat.store.record import Attribution, find_attribution
 from obs.heartbeat.store.rollups import Unit
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
@@ -82,7 +80,7 @@ class HeartbeatService:
 
     def change_job(
         self, caller: Caller, name: str, changes: Mapping[str, Any], *, adds: bool = False
-    ) -> tuple[Job, bool]:
+    ) -> tuple[jobs.Job, bool]:
         """The job and whether it is new: only if it `adds` a job, which must be new where `changes` have its name.
 
         `changes` come from JobFieldsSchema. Raises ServiceError: 404, 409 for a name or UUID that is taken, 422, 507.
@@ -103,7 +101,7 @@ class HeartbeatService:
                 caller.tenancy.quotas.check_new(caller.org, "max_jobs", jobs.count_jobs(db) + 1)
             return job_id is None
 
-        def unit(db: sqlite3.Connection) -> tuple[Job, bool]:
+        def unit(db: sqlite3.Connection) -> tuple[jobs.Job, bool]:
             if is_new := check(db):
                 jobs.add_job(db, name, caller.now_ms)
                 audit.add(db, caller.actor, caller.now_ms, Action.CREATE_JOB, name)
@@ -187,11 +185,11 @@ class HeartbeatService:
                 remaining = len(jobs.with_prefix(db, prefix))
         return {"deleted": max(0, found - remaining), "remaining": remaining}
 
-    def open_windows(self, caller: Caller) -> list[MaintenanceWindow]:
+    def open_windows(self, caller: Caller) -> list[maintenance.MaintenanceWindow]:
         with caller.read() as db:
             return maintenance.windows(db, caller.now_ms)
 
-    def add_window(self, caller: Caller, fields: Mapping[str, Any]) -> MaintenanceWindow:
+    def add_window(self, caller: Caller, fields: Mapping[str, Any]) -> maintenance.MaintenanceWindow:
         """Add a maintenance window with the fields of MaintenanceWindowSchema. Raises ServiceError (422)."""
         values = dict(fields)
         if values.get("cron"):
@@ -241,7 +239,7 @@ def no_job(name: str) -> ServiceError:
     return ServiceError("job_not_found", f"There is no job named {name!r}.", hint="List them with GET /api/v1/jobs.")
 
 
-def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
+def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> jobs.Job:
     """The job with that name. Raises ServiceError (404)."""
     job = jobs.job(db, name, now_ms)
     if job is None:
@@ -249,7 +247,7 @@ def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> Job:
     return job
 
 
-def _columns(db: sqlite3.Connection, job: Job, changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+def _columns(db: sqlite3.Connection, job: jobs.Job, changes: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The columns of `job` that `changes` set. What it has already stays as it is."""
     columns = {name: changes[name] for name in ("name", "failure_tolerance") if name in changes}
     columns |= {"pinned_by_person": 1} if "pin" in changes else {}

@@ -149,6 +149,4 @@ def usual_interval(times: Sequence[int]) -> int:
 
 def needed(times: Sequence[int]) -> int:
     """How many heartbeats the first answer takes: 3, or 8 for a usual interval of less than two minutes."""
-    if len(times) > 1 and usual_interval(times) < _FREQUENT_MS:
-        return _MIN_HEARTBEATS_WHEN_FREQUENT
-    return MIN_HEARTBEATS
+    return _MIN_HEARTBEATS_WHEN_FREQUENT if 0 < usual_interval(times) < _FREQUENT_MS else MIN_HEARTBEATS

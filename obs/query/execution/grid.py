@@ -101,12 +101,8 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
     unit_ms = grain.unit_ms
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
-        start = each.start
-        for span in session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})):
-            covered.append((span[0], span[1]))
-            if start < span[0] * unit_ms:
-                uncovered.append(Range(start, span[0] * unit_ms))
-            start = span[1] * unit_ms
-        if start < each.end:
-            uncovered.append(Range(start, each.end))
+        spans = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end}))
+        covered += [(first, end) for first, end in spans]
+        edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]
+        uncovered += [Range(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
     return covered, uncovered

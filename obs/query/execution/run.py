@@ -44,7 +44,7 @@ class QueryResponse(NamedTuple):
 
     body: bytes
     headers: dict[str, str]
-    window: Range | None
+    window: Range | None = None
 
 
 class Engine:
@@ -66,7 +66,7 @@ class Engine:
             plan = self.plan(statement, params)
             parse_seconds = time.perf_counter() - started
             if isinstance(plan, Listing):
-                found = _response("table", plan.columns, plan.rows)
+                found = _response("table", plan.columns, plan.rows, 0, 0)
             elif plan.source.admin_only and not is_admin:
                 raise ServiceError("missing_scope", f"Reading {plan.source.name} needs the scope admin.")
             else:
@@ -81,22 +81,15 @@ class Engine:
 
 
 def _response(
-    output_type: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    window: Range | None = None,
-    rows_scanned: int = 0,
-    bytes_scanned: int | None = 0,
+    output_type: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], scanned: int, bytes_scanned: int | None
 ) -> QueryResponse:
-    """`bytes_scanned` is None where the system does not count them."""
+    """`scanned` is the number of rows; `bytes_scanned` is None where the system does not count them."""
     headers = {
-        "X-Query-Rows-Scanned": str(rows_scanned),
+        "X-Query-Rows-Scanned": str(scanned),
         "X-Query-Bytes-Scanned": "unknown" if bytes_scanned is None else str(bytes_scanned),
     }
-    if window is not None:
-        headers["X-Query-Window"] = str(window)
     fields = {"output_type": output_type, "columns": columns, "rows": rows}
-    return QueryResponse(json.dumps(fields, allow_nan=False, separators=(",", ":")).encode(), headers, window)
+    return QueryResponse(json.dumps(fields, allow_nan=False, separators=(",", ":")).encode(), headers)
 
 
 def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResponse:
@@ -129,7 +122,9 @@ def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
         columns = [output.name for _, output in outputs]
         writers = [(place, result.writer_of(output.expression)) for place, output in outputs]
         written = [[write(row[place]) for place, write in writers] for row in rows]
-    return _response(output_type, columns, written, scan.window, count, session.bytes_scanned())
+    response = _response(output_type, columns, written, count, session.bytes_scanned())
+    response.headers["X-Query-Window"] = str(scan.window)
+    return response._replace(window=scan.window)
 
 
 def _fetch(plan: Plan, scan: Scan, session: Session) -> list[Row]:
@@ -178,14 +173,13 @@ def _groups_to_fill(plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, se
 def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], int]:
     """A row for each annotation, and the number of rows scanned."""
     assert plan.around is not None
-    within_ms = plan.within_ms
     found = _fetch(plan.around, scan, session)
     scanned = len(found)
     rows: list[Row] = []
     for annotation in found:
         moment = annotation[0]
         sides = []
-        for side in (Range(moment - within_ms, moment), Range(moment, moment + within_ms)):
+        for side in (Range(moment - plan.within_ms, moment), Range(moment, moment + plan.within_ms)):
             ((_, *values, _, count),) = session.fetch(select(plan.to_read(), replace(scan, window=side, max_rows=None)))
             sides.append(values)
             scanned += count

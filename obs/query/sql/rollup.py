@@ -243,7 +243,7 @@ class RollupSelect(RowSelect):
     def scanned(self) -> str:
         return f"coalesce(sum({self.plan.source.table}.scanned), 0)"
 
-    def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
+    def rows(self) -> str:
         source = self.plan.source
         parts = [self._select_part(grain, spans) for grain, spans in self.cover.spans]
         if self.cover.rest:
@@ -251,8 +251,7 @@ class RollupSelect(RowSelect):
             spans = [(each.start, each.end) for each in self.cover.rest]
             parts.append(self._select_part(Grain(1, source.time_sql, "", frozenset(), rows, ""), spans))
         top = f" {self.top_join}" if self.top_join else ""
-        inner = " UNION ALL ".join(parts)
-        return self.finished(f"SELECT {', '.join(columns)} FROM ({inner}) AS {source.table}{top}{tail}")
+        return f"({' UNION ALL '.join(parts)}) AS {source.table}{top}"
 
     def _measure(self, measure: _Measure) -> str:
         return f"{self.plan.source.table}.m{self.measures.setdefault(measure, len(self.measures))}"

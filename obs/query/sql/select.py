@@ -83,6 +83,14 @@ class RowSelect(Writer):
         return self.select(columns, tail)
 
     def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
+        sql = f"SELECT {', '.join(columns)} FROM {self.rows()}{tail}"
+        window = self.scan.window
+        fixed = {"start": window.start, "end": window.end, "now": self.scan.now_ms}
+        used = {name: value for name, value in fixed.items() if f":{name}" in sql}
+        return SqlStatement(sql, {**self.parameters, **used})
+
+    def rows(self) -> str:
+        """The tables, and the conditions for their rows."""
         source = self.plan.source
         start, end = ("spans.column1", "spans.column2") if self.scan.parts else (":start", ":end")
         conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
@@ -92,15 +100,7 @@ class RowSelect(Writer):
             bounds = ", ".join(f"({self.bind(part.start)}, {self.bind(part.end)})" for part in self.scan.parts)
             table = f"(VALUES {bounds}) AS spans CROSS JOIN {table}"
         tables = [table, *joins, *([self.top_join] if self.top_join else [])]
-        return self.finished(
-            f"SELECT {', '.join(columns)} FROM {' '.join(tables)} WHERE {' AND '.join(conditions)}{tail}"
-        )
-
-    def finished(self, sql: str) -> SqlStatement:
-        window = self.scan.window
-        fixed = {"start": window.start, "end": window.end, "now": self.scan.now_ms}
-        used = {name: value for name, value in fixed.items() if f":{name}" in sql}
-        return SqlStatement(sql, {**self.parameters, **used})
+        return f"{' '.join(tables)} WHERE {' AND '.join(conditions)}"
 
     def scanned(self) -> str:
         return "count(*)"
