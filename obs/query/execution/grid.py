@@ -60,7 +60,8 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
         return scan
     largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
     hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, offset=0, interval_ms=HOUR_MS)
-    by_hour = replace(scan, timeline=buckets(scan.window, HOUR_MS, None), max_rows=None)
+    timeline = buckets(scan.window, HOUR_MS, None)
+    by_hour = replace(scan, timeline=timeline, max_rows=None)
     if find_cover(hours, by_hour, session) is None:
         return scan
     rows = read_grid(hours, by_hour, session).rows
@@ -70,7 +71,7 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     chosen = sorted(hour for most, hour in found if most >= found[last][0]) if last < len(found) else []
     if not 0 < len(chosen) <= _MAX_SPANS:
         return scan
-    ranges = [(by_hour.starts[hour], by_hour.starts[hour] + HOUR_MS) for hour in chosen]
+    ranges = [(timeline.starts[hour], timeline.starts[hour] + HOUR_MS) for hour in chosen]
     return replace(scan, parts=[Range(max(a, scan.window.start), min(b, scan.window.end)) for a, b in ranges])
 
 

@@ -98,7 +98,7 @@ def assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: Em
     """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has those of the earlier window."""
     assembled: list[Row] = []
     for (bucket, group), values in rows.items():
-        row: list[Any] = [] if scan.timeline is None else [scan.starts[bucket]]
+        row: list[Any] = [] if scan.timeline is None else [scan.timeline.starts[bucket]]
         previous = values if earlier is None else earlier.rows.get((bucket, group)) or empty(group)[0]
         pairs = zip(values, previous, strict=True)
         for output in plan.outputs:

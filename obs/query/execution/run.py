@@ -145,7 +145,7 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
     keys: Iterable[Key] = ()
     if scan.timeline is not None and plan.fills:
         groups = _groups_to_fill(read, scan, grid, earlier, session)
-        keys = product(range(len(scan.starts)), groups)
+        keys = product(range(len(scan.timeline.starts)), groups)
     elif earlier is not None and plan.top is None:
         keys = earlier.rows
     rows = result.assemble(plan, scan, result.complete(read, grid, keys, empty), earlier, empty)
@@ -162,7 +162,7 @@ def _groups_to_fill(plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, se
     keys = [*grid.rows, *grid.dropped]
     also = earlier.rows if earlier is not None and plan.top is None else ()
     seen = {group for _, group in (*keys, *also)}
-    buckets = len(scan.starts)
+    buckets = len(scan.timeline.starts)
     # Where the scan stopped at its limit, there may be groups that it has not seen.
     count = count_groups(plan, scan, session) if len(keys) > limits.max_rows else max(1, len(seen))
     if count * buckets > limits.max_rows:

@@ -76,7 +76,3 @@ class Scan:
     """Whether the clocks of TIMEZONE are whole hours from UTC."""
     parts: Sequence[Range] = ()
     """The parts of the window to read, ascending; empty for all of it."""
-
-    @property
-    def starts(self) -> Sequence[int]:
-        return self.timeline.starts if self.timeline else ()

@@ -77,7 +77,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
         columns = {name for each in chosen for name in _columns(each, functions, rollup.measured)}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
-    return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in scan.starts)], parts
+    starts = scan.timeline.starts if scan.timeline is not None else ()
+    return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)], parts
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
