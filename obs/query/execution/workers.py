@@ -115,9 +115,8 @@ class Workers:
         self._idle: list[_Worker] = []
         self._busy: Counter[Org] = Counter()
         self._waiting: Counter[Org] = Counter()
-        self._turns: dict[Org, int] = {}
-        """The number of the last turn of each organization that has one or waits for one."""
-        self._turn = 0
+        self._turns: dict[Org, float] = {}
+        """When the last turn of each organization that has one or waits for one began, by the monotonic clock."""
         self._closed = False
 
     def prepare(self) -> None:
@@ -172,8 +171,7 @@ class Workers:
                 if is_full or not self._changed.wait_for(lambda: self._has_turn(org), timeout=2 * limits.max_seconds):
                     raise ServiceError("query_busy", headers={"Retry-After": "1"})
                 self._busy[org] += 1
-                self._turn += 1
-                self._turns[org] = self._turn
+                self._turns[org] = time.monotonic()
             finally:
                 self._waiting[org] -= 1
                 self._waiting += Counter()  # removes organizations without a query
