@@ -124,7 +124,6 @@ def check(repair: bool, folder: Path) -> None:
 
 
 def _problems(path: Path, schema: Migrations) -> list[str]:
-    found: list[str] = []
     for leaves_no_log in (True, False):  # the second look is for a file that a server opened during the first
         try:
             with opened(path, leaves_no_log=leaves_no_log) as db:

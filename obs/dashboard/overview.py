@@ -92,14 +92,14 @@ class Selection:
         self._sort = SORTS[choice.sort]
         narrowed = [job for job in jobs if self._is_narrowed(job)]
         self.counts = Counter(job.status for job in narrowed)
-        self._keys = sorted(map(self._key, filter(self._is_shown, narrowed)))
+        self._keys = sorted(self._key(job) for job in narrowed if choice.state in ("", job.status))
 
     def replace(self, old: Job | None, new: Job | None) -> None:
         """Replace a job by its new version; None for a job that is new or deleted."""
         for job, number in ((old, 0), (new, 1)):
             if job is not None and self._is_narrowed(job):
                 self.counts[job.status] += 1 if number else -1
-                if self._is_shown(job):
+                if self._choice.state in ("", job.status):
                     key = self._key(job)
                     place = bisect_left(self._keys, key)
                     self._keys[place : place + 1 - number] = [key] * number
@@ -116,9 +116,6 @@ class Selection:
         number = self._sort(job)
         number = math.inf if number is None else number
         return -number if self._choice.desc else number, job.name.casefold(), job.id
-
-    def _is_shown(self, job: Job) -> bool:
-        return not self._choice.state or job.status == self._choice.state
 
     def _is_narrowed(self, job: Job) -> bool:
         """Whether a job matches all filters but the one for the state."""

@@ -127,11 +127,7 @@ def _due_between(due: Due, start_ms: int, end_ms: int) -> int:
 
 def missed_until_now(job: Job, now_ms: int) -> int:
     last, expected = job.last_heartbeat_at or job.created_at, due(job) if job.overdue else None
-    return missed_since(last, now_ms, expected) if expected is not None else 0
-
-
-def missed_since(last: int, now_ms: int, due: Due) -> int:
-    return max(1, _between(last, now_ms, due, own=0))
+    return max(1, _between(last, now_ms, expected, own=0)) if expected is not None else 0
 
 
 def _between(earlier: int, later: int, due: Due, own: int) -> int:

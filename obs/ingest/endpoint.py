@@ -51,8 +51,7 @@ class HeartbeatEndpoint:
             method, path = environ["REQUEST_METHOD"].upper(), environ["PATH_INFO"]
             asked = "GET" if method == "HEAD" else method  # where GET is supported, HEAD is
             for protocol in self._protocols:
-                route = protocol.route(asked, path)
-                if route is not None:
+                if (route := protocol.route(asked, path)) is not None:
                     break
             else:
                 return flask(environ, start_response)

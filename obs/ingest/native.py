@@ -28,6 +28,9 @@ from obs.tenancy.auth import Caller, Tenancy, authenticate
 from obs.times import format_ms
 
 PREFIX = "/api/v1/heartbeat/"
+METHODS = {**dict.fromkeys(Kind, ("POST",)), Kind.PING: ("GET", "POST")}
+"""The methods of each heartbeat in the path form. A ping is also a GET, for clients that can only fetch a URL."""
+
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
@@ -38,9 +41,9 @@ class NativeProtocol(HeartbeatProtocol):
         self._retention_ms = retention_ms
         self._routes: dict[tuple[str, str], Route] = {}
         for kind, event in zip(Kind, KINDS, strict=True):
-            for form, read in (("by_path", self._read_path), ("by_body", self._read_body)):
-                allowed = methods(kind, in_path=form == "by_path")
-                self._routes[event, form] = Route(f"heartbeats.{event}_{form}", allowed, partial(read, kind))
+            by_path, by_body = partial(self._read_path, kind), partial(self._read_body, kind)
+            self._routes[event, "by_path"] = Route(f"heartbeats.{event}_by_path", METHODS[kind], by_path)
+            self._routes[event, "by_body"] = Route(f"heartbeats.{event}_by_body", ("POST",), by_body)
 
     def route(self, method: str, path: str) -> Route | None:
         if not path.startswith(PREFIX):
@@ -89,11 +92,6 @@ class NativeProtocol(HeartbeatProtocol):
         name = valid_name(sent.pop("name"), "json", "name")
         values = fields.read_values(kind, sent, "json", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         return _submission(caller, name, kind, values, environ)
-
-
-def methods(kind: Kind, *, in_path: bool) -> tuple[str, ...]:
-    """The methods of a heartbeat. A ping by path is also a GET, for clients that can only fetch a URL."""
-    return ("GET", "POST") if kind is Kind.PING and in_path else ("POST",)
 
 
 def _submission(

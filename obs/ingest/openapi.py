@@ -11,7 +11,7 @@ from obs.client.run import MOST_MESSAGE_BYTES
 from obs.heartbeat.names import JOB_NAME
 from obs.heartbeat.runs import KINDS, STATUSES, Kind
 from obs.ingest.fields import FIELDS_OF, HEADERS, LONGEST_HEADER, Field
-from obs.ingest.native import PREFIX, methods
+from obs.ingest.native import METHODS, PREFIX
 from obs.ingest.protocol import SCOPE
 
 _TAG = "heartbeats"
@@ -46,7 +46,7 @@ def describe(spec: APISpec) -> None:
         message, others = fields["message"], [field for field in fields.values() if field.name != "message"]
         text = {"text/plain": {"schema": message.schema, "example": message.example}, **_ANY_TYPE}
         by_path = {"post": _operation(f"{event}Heartbeat", _SUMMARIES[kind], others, text)}
-        if "GET" in methods(kind, in_path=True):
+        if "GET" in METHODS[kind]:
             by_path["get"] = _operation(f"{event}HeartbeatByGet", _SUMMARY_OF_GET, fields.values())
         spec.path(path=f"{PREFIX}{{job_name}}/{event}", operations=by_path, parameters=[name])
         body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{event.capitalize()}"}}}

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,7 +13,9 @@ from flask import Flask
 
 from obs.dashboard import drawings, schedules, wording
 from obs.dashboard.drawings import Bar
+from obs.heartbeat.pins import Cron, Interval, Pin
 from obs.heartbeat.runs import PROBLEMS
+from obs.heartbeat.store.jobs import Job
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
 
 NOW_MS = 20_000 * DAY_MS
@@ -121,9 +124,14 @@ def test_missed_runs_are_counted_by_the_schedule(
 
 def test_missed_runs_since_the_last_run_are_counted() -> None:
     (friday,) = at_two(4)
-    assert schedules.missed_since(friday, friday + 4 * DAY_MS, WEEKDAYS) == 2
-    assert schedules.missed_since(friday, friday + 3 * DAY_MS, schedules.Due("", "UTC", HOUR_MS)) == 72
-    assert schedules.missed_since(friday, friday + MINUTE_MS, schedules.Due("", "UTC", HOUR_MS)) == 1
+
+    def missed(pin: Pin, now_ms: int) -> int:
+        job = SimpleNamespace(pin=pin, interval_ms=DAY_MS, overdue=True, last_heartbeat_at=friday)
+        return schedules.missed_until_now(cast("Job", job), now_ms)
+
+    assert missed(Cron(WEEKDAYS.cron, WEEKDAYS.zone), friday + 4 * DAY_MS) == 2
+    assert missed(Interval(HOUR_MS), friday + 3 * DAY_MS) == 72
+    assert missed(Interval(HOUR_MS), friday + MINUTE_MS) == 1
 
 
 UTC = ZoneInfo("UTC")
