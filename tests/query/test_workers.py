@@ -143,6 +143,15 @@ def query_request(app: Flask, client: KeyClient) -> QueryRequest:
     return QueryRequest("SHOW SOURCES", services(app).tenancy.databases.path(ACME), 0, LIMITS)
 
 
+def test_a_process_adds_nothing_to_the_log_of_the_server(
+    query_request: QueryRequest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workers = Workers(SOURCES, 1)
+    workers.run(ACME, query_request)
+    workers.close()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_query_that_gets_no_turn_in_time_is_refused(query_request: QueryRequest) -> None:
     before = children()
     workers = Workers(SOURCES, 1)

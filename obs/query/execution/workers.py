@@ -3,8 +3,8 @@
 Python runs one thread of a process at a time. In the process that receives heartbeats, continuous heavy queries took
 two thirds of the heartbeat throughput. And a process can be killed, which a thread cannot.
 
-Such a process is ``python -m obs.query.execution.workers DESCRIPTOR``. It reads pickled requests from that socket, and
-exits when the service closes the other end.
+Such a process runs `main` with the descriptor of a socket. It reads pickled requests from that socket, and exits when
+the service closes the other end.
 """
 
 import os
@@ -63,7 +63,7 @@ class _Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptor = theirs.fileno()
-            command = [sys.executable, "-m", __name__, str(descriptor)]
+            command = [sys.executable, "-c", f"from {__name__} import main; main()", str(descriptor)]
             self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603
         self._connection = Connection(ours.detach())
         self.idle_since = time.monotonic()
@@ -241,7 +241,3 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Connection(int(sys.argv[1])) as connection, suppress(EOFError, BrokenPipeError):  # the service has ended
         serve(connection)
-
-
-if __name__ == "__main__":
-    main()
