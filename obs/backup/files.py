@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
-from sqlite_utils import Migrations
 
 import migrations.control
 import migrations.tenant
@@ -23,7 +22,6 @@ from obs.tenancy import store
 
 CONTROL = "control.db"
 SUMS = "SHA256SUMS"
-_TENANT = migrations.tenant.migrations
 SERVER_LOCK = ".serve.lock"  # a server of the instance holds it
 
 
@@ -103,7 +101,6 @@ def check(repair: bool, folder: Path) -> None:
     The exit code is 1 if something is wrong. Nothing is changed without --repair.
     """
     code = 0
-    control = folder / CONTROL
     paths = list(organizations(folder, leaves_no_log=True).values())
     if (folder / SUMS).exists():
         require_unchanged(folder)
@@ -115,22 +112,24 @@ def check(repair: bool, folder: Path) -> None:
                     for difference in upkeep.differences(db, repair=True):
                         click.echo(f"Repaired {path}: {difference}", err=True)
                     db.execute("COMMIT")
-    for path in (control, *paths):
-        for problem in _problems(path, _TENANT if path in paths else migrations.control.migrations):
+    for path in (folder / CONTROL, *paths):
+        for problem in _problems(path):
             click.echo(f"{path}: {problem}")
             code = 1
     click.echo(f"Checked {len(paths) + 1} files.", err=True)
     raise SystemExit(code)
 
 
-def _problems(path: Path, schema: Migrations) -> list[str]:
+def _problems(path: Path) -> list[str]:
+    is_control = path.name == CONTROL
+    schema = migrations.control if is_control else migrations.tenant
     for leaves_no_log in (True, False):  # the second look is for a file that a server opened during the first
         try:
             with opened(path, leaves_no_log=leaves_no_log) as db:
                 db.execute("BEGIN")
-                missing, unknown = steps(db, schema)
+                missing, unknown = steps(db, schema.migrations)
                 found = [f"the step {name} of the schema is missing or unknown" for name in sorted(missing | unknown)]
-                found = damages(db) or found or (upkeep.differences(db) if schema is _TENANT else [])
+                found = damages(db) or found or ([] if is_control else upkeep.differences(db))
         except click.ClickException as error:
             found = [error.message]
         if not found:
