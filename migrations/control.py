@@ -1,4 +1,4 @@
-"""The schema of the control file: organizations, API keys, limits, one-time sign-in links. Steps are append-only."""
+"""The schema of the control file: organizations, API keys, users, limits, sign-in links. Steps are append-only."""
 
 from sqlite_utils import Database, Migrations
 
@@ -186,3 +186,27 @@ def channels(db: Database) -> None:
 def sessions_without_programs(db: Database) -> None:
     """The programs that sessions were begun with were never shown."""
     db.execute("ALTER TABLE sessions DROP COLUMN user_agent")
+
+
+@migrations()
+def users_of_the_pages(db: Database) -> None:
+    """People who sign in with a name and a password. A session that a person has begun ends with a new password."""
+    db.execute("""
+        CREATE TABLE users (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            organization_id INTEGER NOT NULL REFERENCES organizations(id) ON DELETE CASCADE,
+            name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+            role TEXT NOT NULL,
+            password TEXT NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX users_organization ON users(organization_id)")
+    db.execute("ALTER TABLE sessions ADD COLUMN user_id INTEGER REFERENCES users(id) ON DELETE CASCADE")
+    db.execute("ALTER TABLE sessions ADD COLUMN address TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE INDEX sessions_user ON sessions(user_id)")
+    db.execute("""
+        CREATE TRIGGER users_password AFTER UPDATE OF password ON users WHEN new.password <> old.password BEGIN
+            DELETE FROM sessions WHERE user_id = new.id;
+        END
+    """)

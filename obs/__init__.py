@@ -77,7 +77,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     )
     app.extensions["obs"] = built
     stack = (  # what every request passes before Flask
-        middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"])),
+        middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"]), str(app.config["TRUSTED_AUTH_HEADER"])),
         built.metrics.measure,
         tenancy.ingest.recognize,
         middleware.allow_origins(str(app.config["CORS_ORIGINS"])),

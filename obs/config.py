@@ -35,6 +35,7 @@ SETTINGS = (
     Setting("BODY_SECONDS", 10, "Seconds within which the body of a request must arrive.", least=1),
     Setting("BASE_URL", "", "URL at which clients reach the service; empty: http://HOST:PORT."),
     Setting("TRUSTED_PROXIES", "", "Addresses and networks of proxies whose X-Forwarded- headers are used."),
+    Setting("TRUSTED_AUTH_HEADER", "", "Header in which the proxies name the user whom they have signed in."),
     Setting("CORS_ORIGINS", "", "Origins whose pages may use the API with a key, such as https://example.com; *: all."),
     Setting("WRONG_KEYS_PER_MINUTE", 20, "Maximum number of wrong keys per client address and minute.", least=1),
     Setting("ACCESS_LOG", "", "File to which each request is logged as a line of JSON; - is standard error."),

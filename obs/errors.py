@@ -50,6 +50,7 @@ ERROR_CODES = {
     "alert_not_found": (404, "There is no alert with this id."),
     "delivery_not_found": (404, "There is no delivery with this id."),
     "key_not_found": (404, "There is no valid key with this id."),
+    "user_not_found": (404, "There is no user with this name."),
     "method_not_allowed": (405, "The path exists but does not support this method."),
     "body_timeout": (408, "The body did not arrive in time."),
     "conflict": (409, "The request conflicts with the current data."),

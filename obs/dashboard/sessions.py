@@ -6,17 +6,22 @@ from flask import g, request, session
 
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
-from obs.server.middleware import client_address
+from obs.server.middleware import SIGNED_IN_AS, client_address
 from obs.services import services
+from obs.storage.databases import Org
 from obs.tenancy import keys, service
-from obs.tenancy.audit import Actor
+from obs.tenancy.audit import Action, Actor
 from obs.tenancy.auth import Caller
+from obs.tenancy.store import Session
 from obs.times import MINUTE_MS
 
 NEW_KEY_MS = 5 * MINUTE_MS
 
 
-def begin_session(token: str) -> None:
+def begin_session(org: Org, **of: int) -> None:
+    """Sign this browser in to `org`, as the user ``user_id``, with the key ``key_id``, or with a sign-in link."""
+    address = client_address(request.environ)
+    token = service.begin_session(services().tenancy, org, address=address, **of)
     session.clear()
     session.permanent = True
     session["token"] = token
@@ -24,13 +29,15 @@ def begin_session(token: str) -> None:
 
 def end_session() -> None:
     """Sign this browser out, and end its session: copies of its cookie are useless too."""
-    token = session.get("token", "")
+    caller, ended = find_viewer(), cast("Session | None", g.get("session"))
     session.clear()  # first: the browser is signed out even if the session cannot be deleted
-    service.end_session(services().tenancy, token)
+    if caller is not None and ended is not None:
+        service.end_session(services().tenancy, ended, caller.actor, Action.SIGN_OUT, "dashboard")
 
 
 def find_viewer() -> Caller | None:
     if "viewer" not in g:
+        g.viewer = None  # for the page that says why nobody is signed in
         g.viewer = found = _find_viewer()
         if found is not None:
             note_caller(request.environ, found.org.slug, found.key_id)
@@ -49,7 +56,7 @@ def require_admin() -> Caller:
     """The person who is signed in, if they can make changes. Raises ServiceError (401 or 403)."""
     found = viewer()
     if not is_admin(found):
-        hint = "Sign out, then sign in with a key that has the admin scope, or with a one-time link: obs sign-in ORG"
+        hint = "Sign out, then sign in as a user with the role admin, or with a one-time link: obs sign-in ORG"
         raise ServiceError("missing_scope", "Your access is read-only.", hint=hint)
     return found
 
@@ -59,23 +66,23 @@ def is_admin(caller: Caller | None) -> bool:
 
 
 def _find_viewer() -> Caller | None:
-    tenancy = services().tenancy
-    now_ms, token = tenancy.clock(), session.get("token")
-    found = None if token is None else service.find_session(tenancy, token)
+    tenancy, address = services().tenancy, client_address(request.environ)
+    now_ms = tenancy.clock()
+    if name := request.environ.get(SIGNED_IN_AS):
+        user = service.find_user(tenancy, name)
+        if user is None:
+            hint = f"An admin can add this user under Settings, or with: obs user add ORG {name}"
+            raise ServiceError("missing_scope", f"There is no user {name}.", hint=hint)
+        return Caller(user.org, 0, keys.ROLES[user.role], now_ms, tenancy, Actor(user.name, address))
+    found = service.find_session(tenancy, session.get("token", ""))
     if found is None or tenancy.keyring.organization(found.org.slug) != found.org:
         return None
-    name, scopes = "a sign-in link", frozenset({"admin"})
-    if found.key_id is not None:
-        credential = tenancy.keyring.find_by_id(found.key_id, now_ms)
-        if credential is None or not keys.allows(credential.scopes, "query:read"):
-            return None
-        name, scopes = credential.name, frozenset(credential.scopes)
-    actor = Actor(f"session of {name}", client_address(request.environ))
-    return Caller(found.org, found.key_id or 0, scopes, now_ms, tenancy, actor)
+    g.session = found
+    return Caller(found.org, found.key_id or 0, found.scopes, now_ms, tenancy, Actor(found.name, address))
 
 
 _new_keys: dict[str, tuple[str, int]] = {}
-"""New keys and when they were created, by the token of the session that shows them; they must not be on the disk."""
+"""New keys and when they were created, by the CSRF token of their session; they must not be on the disk."""
 
 
 def keep_new_key(secret: str) -> None:
@@ -83,11 +90,11 @@ def keep_new_key(secret: str) -> None:
     for token, (_, created_at) in list(_new_keys.items()):
         if now_ms - created_at > NEW_KEY_MS:
             _new_keys.pop(token, None)
-    _new_keys[session["token"]] = secret, now_ms
+    _new_keys[session["csrf_token"]] = secret, now_ms
 
 
 def take_new_key() -> str | None:
-    secret, created_at = _new_keys.pop(session["token"], (None, 0))
+    secret, created_at = _new_keys.pop(session.get("csrf_token", ""), (None, 0))
     if secret is None or viewer().now_ms - created_at > NEW_KEY_MS:
         return None
     g.shows_new_key = True

@@ -13,6 +13,7 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 Middleware = Callable[[Wsgi], Wsgi]
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
+SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
 _CLIENT = "obs.client_address"
 _PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
 
@@ -57,16 +58,20 @@ def client_network(environ: Mapping[str, Any]) -> str:
     return str(ip_network((address, 64), strict=False) if isinstance(address, IPv6Address) else address)
 
 
-def trust_proxies(setting: str) -> Callable[[Wsgi], Wsgi]:
+def trust_proxies(setting: str, auth_header: str) -> Callable[[Wsgi], Wsgi]:
     """The middleware for TRUSTED_PROXIES: IP addresses and networks, separated by spaces or commas.
 
-    Only in requests from these, the client, the scheme and the host come from the X-Forwarded- headers. The client is
-    the last address in X-Forwarded-For that is not trusted: what precedes it is a mere claim. Raises ConfigError.
+    Only in requests from these, the client, the scheme and the host come from the X-Forwarded- headers, and the user
+    from `auth_header`, if any. The client is the last address in X-Forwarded-For that is not trusted: what precedes it
+    is a mere claim. Raises ConfigError.
     """
     try:
         networks = [ip_network(text) for text in setting.replace(",", " ").split()]
     except ValueError as error:
         raise ConfigError(f"TRUSTED_PROXIES must be IP addresses or networks: {error}") from error
+    if auth_header and not networks:
+        raise ConfigError("TRUSTED_AUTH_HEADER needs the addresses of the proxies that set it, in TRUSTED_PROXIES")
+    user = "HTTP_" + auth_header.upper().replace("-", "_")
 
     @lru_cache(maxsize=1_000)
     def trusts(text: str) -> bool:
@@ -86,6 +91,7 @@ def trust_proxies(setting: str) -> Callable[[Wsgi], Wsgi]:
                 while trusts(client) and hops and (address := _parse(hops.pop().strip())):
                     client = str(address)
                 environ[_CLIENT] = client
+                environ[SIGNED_IN_AS] = environ.get(user, "")
             return app(environ, start_response)
 
         return forwarded if networks else app

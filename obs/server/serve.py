@@ -87,7 +87,7 @@ def _settings_are_valid(folder: Path, overrides: Mapping[str, str | int]) -> boo
     try:
         settings = {**config.load(folder), **overrides}
         middleware.IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
-        middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]))
+        middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]), str(settings["TRUSTED_AUTH_HEADER"]))
         middleware.allow_origins(str(settings["CORS_ORIGINS"]))
         time_zones(str(settings["TIME_ZONES"]))
     except (config.ConfigError, OSError) as error:

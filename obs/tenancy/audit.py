@@ -19,6 +19,10 @@ class Action(StrEnum):
     SIGN_OUT = "sign out"
     CREATE_KEY = "create key"
     REVOKE_KEY = "revoke key"
+    ADD_USER = "add user"
+    CHANGE_USER = "change user"
+    DELETE_USER = "delete user"
+    END_SESSION = "end session"
     CREATE_ORGANIZATION = "create organization"
     SET_LIMIT = "set limit"
     CREATE_JOB = "create job"
@@ -44,7 +48,7 @@ AUDIT = Source(
     time_sql="audit.time",
     columns=(
         Column("action", Type.TEXT, "audit.action", "What was done.", texts=tuple(Action)),
-        Column("actor", Type.TEXT, "audit.actor", "Who did it: a key with its label, a session, or `command line`."),
+        Column("actor", Type.TEXT, "audit.actor", "Who did it: a user, a key, a session, or `command line`."),
         Column("object", Type.TEXT, "audit.object", "What it was done to, such as the name of a job."),
         Column("address", Type.TEXT, "audit.address", "The IP address of the client."),
     ),
@@ -54,7 +58,7 @@ AUDIT = Source(
 
 
 class Actor(NamedTuple):
-    """Who does something, such as ``key 7 (backup server)``, and the IP address of the client, if there is one."""
+    """Who does something, such as ``ana`` or ``key 7 (nas)``, and the IP address of the client, if there is one."""
 
     name: str
     address: str = ""

@@ -35,7 +35,7 @@ class Tenancy:
     databases: Databases
     keyring: KeyRing
     ingest: IngestAddress
-    count_failure: Callable[[Mapping[str, Any], int], object]
+    count_failure: Callable[..., None]
     quotas: Quotas
     clock: Callable[[], int]
 

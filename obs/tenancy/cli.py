@@ -1,5 +1,6 @@
-"""The commands ``obs org``, ``obs key`` and ``obs sign-in``. They also work while the service is running."""
+"""The commands ``obs org``, ``key``, ``user`` and ``sign-in``. They also work while the service is running."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,9 @@ import click
 from obs import config, times
 from obs.api import load, time_of_query
 from obs.tenancy import instance, keys, service, store
+from obs.tenancy.audit import Action
 from obs.tenancy.auth import Tenancy
-from obs.tenancy.routes import KeyRequestSchema
+from obs.tenancy.routes import KeyRequestSchema, UserSchema
 
 _SCOPE_HELP = "Repeat for several. Default: heartbeat:write."
 
@@ -135,6 +137,30 @@ def revoke_key(key_id: int, folder: Path) -> None:
     click.echo(f"Revoked key {key_id}.", err=True)
 
 
+@click.group()
+def user() -> None:
+    """Manage users: people who sign in to the dashboard."""
+
+
+@user.command("add")
+@click.argument("org")
+@click.argument("name")
+@click.option("--role", type=click.Choice(list(keys.ROLES)), default="reader", show_default=True)
+def add_user(org: str, folder: Path, **fields: str) -> None:
+    """Add the user NAME, who is new in the whole instance, to ORG.
+
+    The password is asked for, or read from standard input if that is not a terminal. All else is on the page Settings.
+    """
+    if sys.stdin.isatty():
+        fields["password"] = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        fields["password"] = sys.stdin.readline().rstrip("\r\n")
+    with opened(folder) as tenancy:
+        found, loaded = service.find_organization(tenancy, org), load(UserSchema, fields)
+        service.change_user(tenancy, found, Action.ADD_USER, **loaded)
+    click.echo(f"Added user {loaded['name']}.", err=True)
+
+
 @click.command("accept-clock")
 def accept_clock(folder: Path) -> None:
     """Say that the clock of the server is right.
@@ -159,4 +185,4 @@ def sign_in(org: str, folder: Path) -> None:
     click.echo(f"{address}/sign-in/{token}")
 
 
-COMMANDS = (org, key, sign_in, accept_clock)
+COMMANDS = (org, key, user, sign_in, accept_clock)

@@ -33,7 +33,6 @@ class KeyRing:
         self._next_check = 0.0
         self._version = -1
         self._keys: dict[bytes, Key] = {}
-        self._by_id: dict[int, Key] = {}
         self._organizations: dict[str, Org] = {}
         self._ping_urls: dict[str, Org] = {}
         self._last_ping_url = 0
@@ -48,10 +47,6 @@ class KeyRing:
             if found := self._valid(self._keys.get(digest), now_ms):
                 return found
         return None
-
-    def find_by_id(self, key_id: int, now_ms: int) -> Key | None:
-        self._reload_if_changed()
-        return self._valid(self._by_id.get(key_id), now_ms)
 
     def organization_of_ping_url(self, uuid: str) -> Org | None:
         """The organization of the job with this UUID, in lower case with hyphens; None if it is unknown."""
@@ -130,7 +125,6 @@ class KeyRing:
         if version != self._version:
             for org in set(self._organizations.values()) - set(organizations.values()):
                 self._on_delete(org)
-            self._by_id = {key.id: key for key in valid.values()}
             self._keys, self._organizations, self._version = valid, organizations, version
         known.update(added)
         self._ping_urls, self._last_ping_url = known, last

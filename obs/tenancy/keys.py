@@ -1,4 +1,4 @@
-"""The format of keys, scopes and slugs. Pure."""
+"""The format of keys, scopes, slugs and names of users. Pure."""
 
 import hashlib
 import re
@@ -11,6 +11,8 @@ DEFAULT_SCOPES = SCOPES[:1]
 """Of a new key: enough to send heartbeats. Such a key is often in a crontab, where others may read it."""
 PING = "ping"  # the only scope of a key that is sent in URLs, in the protocols of other monitors
 ANY = "any"  # what a request needs that every other key may make
+ROLES = {"reader": frozenset({"query:read"}), "admin": frozenset({"admin"})}  # of users, with their scopes
+USER_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}\Z", re.ASCII | re.IGNORECASE)
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 _BASE62 = string.digits + string.ascii_letters
 _SECRET_LENGTH = 32  # 190 bits

@@ -74,10 +74,14 @@ def seconds_left(now_ms: int) -> int:
     return math.ceil((MINUTE_MS - now_ms % MINUTE_MS) / 1000)
 
 
-def counter_of_failures(limit: int) -> Callable[[Mapping[str, Any], int], object]:
+def counter_of_failures(limit: int) -> Callable[..., None]:
     """The function to call for a secret that is wrong. It raises ServiceError (429) after too many from one client."""
-    rate, what = PerMinute(), "wrong keys and sign-in links from one address"
-    return lambda environ, now_ms: rate.count(client_network(environ), limit, now_ms, what)
+    rate = PerMinute()
+
+    def count_failure(environ: Mapping[str, Any], now_ms: int, what: str = "wrong keys and sign-in links") -> None:
+        rate.count((client_network(environ), what), limit, now_ms, f"{what} from one address")
+
+    return count_failure
 
 
 @dataclass(eq=False)

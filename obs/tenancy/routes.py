@@ -8,7 +8,7 @@ from obs.api import ROW_ID, Blueprint, Schema, Text, Time, list_of, schema_of
 from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.auth import caller, operation
-from obs.tenancy.keys import ANY, DEFAULT_SCOPES, PING, SCOPES
+from obs.tenancy.keys import ANY, DEFAULT_SCOPES, PING, ROLES, SCOPES, USER_NAME
 
 blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API keys of the organization.")
 me_blp = Blueprint("me", __name__, url_prefix="/api/v1/me", description="The key of the request.")
@@ -33,6 +33,14 @@ class KeyRequestSchema(Schema):
         metadata={"description": "What the key may do. Default: only `heartbeat:write`.", "example": [*DEFAULT_SCOPES]},
     )
     expires_at = Time(load_default=None, allow_none=True, metadata={"description": "Default: the key never expires."})
+
+
+class UserSchema(Schema):
+    """The fields of a new user, or those that change."""
+
+    name = ma.fields.Str(required=True, validate=ma.validate.Regexp(USER_NAME, error="Use a-z, 0-9 and ._@+-"))
+    role = ma.fields.Str(validate=ma.validate.OneOf(ROLES))
+    password = Text(8, 1_000)
 
 
 @operation(me_blp, "GET", ANY, MeSchema)

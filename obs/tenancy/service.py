@@ -3,10 +3,13 @@
 import logging
 import secrets
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from werkzeug.security import check_password_hash, generate_password_hash
 
 from obs.errors import ServiceError, invalid_field
 from obs.storage.databases import Org
@@ -19,6 +22,9 @@ T = TypeVar("T")
 FIRST_ORG = "default"
 SIGN_IN_LINK_MS = DAY_MS
 SESSION_MS = 14 * DAY_MS  # after its last use
+_METHOD = "scrypt:32768:8:1"
+_NO_PASSWORD = f"{_METHOD}$none${'0' * 128}"  # the hash of no password that is known
+_checks = threading.BoundedSemaphore(2)
 _log = logging.getLogger(__name__)
 
 
@@ -167,29 +173,58 @@ def organization_of_link(tenancy: Tenancy, token: str) -> Org | None:
         return store.find_sign_in_link(db, token, tenancy.clock())
 
 
-def use_sign_in_link(tenancy: Tenancy, token: str) -> str | None:
-    """Use up a sign-in token and begin a session as an admin; returns its token. None if the link is not valid."""
+def use_sign_in_link(tenancy: Tenancy, token: str) -> bool:
+    """Use up a sign-in link. False if another request was faster."""
+    return tenancy.control.write(lambda db: store.delete_sign_in_link(db, token))
+
+
+def change_user(
+    tenancy: Tenancy, org: Org, action: Action, name: str, *, actor: Actor = COMMAND_LINE, **fields: str
+) -> None:
+    """Add, change or delete a user. `fields` are the new ``role`` and ``password``, which end no or all sessions.
+
+    Raises ServiceError: 409 for a new name that is taken, 404 for an unknown one.
+    """
     now_ms = tenancy.clock()
+    values = {"org_id": org.id, "now_ms": now_ms, "name": name, "role": fields.get("role"), "password": None}
+    if "password" in fields:
+        values["password"] = generate_password_hash(fields["password"], _METHOD)
+    if not tenancy.control.write(lambda db: store.change_user(db, action, values)):
+        is_taken = action == Action.ADD_USER
+        raise ServiceError("conflict", f"The name {name} is taken.") if is_taken else ServiceError("user_not_found")
+    subject = f"{name}: {fields.get('role', 'password')}" if fields else name
+    audit.note(tenancy.databases, org, actor, now_ms, action, subject)
 
-    def unit(db: sqlite3.Connection) -> str | None:
-        org = store.find_sign_in_link(db, token, now_ms)
-        store.delete_token(db, "sign_in_links", token)
-        return org and store.add_session(db, org, None, now_ms + SESSION_MS, now_ms)
 
-    return tenancy.control.write(unit)
+def find_user(tenancy: Tenancy, name: str) -> store.User | None:
+    with tenancy.control.read() as db:
+        return next(iter(store.users(db, name=name)), None)
 
 
-def begin_session(tenancy: Tenancy, org: Org, key_id: int) -> str:
-    """Begin a session with the rights of a key of `org`, while the key is valid; returns the token of the session."""
+def has_password(user: store.User | None, password: str) -> bool:
+    """Whether this is the password of `user`. Without a user the answer is no, after the same time.
+
+    Raises ServiceError (429) when others are being checked: each check takes 32 MB, and a tenth of a second.
+    """
+    if not _checks.acquire(blocking=False):
+        raise ServiceError("rate_limited", "Others are signing in.", hint="Try again.", headers={"Retry-After": "1"})
+    try:
+        return check_password_hash(_NO_PASSWORD if user is None else user.password, password)
+    finally:
+        _checks.release()
+
+
+def begin_session(tenancy: Tenancy, org: Org, **of: Any) -> str:
+    """Begin a session of `org`, see `store.add_session`; returns its token."""
     now_ms = tenancy.clock()
-    return tenancy.control.write(lambda db: store.add_session(db, org, key_id, now_ms + SESSION_MS, now_ms))
+    return tenancy.control.write(lambda db: store.add_session(db, org, now_ms + SESSION_MS, now_ms, **of))
 
 
 def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
     """The session of `token`, or None. Its expiry moves with its use, stored at most once an hour."""
     now_ms = tenancy.clock()
     with tenancy.control.read() as db:
-        found = store.find_session(db, token, now_ms)
+        found = next(iter(store.sessions(db, now_ms, token=token)), None)
     if found is not None and now_ms - found.last_seen_at >= HOUR_MS:
         try:
             tenancy.control.write(lambda db: store.extend_session(db, found.id, now_ms + SESSION_MS, now_ms))
@@ -198,8 +233,9 @@ def find_session(tenancy: Tenancy, token: str) -> store.Session | None:
     return found
 
 
-def end_session(tenancy: Tenancy, token: str) -> None:
-    tenancy.control.write(lambda db: store.delete_token(db, "sessions", token))
+def end_session(tenancy: Tenancy, ended: store.Session, actor: Actor, action: Action, subject: str) -> None:
+    tenancy.control.write(lambda db: store.delete_session(db, ended.id))
+    audit.note(tenancy.databases, ended.org, actor, tenancy.clock(), action, subject)
 
 
 def _known(found: T | None, slug: str) -> T:

@@ -5,16 +5,25 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from obs.api import about
-from obs.storage.connection import delete_oldest
+from obs.storage.connection import delete_oldest, save_row
 from obs.storage.databases import Org
 from obs.tenancy import keys
 
 _WITH_ORG = "JOIN organizations AS o ON o.id = t.organization_id"
 _COLUMNS = "t.sha256, o.slug, o.id, t.scopes, t.id, t.label, t.created_at, t.expires_at, t.revoked_at, t.last_used_at"
 _KEYS = f"SELECT {_COLUMNS} FROM api_keys AS t {_WITH_ORG}"
+
+_OF_USER = "WHERE organization_id = :org_id AND name = :name"
+_USER_STATEMENTS = {
+    "add user": "INSERT INTO users (organization_id, name, role, password, created_at)"
+    " VALUES (:org_id, :name, :role, :password, :now_ms) ON CONFLICT DO NOTHING",
+    "change user": "UPDATE users SET role = coalesce(:role, role), password = coalesce(:password, password)"
+    f" {_OF_USER}",
+    "delete user": f"DELETE FROM users {_OF_USER}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +53,28 @@ class AuditEntry(NamedTuple):
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session of the pages. It began with the key `key_id`, or with a sign-in link when that is None."""
+class User(NamedTuple):
+    """A person who signs in with a password, of which only the hash is stored. `role` is one of `keys.ROLES`."""
 
-    id: int
     org: Org
+    id: int
+    name: str
+    role: str
+    password: str
+    created_at: int
+
+
+class Session(NamedTuple):
+    """A session of the pages. `name` is that of its user, or says with which key or link it began."""
+
+    org: Org
+    scopes: frozenset[str]
+    id: int
+    name: str
     key_id: int | None
+    created_at: int
     last_seen_at: int
+    address: str
 
 
 def organizations(db: sqlite3.Connection) -> dict[Org, int]:
@@ -177,31 +200,64 @@ def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
     return row and Org(*row)
 
 
-def add_session(db: sqlite3.Connection, org: Org, key_id: int | None, expires_at: int, now_ms: int) -> str:
-    """Add a session and return its token, which is not stored; delete sessions that have expired."""
+def delete_sign_in_link(db: sqlite3.Connection, token: str) -> bool:
+    return db.execute("DELETE FROM sign_in_links WHERE sha256 = ?", (keys.digest(token),)).rowcount == 1
+
+
+def users(db: sqlite3.Connection, org: Org | None = None, name: str | None = None) -> list[User]:
+    """The users of `org`, or the one with this name in any organization; names are compared without regard to case."""
+    rows = db.execute(
+        "SELECT o.slug, o.id, u.id, u.name, u.role, u.password, u.created_at "
+        "FROM users u JOIN organizations o ON o.id = u.organization_id WHERE o.id = ? OR u.name = ? ORDER BY u.name",
+        (org and org.id, name),
+    )
+    return [User(Org(slug, org_id), *rest) for slug, org_id, *rest in rows]
+
+
+def change_user(db: sqlite3.Connection, action: str, values: Mapping[str, Any]) -> bool:
+    """Add, change or delete a user. False if a new name is taken, in whichever organization, or there is no such user.
+
+    `values` are the ``name``, ``org_id``, ``now_ms``, ``role`` and the hash of the ``password``; None stays as it is.
+    """
+    return db.execute(_USER_STATEMENTS[action], values).rowcount == 1
+
+
+def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, **of: Any) -> str:
+    """Add a session and return its token, which is not stored; delete sessions that have expired.
+
+    `of` is the ``user_id`` or the ``key_id`` with which it began, if any, and the ``address``.
+    """
     token = secrets.token_urlsafe(32)
     db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
-    db.execute(
-        "INSERT INTO sessions (sha256, organization_id, key_id, created_at, last_seen_at, expires_at) "
-        "SELECT ?1, id, ?2, ?3, ?3, ?4 FROM organizations WHERE id = ?5",
-        (keys.digest(token), key_id, now_ms, expires_at, org.id),
-    )
+    times = {"created_at": now_ms, "last_seen_at": now_ms, "expires_at": expires_at}
+    save_row(db, "sessions", {"sha256": keys.digest(token), "organization_id": org.id, **times, **of})
     return token
 
 
-def find_session(db: sqlite3.Connection, token: str, now_ms: int) -> Session | None:
-    columns = "t.id, o.slug, o.id AS org_id, t.key_id, t.last_seen_at"
-    valid = f"SELECT {columns} FROM sessions AS t {_WITH_ORG} WHERE t.sha256 = ? AND t.expires_at > ?"
-    row = db.execute(valid, (keys.digest(token), now_ms)).fetchone()
-    return row and Session(row["id"], Org(row["slug"], row["org_id"]), row["key_id"], row["last_seen_at"])
+def sessions(db: sqlite3.Connection, now_ms: int, org: Org | None = None, token: str = "") -> list[Session]:
+    """The sessions of `org`, or the one with `token`, whose keys are valid; the one that was used last comes first."""
+    rows = db.execute(
+        "SELECT o.slug, o.id, u.role, k.scopes, s.id,"
+        " coalesce(u.name, 'session of key ' || k.id || ' (' || k.label || ')', 'session of a sign-in link'),"
+        " s.key_id, s.created_at, s.last_seen_at, s.address"
+        " FROM sessions s JOIN organizations o ON o.id = s.organization_id"
+        " LEFT JOIN users u ON u.id = s.user_id LEFT JOIN api_keys k ON k.id = s.key_id"
+        " WHERE (o.id = ?2 OR s.sha256 = ?3) AND s.expires_at > ?1 AND s.key_id IS k.id AND k.revoked_at IS NULL"
+        " AND coalesce(k.expires_at > ?1, TRUE) ORDER BY s.last_seen_at DESC, s.id DESC",
+        (now_ms, org and org.id, keys.digest(token)),
+    )
+    return [
+        Session(Org(slug, org_id), keys.ROLES.get(role) or frozenset((scopes or "admin").split()), *rest)
+        for slug, org_id, role, scopes, *rest in rows
+    ]
 
 
 def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now_ms: int) -> None:
     db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
 
 
-def delete_token(db: sqlite3.Connection, table: Literal["sessions", "sign_in_links"], token: str) -> None:
-    db.execute(f"DELETE FROM {table} WHERE sha256 = ?", (keys.digest(token),))
+def delete_session(db: sqlite3.Connection, session_id: int) -> None:
+    db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
 def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:

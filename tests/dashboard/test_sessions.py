@@ -43,7 +43,8 @@ def _pages(app: Flask) -> Iterator[tuple[str, str]]:
                 yield method, path
 
 
-VALUES = {"token": "none", "name": "swagger-ui.css", "kind": "csv", "what": "acknowledge"}
+KINDS = {"kind": "csv", "verb": "delete", "what": "acknowledge"}
+VALUES = {"token": "none", "name": "swagger-ui.css", "number": "9", **KINDS}
 POSTS_AT_LEAST = 15
 
 

@@ -23,6 +23,7 @@ LANDED = {
         "organizations_of_ping_urls": "54a5c39fb365f344",
         "channels": "29d8901a9eca7b00",
         "sessions_without_programs": "dfcef2bef25108b2",
+        "users_of_the_pages": "4906c07a1a97ae0a",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",

@@ -1,4 +1,4 @@
-"""Settings of the organization: its ingest URL with code snippets, its keys, its limits, its backup."""
+"""Settings of the organization: its ingest URL with snippets, keys, users, sessions, limits, and its backup."""
 
 import tempfile
 from pathlib import Path
@@ -14,14 +14,19 @@ from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
+from obs.errors import ServiceError
 from obs.heartbeat.store.jobs import count_jobs
 from obs.services import services
 from obs.storage.connection import copy
 from obs.tenancy import keys, service, store
-from obs.tenancy.routes import KeyRequestSchema
+from obs.tenancy.audit import Action
+from obs.tenancy.auth import Caller
+from obs.tenancy.routes import KeyRequestSchema, UserSchema
 from obs.times import DAY_MS
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
+CHECK_THEMSELVES = ("dashboard.settings.change_user", "dashboard.settings.end_session")
+"""The forms that are not only for admins."""
 _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "in a year"}
 
 
@@ -36,6 +41,8 @@ def page(form: Form | None = None) -> str:
     for rate in ("max_heartbeats_per_minute", "query_rate_per_minute"):
         used[rate] = caller.tenancy.quotas.rates.used((caller.org, rate), caller.now_ms)
     known = tenancy.keyring.keys_of(caller.org)
+    with tenancy.control.read() as db:
+        users = store.users(db, caller.org)
     return render_template(
         "settings.html",
         ingest_url=tenancy.ingest.url(caller.org.slug),
@@ -49,6 +56,9 @@ def page(form: Form | None = None) -> str:
         oldest_run_at=oldest_run_at,
         annotation_retention_days=RETENTION_MS // DAY_MS,
         new_key=take_new_key(),
+        users=[one for one in users if sees_all or one.name == caller.actor.name],
+        roles=keys.ROLES,
+        sessions=_sessions(caller).values(),
         form=form or Form({}),
     )
 
@@ -70,6 +80,28 @@ def revoke_key(key_id: int) -> ResponseReturnValue:
     return forms.saved("Key revoked.", "dashboard.settings.page", _anchor="keys")
 
 
+@blp.post("/users/<any(add, change, delete):verb>")
+@forms.shown_again(lambda form, **_: page(form), "user")
+def change_user(verb: str) -> ResponseReturnValue:
+    """Add, change or delete a user. Users can change their own password."""
+    caller, form = viewer(), request.form
+    fields = {name: form.get(name, "") for name in ("name", "role", "password") if name in form or verb == "add"}
+    if verb != "change" or fields.keys() != {"name", "password"} or fields["name"] != caller.actor.name:
+        require_admin()
+    loaded = load(UserSchema, fields)
+    service.change_user(services().tenancy, caller.org, Action(f"{verb} user"), actor=caller.actor, **loaded)
+    return forms.saved(f"User {loaded['name']} {verb.removesuffix('e')}ed.", "dashboard.settings.page", _anchor="users")
+
+
+@blp.post(f"/sessions/<{ROW_ID}:number>/end")
+def end_session(number: int) -> ResponseReturnValue:
+    ended = _sessions(viewer()).get(number)
+    if ended is None:
+        raise ServiceError("missing_scope", "This is not one of your sessions.")
+    service.end_session(services().tenancy, ended, viewer().actor, Action.END_SESSION, ended.name)
+    return forms.saved("Session ended.", "dashboard.settings.page", _anchor="sessions")
+
+
 @blp.get("/audit")
 def audit_log() -> str:
     with require_admin().read() as db:
@@ -89,3 +121,10 @@ def download() -> Response:
     response = send_file(copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=name)
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def _sessions(caller: Caller) -> dict[int, store.Session]:
+    """The sessions that `caller` can see and end, by their ids: an admin all, others their own."""
+    with caller.tenancy.control.read() as db:
+        found = store.sessions(db, caller.now_ms, caller.org)
+    return {one.id: one for one in found if is_admin(caller) or one.name == caller.actor.name}

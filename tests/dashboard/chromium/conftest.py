@@ -72,8 +72,9 @@ def page(window: BrowserContext, address: str, new_client: NewClient) -> Page:
 def sign_in(page: Page, address: str, key: str) -> Page:
     """`page`, signed in with `key`."""
     page.goto(f"{address}/sign-in")
+    page.get_by_text("Sign in with an API key").click()
     page.fill("#key", key)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in with this key").click()
     page.wait_for_url(f"{address}/")
     return page
 

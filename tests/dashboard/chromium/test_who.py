@@ -1,5 +1,6 @@
 """Access in a browser: signing in and out, keys, and the separation of organizations."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -38,6 +39,7 @@ def test_a_wrong_key_is_refused_and_the_right_one_leads_to_the_requested_page(
     client.post("/api/v1/heartbeat/alpha/ping")
     page = window.new_page()
     page.goto(f"{address}/job?name=alpha")
+    page.get_by_text("Sign in with an API key").click()
     page.fill("#key", "obs_acme_wrong")
     page.press("#key", "Enter")
     expect(page.get_by_role("alert")).to_contain_text("Invalid key")
@@ -98,8 +100,9 @@ def test_a_read_key_sees_everything_and_changes_nothing(
     page = sign_in(window.new_page(), address, str(client.key))
     page.goto(address + path)
     expect(page.get_by_text("read-only", exact=True)).to_be_visible()
-    # The only form is the one to sign out.
-    expect(page.locator("form[method=post] button")).to_have_text(["Sign out"])
+    # The only forms are the one to sign out and, among the settings, the one that ends this session.
+    ends = [re.compile("End this session")] if path == "/settings" else []
+    expect(page.locator("form[method=post] button")).to_have_text(["Sign out", *ends])
     token = page.locator("[name=csrf_token]").first.input_value()
     for target in ("/job/delete?name=alpha", "/annotations/1/delete", "/job/pause?name=alpha"):
         answer = page.request.post(address + target, form={"csrf_token": token})
@@ -138,3 +141,31 @@ def test_signing_out_in_one_tab_ends_the_others(
     other_tab.get_by_label("Label").fill("late")
     other_tab.get_by_role("button", name="Create key").click()
     expect(other_tab.locator("h1")).to_contain_text("not signed in")
+
+
+def test_a_user_is_added_signs_in_with_the_keyboard_and_is_signed_out(
+    page: Page, browser: Browser, address: str, app: Flask
+) -> None:
+    page.goto(f"{address}/settings")
+    form = page.locator("form", has=page.get_by_role("button", name="Add user"))
+    form.get_by_label("Name").fill("ana")
+    form.get_by_label("Password").fill("correct horse")
+    form.get_by_role("button").click()
+    expect(page.get_by_role("status").filter(has_text="User ana added.")).to_be_visible()
+    hers = browser.new_context(viewport={"width": 390, "height": 800}, java_script_enabled=False)
+    ana = hers.new_page()
+    ana.goto(f"{address}/incidents")
+    ana.keyboard.type("ana")  # the name has the focus
+    ana.keyboard.press("Tab")
+    ana.keyboard.type("correct horse")
+    ana.keyboard.press("Enter")
+    expect(ana.get_by_role("heading", name="Incidents")).to_be_visible()
+    ana.goto(f"{address}/settings")
+    expect(ana.get_by_role("heading", name="Your password")).to_be_visible()
+    assert ana.locator("html").evaluate("one => one.scrollWidth") == 390
+    page.reload()
+    page.locator("#sessions + table").get_by_role("row", name="ana").get_by_role("button", name="End").click()
+    expect(page.get_by_role("status").filter(has_text="Session ended.")).to_be_visible()
+    ana.reload()
+    expect(ana.get_by_role("heading", name="Sign in")).to_be_visible()
+    hers.close()
