@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from itertools import count
 from typing import Literal
 
 Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
@@ -70,9 +71,13 @@ class Gate:
 
     def following(self, day: int) -> int:
         """The first of the gate's days after this one."""
+        if self.kind in ("every", "weekdays", "interval"):
+            return next(after for after in count(day + 1) if self.ranks([after])[0] is not None)
+        today = to_date(day)
+        month = today.year * 12 + today.month - 1
         # The next February 29 may be eight years away (1896 to 1904).
-        later = range(day + 1, day + 8 * 366)
-        return next((after for after in later if self.ranks([after])[0] is not None), later.stop)
+        months = (_month_days(self.kind, self.numbers, self.months, month + ahead) for ahead in range(12 * 8 + 1))
+        return next((one for days in months for one in days if one > day), day + 8 * 366)
 
 
 @lru_cache(maxsize=8192)

@@ -264,8 +264,11 @@ def _switched_off(seen: Sequence[int], usual: int, unknown: Sequence[Interval]) 
 
     On most days, such a job is silent for several slots, and on each day from another time on.
     """
-    silences = {start: _silence(start, end, unknown) for start, end in pairwise(seen)}
-    long = [start for start, silence in silences.items() if silence >= _LONG_SILENCE * usual]
+    least, silences = _LONG_SILENCE * usual, dict[int, int]()
+    for start, end in pairwise(seen):
+        if end - start >= least and (silence := _silence(start, end, unknown)) >= least:
+            silences[start] = silence
+    long = list(silences)
     days = (seen[-1] - seen[0]) / DAY_MS
     if len(long) < max(_LONG_SILENCES, days / 2):
         return 0
