@@ -8,6 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.deploy
 DEPLOY = Path(__file__).parent.parent / "deploy"
+DOCS = DEPLOY.parent / "docs"
 
 
 def run(*command: str | Path) -> str:
@@ -44,3 +45,12 @@ def test_the_configuration_of_caddy_is_valid() -> None:
     printed = run("caddy", "validate", "--adapter", "caddyfile", "--config", DEPLOY / "Caddyfile")
     assert "Valid configuration" in printed
     assert "not formatted" not in printed
+
+
+def test_caddy_deletes_the_user_that_a_client_sends_before_authelia_names_one(tmp_path: Path) -> None:
+    documented = re.search(r"```text\n(route \{.*?^\})\n```", (DOCS / "deployment.md").read_text(), re.S | re.M)
+    assert documented is not None
+    (tmp_path / "Caddyfile").write_text(f"http://127.0.0.1:18099 {{\n{documented[1]}\n}}\n")
+    adapted = run("caddy", "adapt", "--adapter", "caddyfile", "--config", tmp_path / "Caddyfile")
+    order = re.findall(r'"delete":\["(Remote[-_]User)"\]|"dial":"127\.0\.0\.1:(\d+)"', adapted)
+    assert order == [("Remote-User", ""), ("Remote_User", ""), ("", "9091"), ("", "8080")]

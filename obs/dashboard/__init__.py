@@ -2,12 +2,13 @@
 
 import secrets
 import shutil
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from flask import Blueprint, Flask, Response, current_app, redirect, render_template, request, url_for
+from flask import Blueprint, Flask, Response, current_app, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
@@ -17,6 +18,7 @@ from obs.dashboard.routes import alerts, annotations, job, jobs, query, settings
 from obs.dashboard.sessions import find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
 from obs.server import compression
+from obs.server.middleware import ENVIRON_ORG
 from obs.services import services
 from obs.storage.disk import write_once
 
@@ -71,8 +73,15 @@ def init_app(app: Flask) -> None:
     app.register_blueprint(pages)
     app.register_blueprint(libraries.docs)
     app.register_blueprint(libraries.client)
-    app.context_processor(lambda: {"viewer": find_viewer(), "is_admin": is_admin(find_viewer())})
+    app.context_processor(_who)
     app.after_request(_add_policy)
+
+
+def _who() -> dict[str, object]:
+    """What each page shows of its viewer. Nobody is signed in for the page that says why a proxy's user is refused."""
+    with suppress(ServiceError):
+        find_viewer()
+    return {"viewer": g.viewer, "is_admin": is_admin(g.viewer)}
 
 
 def error_page(error: ServiceError) -> Response:
@@ -92,6 +101,8 @@ def _page_above() -> str:
 
 
 def _check() -> ResponseReturnValue | None:
+    if request.environ.get("SCRIPT_NAME") and ENVIRON_ORG in request.environ:  # a proxy may leave it open to machines
+        raise ServiceError("not_found", "Ingest addresses have no pages.")
     if request.blueprint == "dashboard.sign_in":
         _csrf.protect()
     elif request.blueprint == "dashboard":  # style sheets and scripts

@@ -1,6 +1,6 @@
 """Sessions of the pages: who is signed in, and the new key that their next page shows."""
 
-from typing import cast
+from typing import Any, cast
 
 from flask import g, request, session
 
@@ -18,13 +18,14 @@ from obs.times import MINUTE_MS
 NEW_KEY_MS = 5 * MINUTE_MS
 
 
-def begin_session(org: Org, **of: int) -> None:
-    """Sign this browser in to `org`, as the user ``user_id``, with the key ``key_id``, or with a sign-in link."""
+def begin_session(org: Org, **of: Any) -> bool:
+    """Sign this browser in to `org`, as `user`, with the key ``key_id``, or with a link. False if the user changed."""
     address = client_address(request.environ)
     token = service.begin_session(services().tenancy, org, address=address, **of)
     session.clear()
     session.permanent = True
-    session["token"] = token
+    session["token"] = token or ""
+    return token is not None
 
 
 def end_session() -> None:

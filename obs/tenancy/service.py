@@ -24,7 +24,7 @@ SIGN_IN_LINK_MS = DAY_MS
 SESSION_MS = 14 * DAY_MS  # after its last use
 _METHOD = "scrypt:32768:8:1"
 _NO_PASSWORD = f"{_METHOD}$none${'0' * 128}"  # the hash of no password that is known
-_checks = threading.BoundedSemaphore(2)
+_checks, _queue = threading.BoundedSemaphore(2), threading.BoundedSemaphore(10)  # of passwords
 _log = logging.getLogger(__name__)
 
 
@@ -192,7 +192,8 @@ def change_user(
     if not tenancy.control.write(lambda db: store.change_user(db, action, values)):
         is_taken = action == Action.ADD_USER
         raise ServiceError("conflict", f"The name {name} is taken.") if is_taken else ServiceError("user_not_found")
-    subject = f"{name}: {fields.get('role', 'password')}" if fields else name
+    said = [fields.get("role"), "password" if "password" in fields and action != Action.ADD_USER else None]
+    subject = ": ".join(filter(None, [name, ", ".join(filter(None, said))]))
     audit.note(tenancy.databases, org, actor, now_ms, action, subject)
 
 
@@ -204,20 +205,26 @@ def find_user(tenancy: Tenancy, name: str) -> store.User | None:
 def has_password(user: store.User | None, password: str) -> bool:
     """Whether this is the password of `user`. Without a user the answer is no, after the same time.
 
-    Raises ServiceError (429) when others are being checked: each check takes 32 MB, and a tenth of a second.
+    Raises ServiceError (429) when too many others wait: each check takes 32 MB, and a tenth of a second.
     """
-    if not _checks.acquire(blocking=False):
+    if not _queue.acquire(blocking=False):
         raise ServiceError("rate_limited", "Others are signing in.", hint="Try again.", headers={"Retry-After": "1"})
     try:
-        return check_password_hash(_NO_PASSWORD if user is None else user.password, password)
+        with _checks:
+            return check_password_hash(_NO_PASSWORD if user is None else user.password, password)
     finally:
-        _checks.release()
+        _queue.release()
 
 
-def begin_session(tenancy: Tenancy, org: Org, **of: Any) -> str:
-    """Begin a session of `org`, see `store.add_session`; returns its token."""
+def begin_session(tenancy: Tenancy, org: Org, user: store.User | None = None, **of: Any) -> str | None:
+    """Begin a session of `org`, see `store.add_session`; returns its token. None if `user` has changed meanwhile."""
     now_ms = tenancy.clock()
-    return tenancy.control.write(lambda db: store.add_session(db, org, now_ms + SESSION_MS, now_ms, **of))
+
+    def unit(db: sqlite3.Connection) -> str | None:
+        is_same, expires_at = user is None or store.users(db, name=user.name) == [user], now_ms + SESSION_MS
+        return store.add_session(db, org, expires_at, now_ms, user_id=user and user.id, **of) if is_same else None
+
+    return tenancy.control.write(unit)
 
 
 def find_session(tenancy: Tenancy, token: str) -> store.Session | None:

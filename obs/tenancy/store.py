@@ -235,19 +235,20 @@ def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, 
 
 
 def sessions(db: sqlite3.Connection, now_ms: int, org: Org | None = None, token: str = "") -> list[Session]:
-    """The sessions of `org`, or the one with `token`, whose keys are valid; the one that was used last comes first."""
+    """The sessions of `org`, or the one with `token`, whose users and keys are valid; the last used 200 of them."""
     rows = db.execute(
         "SELECT o.slug, o.id, u.role, k.scopes, s.id,"
         " coalesce(u.name, 'session of key ' || k.id || ' (' || k.label || ')', 'session of a sign-in link'),"
         " s.key_id, s.created_at, s.last_seen_at, s.address"
         " FROM sessions s JOIN organizations o ON o.id = s.organization_id"
         " LEFT JOIN users u ON u.id = s.user_id LEFT JOIN api_keys k ON k.id = s.key_id"
-        " WHERE (o.id = ?2 OR s.sha256 = ?3) AND s.expires_at > ?1 AND s.key_id IS k.id AND k.revoked_at IS NULL"
-        " AND coalesce(k.expires_at > ?1, TRUE) ORDER BY s.last_seen_at DESC, s.id DESC",
-        (now_ms, org and org.id, keys.digest(token)),
+        f" WHERE s.{'organization_id' if org else 'sha256'} = ?2 AND s.expires_at > ?1 AND s.user_id IS u.id"
+        " AND s.key_id IS k.id AND k.revoked_at IS NULL AND coalesce(k.expires_at > ?1, TRUE)"
+        " ORDER BY s.last_seen_at DESC, s.id DESC LIMIT 200",
+        (now_ms, org.id if org else keys.digest(token)),
     )
     return [
-        Session(Org(slug, org_id), keys.ROLES.get(role) or frozenset((scopes or "admin").split()), *rest)
+        Session(Org(slug, org_id), keys.ROLES[role] if role else frozenset((scopes or "admin").split()), *rest)
         for slug, org_id, role, scopes, *rest in rows
     ]
 

@@ -143,7 +143,52 @@ def test_passwords_are_guessed_a_few_times_a_minute_even_right_ones(
     assert visitor.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
 
 
-def test_only_two_passwords_are_checked_at_a_time(
+def test_a_sign_in_with_a_password_that_changes_meanwhile_is_refused(
+    app: Flask, add: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add("ana")
+    checked = service.has_password
+
+    def changed_meanwhile(user: store.User | None, password: str) -> bool:
+        is_right = checked(user, password)
+        new = {"password": "another horse"}
+        service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", **new)
+        return is_right
+
+    monkeypatch.setattr(service, "has_password", changed_meanwhile)
+    visitor = Visitor(app)
+    visitor.get("/sign-in")
+    assert visitor.post("/sign-in", name="ana", password=PASSWORD).status_code == 401
+    assert visitor.get("/settings").status_code == 302
+
+
+def test_a_session_whose_user_is_gone_or_has_an_unknown_role_is_no_admin(
+    app: Flask, add: Callable[..., None], enter: Callable[..., Visitor]
+) -> None:
+    add("bob")
+    bob = enter("bob")
+    path = Path(app.instance_path) / "control.db"
+    with closing(sqlite3.connect(path)) as db:  # without foreign keys
+        db.execute("DELETE FROM users")
+        db.commit()
+    assert bob.get("/settings/audit").status_code == 302
+
+
+def test_an_ingest_address_has_no_pages(app: Flask, behind_proxy: Flask) -> None:
+    for path in ("/in/acme/sign-in", "/in/acme/settings", "/in/acme/"):
+        assert app.test_client().get(path).status_code == 404
+        at = {"environ_overrides": {"REMOTE_ADDR": PROXY}, "headers": {"Remote-User": "ana"}}
+        assert behind_proxy.test_client().get(path, **at).status_code == 404
+
+
+def test_an_audit_entry_names_a_new_password_beside_the_role(app: Flask, add: Callable[..., None]) -> None:
+    add("ana")
+    both = {"role": "admin", "password": "another horse"}
+    service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", **both)
+    assert entries(app)[0] == ("change user", "command line", "ana: admin, password")
+
+
+def test_when_many_sign_in_at_once_others_wait_and_too_many_are_refused(
     app: Flask, add: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add("ana")
@@ -154,6 +199,7 @@ def test_only_two_passwords_are_checked_at_a_time(
         return may_end.wait(30)
 
     monkeypatch.setattr(service, "check_password_hash", check)
+    monkeypatch.setattr(service, "_queue", threading.BoundedSemaphore(2))
     visitors = [Visitor(app) for _ in range(3)]
     for visitor in visitors:
         visitor.get("/sign-in")
@@ -352,6 +398,9 @@ def test_a_proxy_that_names_an_unknown_user_gets_a_page_that_says_so(behind_prox
         assert (answer.status_code, answer.mimetype) == (403, "text/html")
         assert f"There is no user {name.replace('<', '&lt;').replace('>', '&gt;')}." in answer.text
     assert "obs user add ORG eve" in from_proxy(behind_proxy, "eve").text
+    at = {"environ_overrides": {"REMOTE_ADDR": PROXY}, "headers": {"Remote-User": "eve"}}
+    assert behind_proxy.test_client().get("/nope", **at).status_code == 404
+    assert behind_proxy.test_client().post("/sign-in", **at).status_code == 400  # without the token of the form
 
 
 def test_changes_of_a_user_whom_a_proxy_signed_in_need_the_token_of_the_form(behind_proxy: Flask) -> None:

@@ -81,7 +81,7 @@ def revoke_key(key_id: int) -> ResponseReturnValue:
 
 
 @blp.post("/users/<any(add, change, delete):verb>")
-@forms.shown_again(lambda form, **_: page(form), "user")
+@forms.shown_again(lambda form, verb: page(form if verb == "add" else Form({}, form.problems)), "user")
 def change_user(verb: str) -> ResponseReturnValue:
     """Add, change or delete a user. Users can change their own password."""
     caller, form = viewer(), request.form

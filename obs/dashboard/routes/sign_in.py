@@ -2,6 +2,7 @@
 
 import re
 import threading
+from typing import Any
 
 from flask import Blueprint, copy_current_request_context, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -38,7 +39,7 @@ def by_password() -> ResponseReturnValue:
             failed = (user.org, f"wrong password of {user.name}", Action.FAILED_SIGN_IN)
             threading.Thread(target=unit, args=failed, name="failed-sign-in").start()
         return _refused("Wrong name or password.")
-    return _begin(user.org, user.name, user_id=user.id)
+    return _begin(user.org, user.name, user=user)
 
 
 def _by_key(key: str) -> ResponseReturnValue:
@@ -79,8 +80,9 @@ def _refused(problem: str) -> ResponseReturnValue:
     return render_template("sign_in.html", problem=problem, next=request.form.get("next", "")), 401
 
 
-def _begin(org: Org, name: str, **of: int) -> ResponseReturnValue:
-    begin_session(org, **of)
+def _begin(org: Org, name: str, **of: Any) -> ResponseReturnValue:
+    if not begin_session(org, **of):
+        return _refused("Wrong name or password.")
     _note(org, name, Action.SIGN_IN)
     wanted = request.form.get("next", "")
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
