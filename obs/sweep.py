@@ -280,7 +280,11 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
     for wait in added:  # while the job is silent, until the next run is overdue
         extended = wait.extended(changed.fit, None if one.ended_at else expected.overdue_at)
         jobs.change(db, job.id, {"waits": json.dumps([*waits, extended])}, is_rescheduled=False)
+    (changed,) = expectations.changed_jobs(db, 1, job.id)
+    expected = expectations.expectation(db, changed, None, now_ms)
     expectations.keep(db, changed, expected, is_final=False)
+    if one.ended_at and (expected.overdue_at or 0) > now_ms:  # the job may be overdue again, in the same situation
+        jobs.change(db, job.id, {"overdue_since": None}, is_rescheduled=False)
 
 
 def time_zones(configured: str) -> list[str]:

@@ -17,6 +17,7 @@ blp = Blueprint("grafana", __name__, url_prefix="/api/annotations", description=
 
 _TAG = re.compile(r"</?[a-z!][^<>]*>", re.IGNORECASE)
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 500, 4_000
+_ONE, _WRITE = "/<int:annotation_id>", "annotations:write"
 _TIME: dict[str, Any] = {"allow_none": True, "validate": ma.validate.Range(0, MAX_MS)}
 
 
@@ -54,7 +55,7 @@ class GrafanaAnswerSchema(Schema):
     id = ma.fields.Int()
 
 
-@operation(blp, "POST", "annotations:write", GrafanaAnswerSchema, body=GrafanaAnnotationSchema)
+@operation(blp, "POST", _WRITE, GrafanaAnswerSchema, body=GrafanaAnnotationSchema)
 def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     """Create an annotation as in Grafana"""
     start = sent.get("time") or caller().now_ms
@@ -65,14 +66,7 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     return {"message": "Annotation added", "id": service.create(caller(), fields)[0].id}
 
 
-@operation(
-    blp,
-    "PATCH /<int:annotation_id>",
-    "annotations:write",
-    GrafanaAnswerSchema,
-    body=GrafanaChangesSchema,
-    errors=(404, 409),
-)
+@operation(blp, f"PATCH {_ONE}", _WRITE, GrafanaAnswerSchema, body=GrafanaChangesSchema, errors=(404, 409))
 def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
     """Change an annotation as in Grafana, such as its end"""
     times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}

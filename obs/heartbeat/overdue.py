@@ -14,6 +14,7 @@ from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.schedule import Fit, Memory
 from obs.heartbeat.schedule.clock import local_time, offset_at
 from obs.heartbeat.schedule.grace import duration_bound
+from obs.heartbeat.schedule.history import awaited
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS, duration_words
 
 LONGEST_RUN_MS = 7 * DAY_MS
@@ -118,7 +119,9 @@ def expect(
     elif overdue_at is not None:
         until = [wait.until(overdue_at) for wait in waits if wait.silent_until <= (last_heartbeat_at or 0)]
         if max(until, default=0) > overdue_at:
-            overdue_at, reason = max(until), "an incident in this situation was a false alarm"
+            later, grace = [one for one in unknown if one[1] > (last_at or 0)], grace_ms or 0
+            _, overdue_at = awaited(max(until), 0, later, lambda end: end + grace)
+            reason = "an incident in this situation was a false alarm"
             fit = replace(fit, overdue_at=overdue_at)
     overrun_after_ms, lost_after_ms = duration_bound(durations_ms), LONGEST_RUN_MS
     if overrun_after_ms is not None:

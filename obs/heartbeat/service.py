@@ -68,7 +68,7 @@ _SCHEDULE = ("pin", "paused_at", "paused_until", "schedule_changed_at")
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
 _ROLLING_UP_SECONDS = 2.0
 """The longest time that one call rolls up, so that one organization's years do not delay the others."""
-_MOST_COMPARED = 400  # occurrences of a maintenance window: those of a daily one, for more than a year
+_MOST_COMPARED = 9_000  # occurrences of a maintenance window: those of an hourly one, for more than a year
 SETTLED_MS = 15 * MINUTE_MS
 """An hour is rolled up this long after its end, because until then many of its runs may still end."""
 
@@ -112,6 +112,8 @@ class HeartbeatService:
             columns = _columns(db, job, changes, caller.now_ms)
             moves = () if job.overdue else ("name", "attribution_id")  # other maintenance windows may cover it then
             is_rescheduled = not columns.keys().isdisjoint((*_SCHEDULE, *moves))
+            if not columns.keys().isdisjoint(moves):
+                maintenance.keep_past(db, job.id, job.last_heartbeat_at or 0, caller.now_ms)
             jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
                 (changed,) = expectations.changed_jobs(db, 1, job.id)
@@ -194,9 +196,14 @@ class HeartbeatService:
         values = dict(fields)
         if values.get("cron"):
             zone, length_ms = values.get("timezone") or "UTC", values["duration_seconds"] * SECOND_MS
-            starts = list(islice(pins.cron_times(values["cron"], zone, caller.now_ms - length_ms), _MOST_COMPARED))
+            times, end = pins.cron_times(values["cron"], zone, caller.now_ms - length_ms), caller.now_ms + 366 * DAY_MS
+            try:
+                starts = [next(times)]
+                starts += takewhile(lambda time: time < end, islice(times, _MOST_COMPARED))  # in summer time too
+            except (StopIteration, OverflowError) as error:
+                raise invalid_field("json", "cron", "It begins too seldom.") from error
             values |= {"timezone": zone, "start_time": starts[0], "end_time": starts[0] + length_ms}
-            least_ms = min(later - start for start, later in pairwise(starts))
+            least_ms = min((later - start for start, later in pairwise(starts)), default=DAY_MS * 366)
             if least_ms < HOUR_MS or least_ms <= length_ms:
                 message = f"It begins again after {duration_words(least_ms)}. This must be longer than the window"
                 raise invalid_field("json", "cron", f"{message}, and at least an hour.")

@@ -23,8 +23,7 @@ _SUMMARIES: Mapping[Kind, str] = {
     Kind.END: "Report the end of a run",
     Kind.PING: "Report a complete run, or that the open run is alive",
 }
-_ANY_TYPE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-"""A message has any content type. Generators of clients that cannot send text/plain can send this one."""
+_ANY_TYPE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}  # for generated clients
 _SUMMARY_OF_GET = "The same as POST, for clients that can only send GET"
 
 

@@ -1,7 +1,6 @@
 """Opening, copying and checking SQLite files, and the responses to SQLite's errors."""
 
 import errno
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -103,9 +102,9 @@ def add_rows(db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any
     """Insert rows, all with the same columns, in one statement; returns their ids, which are consecutive."""
     if not rows:
         return range(0)
-    picked = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(rows[0])))
-    add = f"INSERT INTO {table} ({', '.join(rows[0])}) SELECT {picked} FROM json_each(?)"
-    last = int(db.execute(add, (json.dumps([list(row.values()) for row in rows]),)).lastrowid or 0)
+    row = f"({', '.join('?' * len(rows[0]))})"
+    add = f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES {', '.join([row] * len(rows))}"
+    last = int(db.execute(add, [value for one in rows for value in one.values()]).lastrowid or 0)
     return range(last - len(rows) + 1, last + 1)
 
 

@@ -431,3 +431,12 @@ def test_what_is_saved_while_alerts_are_read_is_evaluated(world: World, monkeypa
     evaluate(world, seconds=1)
     evaluate(world, minutes=1)
     assert shown(world, saved[1])["state"] == "firing"
+
+
+def test_groups_that_differ_only_after_a_nul_fire_each(world: World) -> None:
+    for end in "bc":
+        world.client.post("/api/v1/heartbeat/web/ping", data=f"a\0{end}", content_type="text/plain")
+    create(world, query="SELECT count(*) FROM events BY message LAST 1h", threshold=0)
+    evaluate(world, minutes=1)
+    evaluate(world, minutes=1)
+    assert [job for job, *_ in incidents(world)] == ["failures: a\0b", "failures: a\0c"]

@@ -269,3 +269,55 @@ def test_the_message_about_the_end_says_that_it_was_a_false_alarm(world: World, 
     world.pass_time(minutes=10)
     assert titles(receiver)[1].startswith("backup was overdue from ")
     assert titles(receiver)[1].endswith(" (a false alarm)")
+
+
+def test_the_longer_wait_does_not_end_during_maintenance(silent_on_sunday: Life) -> None:
+    life = silent_on_sunday
+    life.ping()
+    life.judge("false_alarm")
+    life.clock.set("2026-06-29T02:00:00Z")
+    life.every(DAY_MS, 6)
+    life.clock.set("2026-07-05T02:00:30Z")
+    window = {"start_time": "2026-07-05T09:00:00Z", "end_time": "2026-07-05T12:00:00Z"}
+    assert life.admin.post("/api/v1/maintenance", json=window).status_code == 201
+    life.clock.set("2026-07-05T10:30:00Z")
+    life.sweep()
+    assert life.job()["overdue"] is False
+    assert life.deadline()[1] > parse_iso("2026-07-05T12:00:00Z")
+
+
+def test_an_older_incident_that_was_a_false_alarm_ends_a_newer_one_in_the_same_situation(
+    silent_on_sunday: Life,
+) -> None:
+    life = silent_on_sunday
+    life.ping()
+    older = life.incidents()[0]["id"]
+    life.clock.set("2026-06-29T02:00:00Z")
+    life.every(DAY_MS, 6)
+    life.clock.set("2026-07-05T03:00:00Z")
+    life.sweep()
+    assert life.incidents()[0]["ended_at"] is None
+    life.judge("false_alarm", incident=older)
+    assert (life.job()["overdue"], life.incidents()[0]["ended_at"] is None) == (False, False)
+
+
+def test_a_false_alarm_of_a_clock_that_was_ahead_does_not_silence_the_job(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock
+) -> None:
+    clock.set("2026-06-01T02:00:00Z")
+    ahead_ms = 0
+    steady: dict[str, Any] = {name: lambda: clock() / 1000 for name in ("MONOTONIC", "BOOT_CLOCK")}
+    app = make_app(CLOCK=lambda: clock() + ahead_ms, **steady)
+    services(app).background.sweeper.excuse_downtime()
+    life = Life(app, new_client("acme", "admin", app=app), clock)
+    life.every(DAY_MS, 26)
+    life.pass_ms(7 * HOUR_MS)
+    ahead_ms = 30 * DAY_MS
+    life.pass_ms(DAY_MS)
+    life.pass_ms(DAY_MS)
+    life.judge("false_alarm")
+    ahead_ms = 0
+    life.pass_ms(10 * MINUTE_MS)
+    life.clock.set("2026-06-29T02:00:00Z")
+    life.ping()
+    assert life.deadline()[1] < parse_iso("2026-06-30T04:00:00Z")

@@ -172,6 +172,31 @@ def test_what_is_over_of_a_deleted_window_stays_unknown_and_only_for_its_jobs(wo
     assert world.incidents() == {("web/cache", "overdue"), ("db/dump", "overdue")}
 
 
+def test_a_job_that_is_renamed_after_a_window_keeps_what_was_unknown(world: World) -> None:
+    world.client.put("/api/v1/jobs/db-x", json={"pin": {"cron": "0 2 * * *"}})
+    world.clock.set("2026-06-25T00:00:00Z")
+    world.client.post("/api/v1/heartbeat/db-x/ping")
+    window = {"start_time": "2026-06-25T01:30:00Z", "end_time": "2026-06-25T06:00:00Z", "job_prefix": "db-"}
+    assert world.client.post("/api/v1/maintenance", json=window).status_code == 201
+    world.clock.set("2026-06-25T10:00:00Z")
+    world.sweep()
+    assert world.client.patch("/api/v1/jobs/db-x", json={"name": "pg-x"}).status_code == 200
+    world.sweep()
+    renamed = world.client.get("/api/v1/jobs/pg-x").json
+    assert (renamed["overdue"], renamed["expected_at"]) == (False, "2026-06-26T02:00:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("cron", "status"), [("0 0 29 2 */7", 201), ("0 0 */31 2 1#5", 422), ("0 1,4,7,10,13,16,19,22 * * *", 422)]
+)
+def test_a_window_may_begin_seldom_but_not_before_it_has_ended_on_any_day_of_a_year(
+    world: World, cron: str, status: int
+) -> None:
+    world.clock.set("2026-12-01T00:00:00Z")  # far from the day with 23 hours
+    window = {"cron": cron, "timezone": "Europe/Berlin", "duration_seconds": 9_000}
+    assert world.client.post("/api/v1/maintenance", json=window).status_code == status
+
+
 def test_a_deleted_window_that_had_not_begun_leaves_nothing(world: World) -> None:
     world.expect_hourly("db/dump")
     before = world.job("db/dump")

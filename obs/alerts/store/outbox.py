@@ -88,7 +88,7 @@ def began(db: sqlite3.Connection, channels: Iterable[Channel], new: Sequence[Inc
     """
     no_longer_settling = (
         f"DELETE FROM delivery_incidents WHERE news = :news AND incident_id IN (SELECT i.id FROM {incidents.SAME}"
-        " WHERE this.id = :id)"
+        f" WHERE this.id = :id AND i.started_at > this.started_at - {DAY_MS + 2 * HOUR_MS})"  # with quiet hours
         " AND (SELECT channel_id = :channel AND attempts = 0 FROM deliveries WHERE id = delivery_id)"
     )
     often = incidents.how_often(db, [one.id for one in new], HOUR_MS) if channels else {}

@@ -64,6 +64,13 @@ def delete(db: sqlite3.Connection, window_id: int, now_ms: int) -> bool:
     return db.execute("DELETE FROM maintenance_windows WHERE id = ?", (window_id,)).rowcount > 0
 
 
+def keep_past(db: sqlite3.Connection, job_id: int, since_ms: int, now_ms: int) -> None:
+    """Keep the unknown times of a job since a moment and until now, for when other windows are about to cover it."""
+    covered = "unknown_times_by_job WHERE job_id = ?1 AND window_id > 0 AND end_time > ?2 AND start_time < ?3"
+    past = f"SELECT job_id, start_time, min(end_time, ?3) FROM {covered}"
+    db.execute(f"INSERT INTO unknown_times (job_id, start_time, end_time) {past}", (job_id, since_ms, now_ms))
+
+
 def renew(db: sqlite3.Connection, now_ms: int) -> None:
     """Give each recurring window the times of the occurrence that contains a moment, or of the next one."""
     for window in windows(db):

@@ -88,6 +88,8 @@ _STATEMENTS = (
     "UPDATE jobs SET expected_at = expected_at + :step_ms, overdue_at = overdue_at + :step_ms"
     " WHERE :step_ms <> 0 AND overdue_since IS NULL",
     "UPDATE unknown_times SET end_time = :latest_ms WHERE end_time > :latest_ms",
+    "UPDATE jobs SET revision = revision + 1, waits = NULL"  # false alarms of a wrong clock
+    " WHERE EXISTS (SELECT 1 FROM json_each(waits) WHERE max(value ->> 1, value ->> 2) > :latest_ms)",
 )
 
 
