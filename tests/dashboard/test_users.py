@@ -151,8 +151,7 @@ def test_a_sign_in_with_a_password_that_changes_meanwhile_is_refused(
 
     def changed_meanwhile(user: store.User | None, password: str) -> bool:
         is_right = checked(user, password)
-        new = {"password": "another horse"}
-        service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", **new)
+        service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", password="another horse")
         return is_right
 
     monkeypatch.setattr(service, "has_password", changed_meanwhile)
@@ -183,8 +182,8 @@ def test_an_ingest_address_has_no_pages(app: Flask, behind_proxy: Flask) -> None
 
 def test_an_audit_entry_names_a_new_password_beside_the_role(app: Flask, add: Callable[..., None]) -> None:
     add("ana")
-    both = {"role": "admin", "password": "another horse"}
-    service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", **both)
+    tenancy, new = services(app).tenancy, "another horse"
+    service.change_user(tenancy, ACME, Action.CHANGE_USER, "ana", role="admin", password=new)
     assert entries(app)[0] == ("change user", "command line", "ana: admin, password")
 
 
