@@ -275,14 +275,12 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
         return
     columns = {"waits": json.dumps([*waits, *added])} | ({} if one.ended_at else {"overdue_since": None})
     jobs.change(db, job.id, columns, is_rescheduled=True)
-    (changed,) = expectations.changed_jobs(db, 1, job.id)
-    expected = expectations.expectation(db, changed, None, now_ms)
     for wait in added:  # while the job is silent, until the next run is overdue
-        extended = wait.extended(changed.fit, None if one.ended_at else expected.overdue_at)
+        (changed,) = expectations.changed_jobs(db, 1, job.id)
+        next_at = None if one.ended_at else expectations.expectation(db, changed, None, now_ms).overdue_at
+        extended = wait.extended(changed.fit, next_at)
         jobs.change(db, job.id, {"waits": json.dumps([*waits, extended])}, is_rescheduled=False)
-    (changed,) = expectations.changed_jobs(db, 1, job.id)
-    expected = expectations.expectation(db, changed, None, now_ms)
-    expectations.keep(db, changed, expected, is_final=False)
+    expected = expectations.expect_for_now(db, job.id, now_ms)
     if one.ended_at and (expected.overdue_at or 0) > now_ms:  # the job may be overdue again, in the same situation
         jobs.change(db, job.id, {"overdue_since": None}, is_rescheduled=False)
 

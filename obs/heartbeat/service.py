@@ -64,11 +64,9 @@ class SweepQueue:
 _DELETING_SECONDS = 20.0
 """About how long one request deletes jobs: proxies end a request that takes a minute."""
 _DELETING_SHARE = 0.5
-_SCHEDULE = ("pin", "paused_at", "paused_until", "schedule_changed_at")
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
 _ROLLING_UP_SECONDS = 2.0
 """The longest time that one call rolls up, so that one organization's years do not delay the others."""
-_MOST_COMPARED = 9_000  # occurrences of a maintenance window: those of an hourly one, for more than a year
 SETTLED_MS = 15 * MINUTE_MS
 """An hour is rolled up this long after its end, because until then many of its runs may still end."""
 
@@ -110,15 +108,13 @@ class HeartbeatService:
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
                 audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
             columns = _columns(db, job, changes, caller.now_ms)
-            moves = () if job.overdue else ("name", "attribution_id")  # other maintenance windows may cover it then
-            is_rescheduled = not columns.keys().isdisjoint((*_SCHEDULE, *moves))
-            if not columns.keys().isdisjoint(moves):
+            moves = not job.overdue and bool(columns.keys() & {"name", "attribution_id"})  # to or from other windows
+            is_rescheduled = moves or bool(columns.keys() & {"pin", "paused_at", "paused_until", "schedule_changed_at"})
+            if moves:
                 maintenance.keep_past(db, job.id, job.last_heartbeat_at or 0, caller.now_ms)
             jobs.change(db, job.id, columns, is_rescheduled)
-            if is_rescheduled:  # the response shows what is expected; learning is left to the next sweep
-                (changed,) = expectations.changed_jobs(db, 1, job.id)
-                expected = expectations.expectation(db, changed, None, caller.now_ms)
-                expectations.keep(db, changed, expected, is_final=False)
+            if is_rescheduled:  # the response shows what is expected
+                expectations.expect_for_now(db, job.id, caller.now_ms)
             if changes.get("name", job.name) != job.name:
                 self._rename_bands(db, job.name, caller.now_ms, changes["name"])
             return known_job(db, changes.get("name", job.name), caller.now_ms), is_new
@@ -199,7 +195,7 @@ class HeartbeatService:
             times, end = pins.cron_times(values["cron"], zone, caller.now_ms - length_ms), caller.now_ms + 366 * DAY_MS
             try:
                 starts = [next(times)]
-                starts += takewhile(lambda time: time < end, islice(times, _MOST_COMPARED))  # in summer time too
+                starts += takewhile(lambda time: time < end, islice(times, 9_000))  # hourly for a year, DST too
             except (StopIteration, OverflowError) as error:
                 raise invalid_field("json", "cron", "It begins too seldom.") from error
             values |= {"timezone": zone, "start_time": starts[0], "end_time": starts[0] + length_ms}

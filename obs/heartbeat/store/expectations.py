@@ -174,6 +174,14 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
     return kept.rowcount == 1
 
 
+def expect_for_now(db: sqlite3.Connection, job_id: int, now_ms: int) -> Expectation:
+    """Store what is expected of a job that has changed, from what was learned; learning is left to the next sweep."""
+    (changed,) = changed_jobs(db, 1, job_id)
+    expected = expectation(db, changed, None, now_ms)
+    keep(db, changed, expected, is_final=False)
+    return expected
+
+
 def new_schedule(changed: Changed, expected: Expectation) -> str:
     """The schedule of a job and the one before in words, if the learner has found that it has changed; else empty."""
     before, fit = changed.fit, expected.fit
