@@ -19,7 +19,7 @@ import tzlocal
 from obs.alerts.service import AlertService
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import Channel
-from obs.alerts.store.incidents import VERDICTS, Incident, IncidentKind
+from obs.alerts.store.incidents import FALSE_ALARM, Incident, IncidentKind
 from obs.annotations import store as annotations
 from obs.config import ConfigError
 from obs.errors import ServiceError
@@ -108,7 +108,7 @@ class Sweeper:
             elif verdict not in (None, one.verdict):
                 incidents.change(db, values={"id": one.id, "verdict": verdict})
                 audit.add(db, caller.actor, now_ms, Action.JUDGE_INCIDENT, f"{one.job}: {verdict}")
-                _wait(db, one, verdict == VERDICTS[0], now_ms)
+                _wait(db, one, verdict == FALSE_ALARM, now_ms)
                 _open_and_close(db, [one.job_id or 0], channels, now_ms)
             waits = [] if (job := jobs.job(db, one.job, now_ms)) is None else job.waits
             effect = next((wait.words for wait in waits if wait.incident_id == one.id), None)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import PLACE, VERDICTS, Incident
+from obs.alerts.store.incidents import FALSE_ALARM, PLACE, Incident
 from obs.alerts.store.outbox import News
 from obs.times import duration_words, format_ms, format_optional_ms
 
@@ -131,7 +131,7 @@ def _sentence(fact: Fact, at: At) -> str:
         return f"{one.job} has had no new incident for an hour"
     if fact.news is News.ENDED and (one.heartbeat_at or 0) >= one.ended_at:  # else it was paused, or its pin changed
         return f"{one.job} is OK again, after {duration_words(one.ended_at - one.started_at)}"
-    code = " (a false alarm)" if one.verdict == VERDICTS[0] else code
+    code = " (a false alarm)" if one.verdict == FALSE_ALARM else code
     return f"{one.job} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
 
 

@@ -39,7 +39,7 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
         return page_of("annotations", page, partial(store.page, db, selection, now_ms), "start_time", "id")
 
 
-@operation(blp, "POST", "annotations:write", AnnotationSchema, status=201, headers=_NEW, body=AnnotationRequestSchema)
+@operation(blp, "POST", _WRITE, AnnotationSchema, status=201, headers=_NEW, body=AnnotationRequestSchema)
 @blp.alt_response(200, schema=AnnotationSchema, headers=_NEW, description="What the key has created before.")
 def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
     """Create an annotation

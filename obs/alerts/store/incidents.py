@@ -47,7 +47,7 @@ class IncidentKind(IntEnum):
 _TITLES = {"lost": "lost a run", "too_often": "runs more often than expected", "alert": "firing"}
 KINDS = tuple(kind.name.lower() for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
-VERDICTS = ("false_alarm", "right")
+FALSE_ALARM, RIGHT = VERDICTS = ("false_alarm", "right")
 """What a person can say about an incident of the kind overdue."""
 PLACE = ("host", "service", "project")
 """The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
@@ -163,7 +163,7 @@ def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dic
         " AND i.started_at BETWEEN this.started_at - ?2 AND this.started_at"
         " AND (i.verdict IS NOT ?3 OR i.id = this.id) GROUP BY this.id"
     )
-    return dict(db.execute(sql, (json.dumps(list(ids)), length_ms, VERDICTS[0])).fetchall())
+    return dict(db.execute(sql, (json.dumps(list(ids)), length_ms, FALSE_ALARM)).fetchall())
 
 
 def add(db: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> range:
