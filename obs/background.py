@@ -5,10 +5,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
@@ -34,8 +33,7 @@ _CLOCK_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """Something that runs every `seconds`, for the first time `first_after` seconds after the start.
 
     Work that takes long begins soon, so that it is also done by a service that is restarted often.
@@ -109,7 +107,7 @@ class Background:
         self.tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
-        self._scheduler: Any = BackgroundScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
+        self.scheduler: Any = BackgroundScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
         self._done_at: dict[str, float] = {}
         if settings["HEARTBEAT_URL"]:
             report = partial(self._report_health, tenancy, alerts, str(settings["HEARTBEAT_URL"]))
@@ -118,26 +116,22 @@ class Background:
     def start(self) -> None:
         """Start the scheduler unless it runs. Call it after any fork: threads do not survive one. Not after `stop`."""
         with self._starting:
-            if self._scheduler.running:
+            if self.scheduler.running:
                 return
             self.sweeper.excuse_downtime()
             for name, task in self.tasks.items():
                 first = datetime.now(UTC) + timedelta(seconds=task.first_after)
                 every = _Every(seconds=task.seconds)
-                self._scheduler.add_job(partial(self.run, name), every, next_run_time=first, id=name)
-            self._scheduler.start()
-            threading.Thread(target=_watch_clock, args=(self._scheduler, self._winding_down), daemon=True).start()
+                self.scheduler.add_job(partial(self.run, name), every, next_run_time=first, id=name)
+            self.scheduler.start()
+            threading.Thread(target=_watch_clock, args=(self.scheduler, self._winding_down), daemon=True).start()
 
     def stop(self) -> None:
         """Stop the scheduler and wait for the task that is running, which ends soon."""
         self._winding_down.set()
         with self._starting:
-            if self._scheduler.running:
-                self._scheduler.shutdown()
-
-    def is_alive(self) -> bool:
-        """Whether the scheduler runs."""
-        return bool(self._scheduler.running)
+            if self.scheduler.running:
+                self.scheduler.shutdown()
 
     def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
         """Have the courier fetch `url`, if everything works that is needed to notify somebody."""

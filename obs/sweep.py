@@ -101,12 +101,12 @@ class Sweeper:
                 if one.ended_at is not None:
                     raise ServiceError("conflict", "The incident has ended.")
                 who = {"acknowledged_at": now_ms, "acknowledged_by": caller.actor.name}
-                incidents.change(db, values={"id": one.id, **who})
+                incidents.save(db, values={"id": one.id, **who})
                 audit.add(db, caller.actor, now_ms, Action.ACKNOWLEDGE_INCIDENT, one.job)
             elif verdict is not None and one.kind is not IncidentKind.OVERDUE:
                 raise ServiceError("conflict", "Only incidents of the kind overdue can be judged.")
             elif verdict not in (None, one.verdict):
-                incidents.change(db, values={"id": one.id, "verdict": verdict})
+                incidents.save(db, values={"id": one.id, "verdict": verdict})
                 audit.add(db, caller.actor, now_ms, Action.JUDGE_INCIDENT, f"{one.job}: {verdict}")
                 _wait(db, one, verdict == FALSE_ALARM, now_ms)
                 _open_and_close(db, [one.job_id or 0], channels, now_ms)
@@ -247,19 +247,18 @@ def open_and_close(
 
     An incident ends at the heartbeat that ended it, or now where no heartbeat came after its start.
     """
-    bands = []
+    opened = []
     for values in to_open:
         prefix = "alert" if values["kind"] is IncidentKind.ALERT else "incident"
         title = values["kind"].title(values["subject"])
-        bands.append((f"{prefix}/{values['subject']}", title, values["started_at"]))
-    ids = annotations.open_bands(db, bands, now_ms)
-    opened = incidents.add(db, [{**one, "annotation_id": band} for one, band in zip(to_open, ids, strict=True)])
+        band = annotations.open_band(db, f"{prefix}/{values['subject']}", title, values["started_at"], now_ms)
+        opened.append(incidents.save(db, values={**values, "annotation_id": band}))
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
     for incident in to_close:
         ended_at = incident.heartbeat_at
         if ended_at is None or not incident.started_at < ended_at <= now_ms:
             ended_at = max(now_ms, incident.started_at)
-        incidents.change(db, values={"id": incident.id, "ended_at": ended_at})
+        incidents.save(db, values={"id": incident.id, "ended_at": ended_at})
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
     outbox.ended(db, channels, to_close, now_ms)
 

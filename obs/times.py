@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 SECOND_MS = 1_000
@@ -67,19 +66,8 @@ def write_duration(length_ms: int) -> str:
 
 
 def format_ms(milliseconds: int) -> str:
-    """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``. Days and times of day often repeat."""
-    day, rest = divmod(milliseconds, DAY_MS)
-    return f"{_day(day)}T{_time_of_day(rest)}Z"
-
-
-@lru_cache(2048)
-def _day(number: int) -> str:
-    return (_NAIVE_EPOCH + timedelta(days=number)).date().isoformat()
-
-
-@lru_cache(2048)
-def _time_of_day(milliseconds: int) -> str:
-    return (_NAIVE_EPOCH + timedelta(milliseconds=milliseconds)).time().isoformat("milliseconds")
+    """ISO 8601 in UTC with milliseconds and ``Z``: ``2026-06-21T10:00:00.000Z``."""
+    return f"{(_NAIVE_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec='milliseconds')}Z"
 
 
 def find_zone(name: str) -> ZoneInfo | None:

@@ -27,7 +27,7 @@ def test_the_first_request_starts_the_background_work_under_another_server(
 ) -> None:
     monkeypatch.setenv("OBS_INSTANCE", app.instance_path)
     loaded = runpy.run_path(str(Path(__file__).parent.parent / "app.py"))["app"]
-    assert not services(loaded).background.is_alive()
+    assert not services(loaded).background.scheduler.running
     try:
         assert loaded.test_client().get("/readyz").json == {"status": "ready"}
         assert loaded.test_client().get("/healthz").json == {"status": "ok"}

@@ -3,13 +3,13 @@
 import sqlite3
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 
 from obs.annotations.rules import Annotation, last_moment
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
-from obs.storage.connection import add_rows, delete_oldest, save_row
+from obs.storage.connection import delete_oldest, save_row
 from obs.times import MAX_MS
 
 _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM annotations"
@@ -93,11 +93,10 @@ def delete(db: sqlite3.Connection, annotation_id: int) -> None:
     db.execute("DELETE FROM annotations WHERE id = ?", (annotation_id,))
 
 
-def open_bands(db: sqlite3.Connection, bands: Iterable[tuple[str, str, int]], now_ms: int) -> range:
-    """Add bands of the service, each with a name, a title and a start, that have no end yet; returns their ids."""
+def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
+    """Add a band of the service that has no end yet; returns its id."""
     same = {"created_at": now_ms, "updated_at": now_ms, "by_service": True}
-    rows = [{"name": name, "title": title, "start_time": start, **same} for name, title, start in bands]
-    return add_rows(db, "annotations", rows)
+    return save_row(db, "annotations", {"name": name, "title": title, "start_time": start_time, **same})
 
 
 def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms: int) -> None:

@@ -94,7 +94,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
         problems["control"] = error.message
     if problem := space.write_problem():
         problems["disk"] = problem
-    if not services().background.is_alive():
+    if not services().background.scheduler.running:
         problems["scheduler"] = "not running"
     notes = {
         "disk": f"low: {space.summary()}" if space.is_low else None,

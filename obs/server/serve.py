@@ -151,7 +151,6 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     background, queries, settings = services(app).background, services(app).queries, app.config
     threading.Thread(target=queries.workers.prepare, name="start-queries", daemon=True).start()
     served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
-    welcome = partial(_welcome, instance.base_url(settings), folder, first)
     descriptors = allow_many_descriptors()
     most_connections = descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS
     server = _Server(
@@ -165,7 +164,8 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
         log_level=LogLevels.error,
     )
     server.listener = listener
-    server.serve(target_loader=lambda: _reporting(served, beat, welcome), wrap_loader=False)
+    _welcome(instance.base_url(settings), folder, first)
+    server.serve(target_loader=lambda: _reporting(served, beat), wrap_loader=False)
     background.stop()
     services(app).alerts.courier.close()
     queries.workers.close()
@@ -195,15 +195,12 @@ class _Server(MPServer):
         """`startup` leaves nothing to stop."""
 
 
-def _reporting(app: middleware.Wsgi, beat: Callable[[], object], welcome: Callable[[], None]) -> middleware.Wsgi:
-    """The WSGI application that calls `welcome` with the first request, and `beat` after requests, once per second."""
-    welcomes, beat_at = [welcome], 0.0
+def _reporting(app: middleware.Wsgi, beat: Callable[[], object]) -> middleware.Wsgi:
+    """The WSGI application that calls `beat` after requests, once per second."""
+    beat_at = 0.0
 
     def reporting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         nonlocal beat_at
-        if welcomes:
-            with suppress(IndexError):  # another thread was faster
-                welcomes.pop()()
         try:
             return app(environ, start_response)
         finally:

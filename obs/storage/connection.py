@@ -2,7 +2,7 @@
 
 import errno
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,16 +96,6 @@ def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> i
         return int(values["id"]) * db.execute(f"UPDATE {table} SET {changes} WHERE id = :id", values).rowcount
     add = f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)})"
     return int(db.execute(add, values).lastrowid or 0)
-
-
-def add_rows(db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> range:
-    """Insert rows, all with the same columns, in one statement; returns their ids, which are consecutive."""
-    if not rows:
-        return range(0)
-    row = f"({', '.join('?' * len(rows[0]))})"
-    add = f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES {', '.join([row] * len(rows))}"
-    last = int(db.execute(add, [value for one in rows for value in one.values()]).lastrowid or 0)
-    return range(last - len(rows) + 1, last + 1)
 
 
 def delete_oldest(db: sqlite3.Connection, limit: int, cutoff: int, *, table: str, time: str, condition: str) -> int:

@@ -35,7 +35,6 @@ class Tenancy:
     databases: Databases
     keyring: KeyRing
     ingest: IngestAddress
-    count_failure: Callable[..., None]
     quotas: Quotas
     clock: Callable[[], int]
 
@@ -117,7 +116,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
-        tenancy.count_failure(environ, now_ms)
+        tenancy.quotas.count_failure(environ)
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
     note_caller(environ, credential.org.slug, credential.id)
@@ -140,7 +139,7 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str)
     else:
         org = None
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
-        tenancy.count_failure(environ, now_ms)
+        tenancy.quotas.count_failure(environ)
         raise ServiceError("not_found")
     note_caller(environ, org.slug, key_id)
     return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))

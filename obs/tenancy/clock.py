@@ -6,7 +6,6 @@ accept-clock``), or the service has run for as long as the two differ.
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +20,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ClockState:
+class ClockState(NamedTuple):
     """What is known of the wall clock."""
 
     wall_ms: int  # when it was read last
@@ -117,7 +115,7 @@ class ServerClock:
         if state.lead_ms and self._state is not None and self._stored() is None:
             state = ClockState(state.wall_ms, state.boot_id, state.boot_ms)  # somebody has accepted the wall clock
         if step or state.lead_ms != before.lead_ms or state.wall_ms // MINUTE_MS != self._stored_minute:
-            self._control.write(partial(store.keep_clock, state=asdict(state)))
+            self._control.write(partial(store.keep_clock, state=state._asdict()))
             self._stored_minute = state.wall_ms // MINUTE_MS
         self._state = state
         if step:

@@ -16,7 +16,7 @@ from obs.storage.file import DatabaseFile, FileOptions, migrate
 from obs.tenancy import store
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
-from obs.tenancy.quotas import Quotas, counter_of_failures
+from obs.tenancy.quotas import Quotas
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +58,7 @@ def open_instance(
     space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
     keyring, quotas = KeyRing(control, databases.forget), Quotas(control, databases, space, settings, clock)
     ingest = IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings))
-    count_failure = counter_of_failures(int(settings["WRONG_KEYS_PER_MINUTE"]))
-    return Tenancy(control, databases, keyring, ingest, count_failure, quotas, clock)
+    return Tenancy(control, databases, keyring, ingest, quotas, clock)
 
 
 def close(tenancy: Tenancy) -> None:

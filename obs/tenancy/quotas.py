@@ -74,16 +74,6 @@ def seconds_left(now_ms: int) -> int:
     return math.ceil((MINUTE_MS - now_ms % MINUTE_MS) / 1000)
 
 
-def counter_of_failures(limit: int) -> Callable[..., None]:
-    """The function to call for a secret that is wrong. It raises ServiceError (429) after too many from one client."""
-    rate = PerMinute()
-
-    def count_failure(environ: Mapping[str, Any], now_ms: int, what: str = "wrong keys and sign-in links") -> None:
-        rate.count((client_network(environ), what), limit, now_ms, f"{what} from one address")
-
-    return count_failure
-
-
 @dataclass(eq=False)
 class Quotas:
     """The quotas of all organizations, checked in memory. Thread-safe."""
@@ -98,6 +88,7 @@ class Quotas:
         self.refusals = 0
         self.rates = PerMinute()
         """What organizations do, by the organization and the name of the limit."""
+        self._failures = PerMinute()
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit
         self._refused_at: dict[tuple[Org, str], int] = {}
@@ -107,6 +98,11 @@ class Quotas:
     def limits(self, org: Org) -> dict[str, int]:
         """All limits of `org`, by the names in `config.LIMITS`."""
         return {**self._defaults, **self._own.get(org.id, {})}
+
+    def count_failure(self, environ: Mapping[str, Any], what: str = "wrong keys and sign-in links") -> None:
+        """Count a secret that is wrong. Raises ServiceError (429) after too many from one client."""
+        subject, most = (client_network(environ), what), self.settings["WRONG_KEYS_PER_MINUTE"]
+        self._failures.count(subject, most, self.clock(), f"{what} from one address")
 
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""

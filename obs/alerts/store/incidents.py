@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
-from typing import Any
 
 from obs.api import about
 from obs.errors import ServiceError
-from obs.storage.connection import add_rows, delete_oldest, save_row
+from obs.storage.connection import delete_oldest, save_row
 
 
 class IncidentKind(IntEnum):
@@ -166,13 +165,11 @@ def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dic
     return dict(db.execute(sql, (json.dumps(list(ids)), length_ms, FALSE_ALARM)).fetchall())
 
 
-def add(db: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> range:
-    """Open incidents; returns their ids. Raises sqlite3.IntegrityError where one of the same job and kind is open."""
-    return add_rows(db, "incidents", rows)
+save = partial(save_row, table="incidents")
+"""Open an incident, or change the one whose ``id`` is in `values`; returns its id.
 
-
-change = partial(save_row, table="incidents")
-"""Change the columns of the incident whose ``id`` is in `values`."""
+Raises sqlite3.IntegrityError where one of the same job and kind is open.
+"""
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:

@@ -31,7 +31,7 @@ def by_password() -> ResponseReturnValue:
         return _by_key(request.form["key"].strip())
     tenancy = services().tenancy
     attempts = "attempts to sign in with a password"  # counted before, or one that gets 429 would still be an attempt
-    tenancy.count_failure(request.environ, tenancy.clock(), attempts)
+    tenancy.quotas.count_failure(request.environ, attempts)
     user = service.find_user(tenancy, request.form.get("name", "").strip())
     if not service.has_password(user, request.form.get("password", "")) or user is None:
         if user is not None:  # in a thread: the time that it takes would tell that the name exists
@@ -46,7 +46,7 @@ def _by_key(key: str) -> ResponseReturnValue:
     tenancy = services().tenancy
     credential = tenancy.keyring.find(key, tenancy.clock())
     if credential is None:
-        tenancy.count_failure(request.environ, tenancy.clock())
+        tenancy.quotas.count_failure(request.environ)
         if org := tenancy.keyring.organization(key.removeprefix("obs_").partition("_")[0]):
             _note(org, "unknown key", Action.FAILED_SIGN_IN)
         return _refused("Invalid key.")
@@ -64,7 +64,7 @@ def by_link(token: str) -> ResponseReturnValue:
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
     if org is None or not service.use_sign_in_link(tenancy, token):
-        tenancy.count_failure(request.environ, tenancy.clock())
+        tenancy.quotas.count_failure(request.environ)
         hint = "Create a new one: obs sign-in ORG"
         raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
     return _begin(org, "sign-in link")
