@@ -23,7 +23,6 @@ from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
 from obs.alerts.store.outbox import Delivery, News, Pending
 from obs.annotations import store as annotations
-from obs.annotations.store import Selection
 from obs.errors import ServiceError
 from obs.heartbeat import pins
 from obs.heartbeat.store import jobs
@@ -134,9 +133,9 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
     """The fields of a Fact that take a query each."""
     often = incidents.how_often(db, [one.id], HOUR_MS if news is News.FLAPPING else WEEK_MS)
     details: dict[str, Any] = {"often": often[one.id]}
-    people = Selection(start=one.started_at - DAY_MS, end=one.started_at, by_service=False)
-    for note in annotations.page(db, people, one.started_at, 1):
-        details["before"] = f"{note.name} ({note.title}), {duration_words(one.started_at - note.start_time)} before"
+    at = one.started_at
+    for note in annotations.page(db, at, start=at - DAY_MS, end=at, by_service=False, limit=1):
+        details["before"] = f"{note.name} ({note.title}), {duration_words(at - note.start_time)} before"
     for alert in [] if one.alert_id is None else rules.alerts(db, one.alert_id):
         details["expected"] = f"Fires when {alert.operator} {alert.threshold:.15g}: {alert.query}"
     job = None if one.job_id is None else jobs.job(db, one.job, now_ms)

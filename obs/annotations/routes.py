@@ -30,13 +30,11 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
     The newest start comes first. A band is listed when any part of it lies between start and end.
     """
     now_ms = caller().now_ms
-    start, end = (time_of_query(name, query[name], now_ms) for name in ("start", "end"))
-    if start is not None and end is not None and end < start:
+    query |= {name: time_of_query(name, query[name], now_ms) for name in ("start", "end")}
+    if None not in (query["start"], query["end"]) and query["end"] < query["start"]:
         raise invalid_field("query", "end", "Must not be before start.", hint="Send a later end or an earlier start.")
-    selection = store.Selection(start=start, end=end, name_prefix=query["name_prefix"], title_text=query["q"])
-    page = {name: query[name] for name in ("limit", "cursor")}
     with caller().read() as db:
-        return page_of("annotations", page, partial(store.page, db, selection, now_ms), "start_time", "id")
+        return page_of("annotations", query, partial(store.page, db, now_ms), "start_time", "id")
 
 
 @operation(blp, "POST", _WRITE, AnnotationSchema, status=201, headers=_NEW, body=AnnotationRequestSchema)

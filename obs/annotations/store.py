@@ -4,7 +4,7 @@ import sqlite3
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 
 from obs.annotations.rules import Annotation, last_moment
@@ -16,17 +16,6 @@ _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM 
 _MAX_ID = 2**63 - 1  # of a row in SQLite
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which annotations to select. The range includes both ends; None is no limit, or both of those by the service."""
-
-    start: int | None = None
-    end: int | None = None
-    name_prefix: str = ""
-    title_text: str = ""
-    by_service: bool | None = None
-
-
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
     if annotation_id > _MAX_ID:
         return None
@@ -36,18 +25,29 @@ def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation 
 
 
 def page(
-    db: sqlite3.Connection, selection: Selection, now_ms: int, limit: int, after: tuple[int, int] | None = None
+    db: sqlite3.Connection,
+    now_ms: int,
+    *,
+    limit: int,
+    after: tuple[int, int] | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    by_service: bool | None = None,
+    name_prefix: str = "",
+    q: str = "",
 ) -> list[Annotation]:
-    """Up to `limit` annotations after `after` = (start_time, id): the newest start comes first, then the highest id."""
-    end = (MAX_MS if selection.end is None else selection.end, _MAX_ID)
-    before_time, before_id = end if after is None else min(end, after)
-    values = {"before_time": before_time, "before_id": before_id, "limit": limit}
-    values["oldest"] = max(now_ms - RETENTION_MS, selection.start or 0)
+    """Up to `limit` annotations after `after` = (start_time, id): the newest start comes first, then the highest id.
+
+    The range includes both ends; `q` is in the title. None is no limit.
+    """
+    before_time, before_id = min((MAX_MS if end is None else end, _MAX_ID), after or (MAX_MS, _MAX_ID))
+    values = {"name_prefix": name_prefix, "by_service": by_service, "text": _folded(q), "limit": limit}
+    values |= {"before_time": before_time, "before_id": before_id, "oldest": max(now_ms - RETENTION_MS, start or 0)}
     chosen = (
         "(start_time, id) < (:before_time, :before_id) AND instr(name, :name_prefix) = 1"
         " AND (:by_service IS NULL OR by_service = :by_service)"
     )
-    if selection.title_text:  # only then: SQLite compiles all statements of the connection again
+    if q:  # only then: SQLite compiles all statements of the connection again
         db.create_function("text_holds", 2, lambda text, part: part in _folded(text), deterministic=True)
         chosen += " AND text_holds(title, :text)"
     # Two scans of an index by start_time: what starts inside the range, and the bands that start before it.
@@ -55,7 +55,7 @@ def page(
         f"{_SELECT} WHERE start_time >= :oldest AND {chosen}"
         f" UNION ALL {_SELECT} WHERE start_time < :oldest AND end_time IS NOT NULL AND end_time >= :oldest AND {chosen}"
         " ORDER BY start_time DESC, id DESC LIMIT :limit",
-        {**asdict(selection), **values, "text": _folded(selection.title_text)},
+        values,
     )
     return [_annotation(row) for row in rows]
 

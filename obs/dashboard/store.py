@@ -139,6 +139,6 @@ def annotations(
     found: list[Annotation] = []
     own = f"incident/{job}"
     for by_service, name in ((False, prefix), (True, prefix if job is None else own)):
-        selection = annotation_store.Selection(start=start, end=end, name_prefix=name, by_service=by_service)
-        found += annotation_store.page(db, selection, now_ms, _MOST_ANNOTATIONS)
+        chosen: dict[str, Any] = {"start": start, "end": end, "name_prefix": name, "by_service": by_service}
+        found += annotation_store.page(db, now_ms, **chosen, limit=_MOST_ANNOTATIONS)
     return [one for one in found if job is None or not one.by_service or one.name == own]

@@ -12,6 +12,8 @@ from werkzeug.test import TestResponse
 from tests.conftest import KeyClient, serving
 
 NewClient = Callable[..., KeyClient]
+FIRST_KEY = {"first": "", "label": "first heartbeat", "scopes": "heartbeat:write", "expires": ""}
+"""The fields of the form on the page without jobs."""
 
 
 class Visitor:

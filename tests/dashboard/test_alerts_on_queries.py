@@ -39,13 +39,10 @@ def test_a_preview_shows_when_it_would_have_fired_and_keeps_what_was_typed(admin
     page = admin.post(PAGE, **FIELDS, name="failures", action="preview")
     assert page.status_code == 200
     assert "This alert would have fired 1 time, evaluated every " in text_of(page.text)
-    rows = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page.text, re.S)[-1])["data"][
-        "rows"
-    ]
-    assert {number for _, group, number in rows if group == "nas01"} == {0, 2}
-    assert {group for _, group, _ in rows} == {"nas01", "threshold"}
-    assert "nas01" in page.text
-    assert '"threshold"' in page.text  # a line of the chart
+    drawn = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page.text, re.S)[-1])
+    assert {numbers.get("nas01", drawn["data"]["absent"]) for _, numbers in drawn["data"]["numbers"]} == {0, 2}
+    assert drawn["data"]["threshold"] == 1
+    assert [band["title"] for band in drawn["annotations"]] == ["nas01"]
     assert 'value="failures"' in page.text
     assert client.get("/api/v1/alerts").json == {"alerts": []}
 

@@ -12,7 +12,6 @@ from tests.conftest import KeyClient
 from tests.dashboard.conftest import Visitor
 
 CHANGES = {
-    "/first-key": {},
     "/jobs/delete": {"prefix": "back"},
     "/job/delete?name=backup": {},
     "/job/pin?name=backup": {"kind": "never"},

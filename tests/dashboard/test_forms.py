@@ -9,7 +9,7 @@ from flask import Flask
 from obs.annotations.schemas import AnnotationChangesSchema
 from obs.services import services
 from tests.conftest import Clock, KeyClient
-from tests.dashboard.conftest import NewClient, Visitor
+from tests.dashboard.conftest import FIRST_KEY, NewClient, Visitor
 
 KEY = re.compile(r"obs_acme_\w{32}")
 
@@ -246,7 +246,7 @@ def test_reloading_after_creating_the_first_key_creates_no_second_one(
     keys = new_client("globex", "admin")
     before = len(keys.get("/api/v1/keys").json["keys"])
     stranger.get("/")
-    assert stranger.post("/first-key").location == "/"
+    assert stranger.post("/settings/keys", **FIRST_KEY).location == "/#keys"
     assert re.search(r"X-API-Key: obs_globex_\w{32}", stranger.get("/").text)
     assert "X-API-Key: YOUR_KEY" in stranger.get("/").text
     assert len(keys.get("/api/v1/keys").json["keys"]) == before + 1
@@ -273,7 +273,6 @@ def test_a_new_key_is_shown_only_in_the_session_that_created_it_and_only_for_min
         ("/annotations/1/end", "/annotations/1"),
         ("/settings/keys", "/settings"),
         ("/settings/keys/1/revoke", "/settings"),
-        ("/first-key", "/"),
         ("/sign-out", "/"),
     ],
 )

@@ -15,7 +15,7 @@ from obs.heartbeat.store.record import NOWHERE, record
 from obs.services import services
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, Clock, KeyClient
-from tests.dashboard.conftest import Visitor
+from tests.dashboard.conftest import FIRST_KEY, Visitor
 
 MINUTE_MS = 60_000
 
@@ -41,7 +41,7 @@ def test_without_jobs_the_page_shows_how_to_send_a_heartbeat(reader: Visitor) ->
 
 def test_an_admin_gets_a_command_that_works(app: Flask, admin: Visitor) -> None:
     admin.get("/")
-    assert admin.post("/first-key").location == "/"
+    assert admin.post("/settings/keys", **FIRST_KEY).location == "/#keys"
     text = admin.get("/").text
     command = re.search(r"X-API-Key: (obs_acme_\w+).*? http://[^/]+(/in/acme/\S+/ping)", text)
     assert command is not None

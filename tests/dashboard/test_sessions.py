@@ -43,7 +43,7 @@ def _pages(app: Flask) -> Iterator[tuple[str, str]]:
                 yield method, path
 
 
-KINDS = {"kind": "csv", "verb": "delete", "what": "acknowledge"}
+KINDS = {"kind": "csv", "verb": "delete", "what": "acknowledge", "action": "pause"}
 VALUES = {"token": "none", "name": "swagger-ui.css", "number": "9", **KINDS}
 POSTS_AT_LEAST = 15
 

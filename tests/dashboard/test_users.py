@@ -18,7 +18,7 @@ from obs.services import services
 from obs.tenancy import service, store
 from obs.tenancy.audit import Action
 from tests.conftest import ACME, Clock, KeyClient
-from tests.dashboard.conftest import NewClient, Visitor
+from tests.dashboard.conftest import FIRST_KEY, NewClient, Visitor
 
 PASSWORD = "correct horse"
 PROXY = "10.0.0.1"
@@ -62,7 +62,7 @@ def test_a_user_signs_in_and_out_under_their_name(
 ) -> None:
     add("ana", "admin")
     ana = enter("ANA")
-    assert ana.post("/first-key").status_code == 302
+    assert ana.post("/settings/keys", **FIRST_KEY).status_code == 302
     assert ana.post("/sign-out").status_code == 302
     assert ana.get("/").status_code == 302
     assert [(action, actor) for action, actor, _ in entries(app)][:3] == [

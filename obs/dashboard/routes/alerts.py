@@ -21,7 +21,6 @@ from obs.dashboard.sessions import viewer
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance
 from obs.services import services
-from obs.times import format_ms
 
 incidents = Blueprint("incidents", __name__, url_prefix="/incidents")
 blp = Blueprint("alerts", __name__, url_prefix="/alerts")
@@ -126,17 +125,7 @@ def query_page(form: Form | None = None, preview: dict[str, Any] | None = None) 
         values = {**AlertSchema().dump(services().query_alerts.alerts(viewer(), number)[0]), "id": str(number)}
         values["threshold"] = f"{values['threshold']:.15g}"
     form = form or Form(values)
-    lines, bands = [], []
-    if preview is not None:
-        groups = {group for _, numbers in preview["numbers"] for group in numbers}
-        for moment, numbers in preview["numbers"]:
-            shown = {group or "value": numbers.get(group, preview["absent"]) for group in groups - {""} or groups}
-            shown["threshold"] = float(form.values["threshold"])
-            lines += [(format_ms(moment), group, number) for group, number in shown.items()]
-        for one in preview["periods"]:
-            times = {"start_time": one["started_at"], "end_time": one["ended_at"] or viewer().now_ms}
-            bands.append({"name": "alert", "title": one["group"] or "firing", **times})
-    return render_template("query_alert.html", form=form, preview=preview, lines=lines, bands=bands)
+    return render_template("query_alert.html", form=form, preview=preview)
 
 
 @blp.post("/query")

@@ -28,18 +28,15 @@ _NUMBER = f"<{ROW_ID}:number>"
 def page(form: Form | None = None) -> tuple[str, int]:
     caller = viewer()
     filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
-    range_, problems = dict[str, Any](), dict[str, str]()
+    query: dict[str, Any] = {**filters, "limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
+    problems = dict[str, str]()
     for name in ("start", "end"):
         try:
-            if filters[name]:
-                range_[name] = forms.parse_typed(filters[name], forms.form_zone(), caller.now_ms)
+            query[name] = forms.parse_typed(filters[name], forms.form_zone(), caller.now_ms) if filters[name] else None
         except ValueError as error:
-            problems[name] = str(error)
-    selection = store.Selection(name_prefix=filters["name_prefix"], title_text=filters["q"], **range_)
-    query = {"limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
+            query[name], problems[name] = None, str(error)
     with caller.read() as db:
-        read = partial(store.page, db, selection, caller.now_ms)
-        shown = page_of("annotations", query, read, "start_time", "id")
+        shown = page_of("annotations", query, partial(store.page, db, caller.now_ms), "start_time", "id")
         prefixes = store.prefixes(db, caller.now_ms)
     html = render_template(
         "annotations/page.html",

@@ -5,20 +5,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, get_template_attribute, redirect, render_template, request, url_for
+from flask import Blueprint, get_template_attribute, render_template, request
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
 from obs.api import load
 from obs.dashboard import drawings, forms, store
 from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, Selection, version
-from obs.dashboard.sessions import keep_new_key, require_admin, take_new_key, viewer
+from obs.dashboard.sessions import require_admin, take_new_key, viewer
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
-from obs.tenancy import service
 from obs.tenancy.auth import Caller
 
 blp = Blueprint("jobs", __name__)
@@ -75,9 +74,7 @@ def delete() -> ResponseReturnValue:
     return forms.saved(f"Jobs deleted: {counted['deleted']:,}.", "dashboard.jobs.page")
 
 
-@blp.post("/jobs/selected/pause", defaults={"action": "pause"})
-@blp.post("/jobs/selected/resume", defaults={"action": "resume"})
-@blp.post("/jobs/selected/delete", defaults={"action": "delete"})
+@blp.post("/jobs/selected/<any(pause, resume, delete):action>")
 def change_selected(action: str) -> ResponseReturnValue:
     """Pause, resume or delete the selected jobs, or all that match the filters, for a limited time."""
     caller, choice = viewer(), _choice()
@@ -100,12 +97,6 @@ def change_selected(action: str) -> ResponseReturnValue:
     message = f"Jobs {action.removesuffix('e')}ed: {len(jobs) - len(names):,}."
     message += f" {len(names):,} remain: do it again." if names else ""
     return forms.saved(message, "dashboard.jobs.page", **choice.parameters())
-
-
-@blp.post("/first-key")
-def create_first_key() -> ResponseReturnValue:
-    keep_new_key(service.create_key(services().tenancy, viewer().org, "first heartbeat", actor=viewer().actor).key)
-    return redirect(url_for("dashboard.jobs.page"))
 
 
 def _rows(caller: Caller, jobs: Sequence[Job]) -> list[tuple[Job, Markup, str | None]]:

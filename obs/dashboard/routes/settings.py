@@ -71,7 +71,7 @@ def create_key() -> ResponseReturnValue:
     loaded = load(KeyRequestSchema, {**fields, "expires_at": forms.chosen_time("expires", _EXPIRIES)})
     created = service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded)
     keep_new_key(created.key)
-    return redirect(url_for("dashboard.settings.page") + "#keys")
+    return redirect(url_for("dashboard.jobs.page" if "first" in form else "dashboard.settings.page", _anchor="keys"))
 
 
 @blp.post(f"/keys/<{ROW_ID}:key_id>/revoke")

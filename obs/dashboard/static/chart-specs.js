@@ -161,6 +161,17 @@ function linesOf(name, columns, rows, numbers, groups, annotations) {
   return layered(`${name} over time`, [...overlay(annotations), lines]);
 }
 
+/* What an alert would have compared: a line for each group, and the threshold. Without a number, a group has the `absent` one. */
+function preview({ numbers, absent, threshold }, annotations) {
+  const groups = [...new Set(numbers.flatMap(([, found]) => Object.keys(found)))];
+  const named = groups.filter(Boolean);
+  const rows = numbers.flatMap(([moment, found]) => [
+    ...(named.length ? named : groups).map((group) => [moment, group || "value", group in found ? found[group] : absent]),
+    [moment, "threshold", threshold],
+  ]);
+  return timeseries({ columns: ["t", "group", "value"], rows, numbers: [2] }, annotations);
+}
+
 /* A bar for each row: the first column is its name, the second its length. */
 function bars({ columns: [group, name], rows }) {
   const [length, title] = axisOf(name, rows.map((row) => row[1]));
@@ -183,4 +194,4 @@ function strip(_, annotations) {
 }
 
 /* Each takes the data and the annotations of the page, and returns a specification for each of its charts. */
-const CHARTS = { durations: runDurations, timeseries, bar: bars, strip };
+const CHARTS = { durations: runDurations, timeseries, preview, bar: bars, strip };

@@ -234,3 +234,22 @@ def test_a_change_of_the_theme_draws_charts_again_in_its_colours(page: Page, add
     assert colour(page, "accent") != light
     page.wait_for_function(is_drawn_in, arg=colour(page, "accent"))
     expect(page.locator("figure canvas")).to_have_count(1)
+
+
+def test_the_preview_of_an_alert_draws_each_group_the_threshold_and_when_it_fires(
+    page: Page, address: str, client: KeyClient, clock: Clock
+) -> None:
+    for host in ("nas01", "nas01", "web-1"):
+        client.post("/api/v1/heartbeat/backup/end?status=fail", headers={"X-Platform-Host": host})
+    clock.advance(minutes=1)
+    statement = "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1d"
+    page.goto(f"{address}/alerts/query?q={quote(statement)}")
+    page.get_by_label("Threshold").fill("1")
+    page.get_by_label("For", exact=True).fill("0s")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_text("This alert would have fired")).to_be_visible()
+    expect(page.locator("canvas")).to_be_visible()
+    [chart] = page.evaluate(MARKS)
+    assert set(texts(chart, "legend-label")) == {"nas01", "web-1", "threshold"}
+    assert len({mark["colour"] for mark in chart if mark["kind"] == "line"}) == 3
+    assert "nas01" in tips(chart, "rect")[0].values()
