@@ -60,6 +60,8 @@ STATEMENTS = [
     "SELECT last(status), last(exit_code), max(time), min(time), first(status) FROM runs WHERE {only} BY job",
     "SELECT count(exit_code), any(host), min(job), max(status) FROM runs WHERE {only} BY service EVERY 6h",
     "SELECT count(*) FROM runs WHERE {only} AND (exit_code > 0 OR host = 'db1') BY exit_code, job EVERY 1d TOP 2",
+    "SELECT sum(duration_ms), count(*) FROM runs WHERE {only} BY host, exit_code EVERY 6h TOP 2 FILL NONE",
+    "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY hour(time), status EVERY 1d TOP 3",
     "SELECT count(DISTINCT status) FILTER (WHERE exit_code IS NULL), last(job) FILTER (WHERE status = 'failed')"
     " FROM runs WHERE {only} BY project",
     "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY hour(time), job TIMEZONE 'America/New_York'",
@@ -75,6 +77,8 @@ SPLIT = [
     " count(DISTINCT host) FILTER (WHERE {b}) FROM runs WHERE {only} BY job, status ORDER BY slow DESC",
     "SELECT CASE WHEN {a} THEN 'quick' WHEN {b} THEN job END AS pace, count(*), max(duration_ms), count(DISTINCT job)"
     " FROM runs WHERE {only} BY pace HAVING count(*) FILTER (WHERE {b}) != 1",
+    "SELECT CASE WHEN {a} THEN 'quick' WHEN {b} THEN host END AS pace, count(*) FROM runs WHERE {only} BY pace"
+    " EVERY 1d TOP 2",
     "SELECT max(if({a}, exit_code, 1)), count(if({b}, 1, NULL)), min(if({a}, job, host)) FROM runs WHERE {only}"
     " BY host EVERY 1d TOP 2",
     "SELECT count(*), sum(duration_ms) FROM runs WHERE {only} AND ({a}) BY weekday(time) COMPARE WITH 1d AGO",
@@ -321,6 +325,20 @@ def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: 
     _roll_up(app)
     grains = [text for text in _explained(ask, f"{statement} LAST 60h") if not text.startswith("the rows")]
     assert [text.partition(" x ")[2].partition(",")[0] for text in grains] == expected
+
+
+@pytest.mark.usefixtures("history")
+def test_only_the_groups_of_top_are_read(app: Flask, ask: Ask, client: Any) -> None:
+    client.post("/api/v1/heartbeat/mail/end?time=2026-06-20T08:20:00Z&duration_ms=1000")
+    statement = "SELECT count(*) FROM runs BY job EVERY 12h TOP 1 LAST 60h"
+    before = ask(statement)["rows"]
+    assert {row[1] for row in before} == {"mail"}
+    assert sum(row[2] for row in before) == 361
+    _roll_up(app)
+    explained = dict(ask(f"EXPLAIN {statement}")["rows"])
+    assert explained["groups"] == "1 with the largest values over the window, which are read first"
+    assert "backup" not in explained["parameters"]
+    assert ask(statement)["rows"] == before
 
 
 @pytest.mark.usefixtures("history")

@@ -38,6 +38,8 @@ def explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str
             yield "rollup", f"the rows of {', '.join(map(str, cover.rest))}"
     if scan.parts:
         yield "rollup", f"where the largest values are: the rows of {', '.join(map(str, scan.parts))}"
+    if scan.groups:
+        yield "groups", f"{len(scan.groups)} with the largest values over the window, which are read first"
     statement = select_covered(plan, scan, cover)
     yield "sql", statement.sql
     yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)

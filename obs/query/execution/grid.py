@@ -47,9 +47,14 @@ def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
 
 def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), the scan of
-    the hours that have them, if the rollups know; any other scan as it is.
+    the hours that have them, if the rollups know. For TOP with EVERY, the scan of the groups whose first aggregate is
+    largest over the whole window. Any other scan as it is.
     """
     rollup, order = plan.source.rollup, plan.order
+    if plan.top is not None and scan.timeline is not None:
+        whole = replace(plan, interval_ms=None, having=None, order=(), limit=None, offset=0)
+        rows = read_grid(whole, replace(scan, timeline=None), session).rows
+        return replace(scan, groups=[group for _, group in rows])
     if rollup is None or plan.grouped or not plan.limit or not order or not order[0][1]:
         return scan
     value, _ = order[0]

@@ -114,7 +114,7 @@ def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
         if plan.around is not None:
             rows, count = _read_around(plan, scan, session)
         elif plan.grouped:
-            rows, count = _read_grouped(plan, scans, session)
+            rows, count = _read_grouped(plan, [scan, *scans[1:]], session)
         else:
             rows = _fetch(plan, scan, session)
             count = len(rows)

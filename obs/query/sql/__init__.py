@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from obs import times
 
@@ -76,3 +77,5 @@ class Scan:
     """Whether the clocks of TIMEZONE are whole hours from UTC."""
     parts: Sequence[Range] = ()
     """The parts of the window to read, ascending; empty for all of it."""
+    groups: Sequence[tuple[Any, ...]] = ()
+    """The groups to read; empty for all."""

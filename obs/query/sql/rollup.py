@@ -251,8 +251,7 @@ class RollupSelect(RowSelect):
             rows = f"{{spans}} CROSS JOIN {source.table} {{joins}}"
             spans = [(each.start, each.end) for each in self.cover.rest]
             parts.append(self._select_part(Grain(1, source.time_sql, "", frozenset(), rows, ""), spans))
-        top = f" {self.top_join}" if self.top_join else ""
-        return f"({' UNION ALL '.join(parts)}) AS {source.table}{top}"
+        return f"({' UNION ALL '.join(parts)}) AS {source.table}"
 
     def _measure(self, measure: _Measure) -> str:
         return f"{self.plan.source.table}.m{self.measures.setdefault(measure, len(self.measures))}"
@@ -284,12 +283,16 @@ class RollupSelect(RowSelect):
             keys += [] if combine else [str(len(columns))]
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
         conditions += writer.conditions()
-        joins = " ".join(text for name, text in plan.source.joins if name in writer.joins)
-        tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=joins)
+        chosen = writer.chosen()
+        joins = [text for name, text in plan.source.joins if name in writer.joins]
+        is_of_series = not any(name in text for text in chosen for name in (writer.time_sql, "parts."))
+        joins += chosen if is_of_series else []
+        tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
         if parted:
             parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in self.cover.parts)
             tables += f" CROSS JOIN (VALUES {parts}) AS parts"
             conditions.append(_HAS_PART.format(cells=grain.cells, name="timed"))
+        tables = " ".join([tables, *([] if is_of_series else chosen)])
         if in_order:
             keys = [grain.key]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""

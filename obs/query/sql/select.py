@@ -34,7 +34,7 @@ def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
     known = {group: f":group{number}" for number, group in enumerate(plan.groups)}
     # Aggregates without GROUP BY return one row even where WHERE chooses no rows.
     no_rows = replace(plan, where=Literal(Span(0, 0), value=False, type=Type.BOOLEAN))
-    sql = RowSelect(no_rows, replace(scan, timeline=None), known=known)
+    sql = RowSelect(no_rows, replace(scan, timeline=None, groups=()), known=known)
     values = [sql.expression(output.expression) for output in plan.values]
     return sql.select([*values, sql.kept(), "count(*)"], "")
 
@@ -56,8 +56,6 @@ def open_index(table: str) -> str:
 
 @dataclass
 class RowSelect(Writer):
-    top_join: str = ""
-
     def statement(self) -> SqlStatement:
         plan = self.plan
         if not plan.grouped:
@@ -73,8 +71,6 @@ class RowSelect(Writer):
         keys += [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
         tail = f" GROUP BY {', '.join(keys)}" if keys else ""
         if has_buckets:
-            if plan.top is not None:
-                self.keep_top_groups(plan.top)
             tail += " ORDER BY " + ", ".join(keys) + self.limit()
         else:
             if plan.having is not None:
@@ -94,13 +90,20 @@ class RowSelect(Writer):
         source = self.plan.source
         start, end = ("spans.column1", "spans.column2") if self.scan.parts else (":start", ":end")
         conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
+        chosen = self.chosen()
         joins = [text for name, text in source.joins if name in self.joins]
         table = source.table
         if self.scan.parts:
             bounds = ", ".join(f"({self.bind(part.start)}, {self.bind(part.end)})" for part in self.scan.parts)
             table = f"(VALUES {bounds}) AS spans CROSS JOIN {table}"
-        tables = [table, *joins, *([self.top_join] if self.top_join else [])]
-        return f"{' '.join(tables)} WHERE {' AND '.join(conditions)}"
+        return f"{' '.join([table, *joins, *chosen])} WHERE {' AND '.join(conditions)}"
+
+    def chosen(self) -> list[str]:
+        """The join with the groups to read, where not all are read."""
+        groups = self.scan.groups
+        rows = ", ".join(f"({', '.join(map(self.bind, group))})" for group in groups)
+        same = (f"chosen.column{place} IS {self.raw(group)}" for place, group in enumerate(self.plan.groups, 1))
+        return [f"JOIN (VALUES {rows}) AS chosen ON {' AND '.join(same)}"] if groups else []
 
     def scanned(self) -> str:
         return "count(*)"
@@ -128,16 +131,6 @@ class RowSelect(Writer):
         present = [limit for limit in (*limits, self.scan.max_rows) if limit is not None]
         offset = f" OFFSET {self.bind(self.plan.offset)}" if self.plan.offset else ""
         return f" LIMIT {self.bind(min(present))}{offset}" if present else ""
-
-    def keep_top_groups(self, top: int) -> None:
-        """Join the groups whose first aggregate is largest over the whole window, so that only their rows are read."""
-        ranking = replace(self, scan=replace(self.scan, timeline=None), known={}, joins=set())
-        groups = [f"{ranking.expression(group)} AS g{number}" for number, group in enumerate(self.plan.groups)]
-        keys = ", ".join(str(number + 1) for number in range(len(groups)))
-        order = f" ORDER BY {ranking.expression(self.plan.first_aggregate)} DESC, {keys}"
-        chosen = ranking.select(groups, f" GROUP BY {keys}{order}{ranking.limit(top)}")
-        same = [f"chosen.g{number} IS {self.expression(group)}" for number, group in enumerate(self.plan.groups)]
-        self.top_join = f"JOIN ({chosen.sql}) AS chosen ON {' AND '.join(same)}"
 
     def conditions(self) -> list[str]:
         """The conditions of the source and of WHERE."""
