@@ -57,7 +57,8 @@ class Rollup:
     """The tables that count the rows of a source together.
 
     `grains` are in the order in which they are tried; those with the same columns from the longest unit to the
-    shortest. A unit is an hour or more. `measured` is the source's column whose values they have, an INTEGER.
+    shortest. A unit is a part of an hour, an hour or more. `measured` is the source's column whose values they have, an
+    INTEGER.
     """
 
     grains: tuple[Grain, ...]

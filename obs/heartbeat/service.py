@@ -215,7 +215,7 @@ class HeartbeatService:
 
 
 def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Roll up past hours of `org`, then days whose hours are all rolled up, the latest first, for a limited time.
+    """Roll up past hours of `org`, the latest day first, then days whose hours are all rolled up, for a limited time.
 
     Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
     """

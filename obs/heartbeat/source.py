@@ -51,11 +51,12 @@ STATUS_NUMBERS_SQL = ", ".join(f"{status:d}" for status in Status)
 """The numbers of all statuses, for IN: so that SQLite looks up a range of hours in the key of each status."""
 
 
-def _known(unit: str) -> str:
-    """The unit minus its place among the complete ones is the same for consecutive units."""
+def _known(unit: str, parts: int = 1) -> str:
+    """The spans of parts of complete units. A unit minus its place among these is the same for consecutive units."""
     known = f"SELECT {unit}, {unit} - row_number() OVER (ORDER BY {unit}) AS run FROM rolled_up_{unit}s"
-    known += f" WHERE {unit} >= :first AND {unit} < :end AND attempt IS NULL"
-    return f"SELECT min({unit}), max({unit}) + 1 FROM ({known}) GROUP BY run ORDER BY run"
+    known += f" WHERE {unit} >= :first / {parts} AND {unit} * {parts} < :end AND :first < :end AND attempt IS NULL"
+    span = f"max(min({unit}) * {parts}, :first), min((max({unit}) + 1) * {parts}, :end)"
+    return f"SELECT {span} FROM ({known}) GROUP BY run ORDER BY run"
 
 
 def _by_series(unit: str, unit_ms: int) -> Grain:
@@ -65,12 +66,15 @@ def _by_series(unit: str, unit_ms: int) -> Grain:
     return Grain(unit_ms, f"cells.{unit}", _known(unit), apart, from_sql, "cells", "runs.id")
 
 
-_FROM_TOTALS = f"{{spans}} CROSS JOIN totals_by_hour AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}"
-_TOTALS = Grain(HOUR_MS, "runs.hour", _known("hour"), frozenset({"status"}), _FROM_TOTALS, "runs")
+def _totals(unit: str, parts: int) -> Grain:
+    from_sql = f"{{spans}} CROSS JOIN totals_by_{unit} AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}"
+    return Grain(HOUR_MS // parts, f"runs.{unit}", _known("hour", parts), frozenset({"status"}), from_sql, "runs")
+
 
 _BEFORE = "FROM runs AS r INDEXED BY runs_job WHERE r.job_id = runs.job_id AND r.started_at < runs.started_at"
 _GAP_SQL = f"runs.started_at - (SELECT r.started_at {_BEFORE} ORDER BY r.started_at DESC LIMIT 1)"
 _ROLLUPS = ("rolled_up_hours", "rolled_up_days", "series", "series_by_hour", "series_by_day", "totals_by_hour")
+_BY_SERIES = (_by_series("day", DAY_MS), _by_series("hour", HOUR_MS))
 RUNS = Source(
     name="runs",
     row="a run",
@@ -89,9 +93,9 @@ RUNS = Source(
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
         Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
     ),
-    tables=("runs", "jobs", "attributions", *_ROLLUPS),
+    tables=("runs", "jobs", "attributions", "totals_by_five_minutes", *_ROLLUPS),
     joins=_joins("runs"),
-    rollup=Rollup((_TOTALS, _by_series("day", DAY_MS), _by_series("hour", HOUR_MS)), "duration_ms"),
+    rollup=Rollup((_totals("hour", 1), _totals("five_minutes", 12), *_BY_SERIES), "duration_ms"),
 )
 
 _INDEX = "event_messages"

@@ -124,7 +124,7 @@ def totals(folder: Path) -> dict[str, Any]:
         "calendar": by_day,
         "calendar_as_drawn": drawn,
         "is_rolled_up": rolled_up(),
-        "rollups": {table: count(table) for table in ("totals_by_hour",)},
+        "rollups": {table: count(table) for table in ("totals_by_hour", "totals_by_five_minutes")},
         "oql_from_rows": from_rows,
         "oql_from_rollups": [ask(query) for query in queries],
     }

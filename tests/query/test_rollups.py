@@ -27,6 +27,8 @@ ALL = "count(*), count(duration_ms), sum(duration_ms), avg(duration_ms), min(dur
 STATEMENTS = [
     f"SELECT {ALL}, any(duration_ms) FROM runs WHERE {{only}}",
     f"SELECT {ALL} FROM runs WHERE {{only}} EVERY 1h",
+    f"SELECT {ALL}, p95(duration_ms) FROM runs WHERE {{only}} EVERY 15m FILL NONE",
+    f"SELECT {ALL} FROM runs WHERE {{only}} BY status EVERY 5m FILL NONE TIMEZONE 'Asia/Kolkata'",
     f"SELECT {ALL} FROM runs WHERE {{only}} AND status != 'success' EVERY 1d FILL 0",
     f"SELECT {ALL} FROM runs WHERE {{only}} AND job = 'b' EVERY 6h",
     f"SELECT {ALL} FROM runs WHERE {{only}} AND job LIKE '%' BY job",
@@ -260,12 +262,13 @@ def test_explain_says_what_is_read_from_rollups(app: Flask, ask: Ask, clock: Clo
     statement = "SELECT count(*) FROM runs EVERY 1h LAST 2d"
     assert _explained(ask, statement) == []
     _roll_up(app)
-    clock.advance(minutes=30)
+    clock.advance(minutes=37)
     # The last hour is read from the rows: at its end it was not rolled up yet.
     assert _explained(ask, statement) == [
         "46 x 1h by status, between 2026-06-19T11:00:00.000Z and 2026-06-21T09:00:00.000Z",
-        "the rows of 2026-06-19T10:30:00.000Z/2026-06-19T11:00:00.000Z, "
-        "2026-06-21T09:00:00.000Z/2026-06-21T10:30:00.000Z",
+        "4 x 5m by status, between 2026-06-19T10:40:00.000Z and 2026-06-19T11:00:00.000Z",
+        "the rows of 2026-06-19T10:37:00.000Z/2026-06-19T10:40:00.000Z, "
+        "2026-06-21T09:00:00.000Z/2026-06-21T10:37:00.000Z",
     ]
 
 
@@ -304,9 +307,11 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
             "SELECT CASE WHEN duration_ms > 1m THEN 'slow' END AS pace, p95(duration_ms) FROM runs BY pace",
             ["1h by status"],
         ),
+        ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", ["5m by status"]),
+        ("SELECT p95(duration_ms), count(*) FROM runs BY status EVERY 30m", ["5m by status"]),
         # what rollups cannot answer exactly
-        ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", []),
-        ("SELECT count(*) FROM runs EVERY 30m", []),
+        ("SELECT count(*) FROM runs EVERY 1m", []),
+        ("SELECT count(*) FROM runs BY job EVERY 30m", []),
         ("SELECT stddev(late_ms) FROM runs", []),
         ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Asia/Kolkata'", []),
         ("SELECT max(late_ms), last(run_id) FROM runs", []),
@@ -424,7 +429,7 @@ def test_deleted_runs_leave_the_rollups(app: Flask, new_client: Any, ask: Ask, w
     services(app).background.tasks["purge"].run()
     _roll_up(app)
     tables = ("rolled_up_hours", "rolled_up_days", "totals_by_hour", "series_by_hour", "series_by_day", "series")
-    for table in tables:
+    for table in (*tables, "totals_by_five_minutes"):
         assert write(partial(_count, table=table)) == 0, table
 
 

@@ -53,6 +53,7 @@ LANDED = {
         "alerts_on_queries": "f3eba26f4815279f",
         "windows_of_some_jobs": "5d9a1b875ec0de64",
         "verdicts_on_incidents": "a75abb6fdec2efad",
+        "totals_by_five_minutes": "64b789f2ce2f431d",
     },
 }
 

@@ -1,7 +1,7 @@
 """Rollups of runs by the hour and by the day of their start: which are missing, reading them, storing them.
 
 A series is the runs of a job in one place (its attribution) with one status and exit code. For each hour and day, a
-cell counts the runs of a series. The totals of an hour count the runs of each status.
+cell counts the runs of a series. The totals of an hour, and of each five minutes of it, count the runs of each status.
 
 An hour is rolled up in three steps: note an attempt, read the runs, and store the cells if the attempt is still noted.
 A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
@@ -29,6 +29,14 @@ Series = tuple[int, int, int | None, int | None]
 
 Unit = Literal["hour", "day"]
 
+_TOTALS = {"hour": 1, "five_minutes": 12}
+"""The units of the tables of totals: how many of them an hour has."""
+_OF_HOUR = {
+    unit: f"totals_by_{unit} WHERE status IN ({STATUS_NUMBERS_SQL})"
+    f" AND {unit} >= ?1 * {count} AND {unit} < (?1 + 1) * {count}"
+    for unit, count in _TOTALS.items()
+}
+
 
 class Cell(NamedTuple):
     """What is stored of some runs: how many, how many with a duration, the durations, the first and the last start."""
@@ -45,23 +53,28 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The cells of an hour or a day. `number` counts the unit from 1970. Only hours have `totals`, by status."""
+    """The cells of an hour or a day. `number` counts the unit from 1970.
+
+    Only hours have `totals`: for each of their units, the cells by status and the number of the unit.
+    """
 
     unit: Unit
     number: int
     cells: Mapping[Series, Cell]
-    totals: Mapping[int, Cell] = field(default_factory=dict)
+    totals: Mapping[str, Mapping[tuple[int, int], Cell]] = field(default_factory=dict)
 
 
 def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]:
-    """The hours from `oldest` up to, not including, `end` that are not rolled up, the latest first.
+    """The hours from `oldest` up to, not including, `end` that are not rolled up, the latest day first.
 
-    Hours before the first run are left out, except for hours with stored totals whose runs are gone.
+    Within a day they ascend: SQLite fills the pages of a table if rows are added in the order of their key. Hours
+    before the first run are left out, except for hours with stored totals whose runs are gone.
     """
     first = _first(db, oldest)
     rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND attempt IS NULL"
     known = {row[0] for row in db.execute(rolled, (first, end))}
-    return [] if first is None else [hour for hour in range(end - 1, first - 1, -1) if hour not in known]
+    missing = [] if first is None else [hour for hour in range(first, end) if hour not in known]
+    return sorted(missing, key=lambda hour: -(hour // 24))
 
 
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
@@ -72,10 +85,10 @@ def _first(db: sqlite3.Connection, oldest: int) -> int | None:
 
 
 def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
-    """The days that are not rolled up although all their hours are, the latest first."""
+    """The days that are not rolled up although all their hours are, ascending."""
     is_done = "SELECT 1 FROM rolled_up_days WHERE rolled_up_days.day = hour / 24 AND rolled_up_days.attempt IS NULL"
     days = "SELECT hour / 24 AS day FROM rolled_up_hours WHERE attempt IS NULL GROUP BY day HAVING count(*) = 24"
-    return [row[0] for row in db.execute(f"{days} AND NOT EXISTS ({is_done}) ORDER BY day DESC")]
+    return [row[0] for row in db.execute(f"{days} AND NOT EXISTS ({is_done}) ORDER BY day")]
 
 
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
@@ -102,7 +115,8 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
     None where the durations are too long, negative, or too many for one value: it cannot be rolled up.
     """
     if unit == "hour":
-        totals = {key[0]: cell for key, cell in _cells_of_runs(db, number, "status").items()}
+        by = {each: f"status, started_at / {HOUR_MS // count}" for each, count in _TOTALS.items()}
+        totals = {each: _cells_of_runs(db, number, key) for each, key in by.items()}
         counted = Counted(unit, number, _cells_of_runs(db, number, _SERIES), totals)
     else:
         parts: dict[Series, list[Cell]] = defaultdict(list)
@@ -110,7 +124,7 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
             parts[series].append(cell)
         counted = Counted(unit, number, {series: _together(cells) for series, cells in parts.items()})
     total_ms = sum(cell.total_ms or 0 for cell in counted.cells.values())
-    for cell in (*counted.cells.values(), *counted.totals.values()):
+    for cell in (*counted.cells.values(), *counted.totals.get("hour", {}).values()):
         if (cell.least_ms or 0) < 0 or len(cell.durations or b"") > LARGEST_BLOB:
             return None
     return None if unit == "hour" and total_ms > LARGEST_TOTAL_MS else counted
@@ -147,13 +161,17 @@ def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tu
     return [((row[0], row[1], row[2], row[3]), Cell(*row[4:])) for row in rows]
 
 
+def _stored_totals(db: sqlite3.Connection, unit: str, hour: int) -> dict[tuple[int, int], Cell]:
+    rows = db.execute(f"SELECT status, {unit}, {_CELL} FROM {_OF_HOUR[unit]}", (hour,))
+    return {(row[0], row[1]): Cell(*row[2:]) for row in rows}
+
+
 def outdated(db: sqlite3.Connection) -> int:
     """How many of the hours and days that are rolled up differ from what `read` counts."""
     found = 0
-    in_hour = f"SELECT status, {_CELL} FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})"
     for unit in get_args(Unit):
         for (number,) in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall():
-            totals = {row[0]: Cell(*row[1:]) for row in db.execute(in_hour, (number,))} if unit == "hour" else {}
+            totals = {each: _stored_totals(db, each, number) for each in _TOTALS if unit == "hour"}
             stored = Counted(unit, number, dict(_stored(db, unit, number, number + 1)), totals)
             found += read(db, unit, number) != stored
     return found
@@ -172,9 +190,9 @@ def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
     values = ", ".join("?" * len(Cell._fields))
     add = f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}"
     db.executemany(add, [(number, *cell, *series) for series, cell in counted.cells.items()])
-    if counted.unit == "hour":
-        db.execute(f"DELETE FROM totals_by_hour WHERE hour = ? AND status IN ({STATUS_NUMBERS_SQL})", (number,))
-        add = f"INSERT INTO totals_by_hour (status, hour, {_CELL}) VALUES (?, ?, {values})"
-        db.executemany(add, [(status, number, *cell) for status, cell in counted.totals.items()])
+    for each, totals in counted.totals.items():
+        db.execute(f"DELETE FROM {_OF_HOUR[each]}", (number,))
+        add = f"INSERT INTO totals_by_{each} (status, {each}, {_CELL}) VALUES (?, ?, {values})"
+        db.executemany(add, [(*key, *cell) for key, cell in totals.items()])
     db.execute(f"UPDATE rolled_up_{unit}s SET attempt = NULL WHERE {unit} = ?", (number,))
     return True

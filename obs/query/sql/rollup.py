@@ -71,7 +71,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
         return [], ()
     grains: list[Grain] = []
     for grain in rollup.grains:
-        by_hour = grain.unit_ms == HOUR_MS
+        by_hour = grain.unit_ms <= HOUR_MS
         same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
         functions = (_HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS) if same_clock else ()
         columns = {name for each in chosen for name in _columns(each, functions, rollup.measured)}
