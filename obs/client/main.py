@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     add("flush", "send what could not be sent while the server was unreachable")
     add("login", "ask for a key, test it, and store it with the URL of the server", "url")
     add("jobs", "list the jobs", trouble="only the jobs that need attention")
-    add("query", "run a statement in OQL", "statement", csv="print CSV", json="print JSON")
+    query = add("query", "run a statement in OQL", "statement", csv="print CSV", json="print JSON")
+    query.add_argument("--param", type=_param, action="append", default=[], metavar="NAME=VALUE", help="value of :NAME")
     add("annotate", "mark the time on charts", "name", "title?", end="end the last annotation of that name")
     add("systemd", "print a drop-in that reports a unit", "unit")
     add("crontab", "show your crontab with each command in obs run", write="save the old one, and install this one")
@@ -88,6 +89,11 @@ def _parser() -> argparse.ArgumentParser:
     imports.add_argument("--api-key", required=True, help="a key of the project that can read and write")
     imports.add_argument("--tags", choices=("project", "service", "none"), default="project", help="what a tag becomes")
     return parser
+
+
+def _param(text: str) -> tuple[str, object]:
+    name, value = text.split("=", 1)  # ValueError: argparse says that it is invalid
+    return name, import_module(".views", __package__).as_value(value)
 
 
 def _seconds(text: str) -> float:

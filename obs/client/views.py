@@ -30,9 +30,19 @@ def jobs(options: Any) -> None:
 def query(options: Any) -> None:
     """Run a statement and show the result: a timeseries as a chart."""
     accept = {"Accept": "text/csv"} if options.csv else {"Accept": "application/json"} if options.json else {}
-    answer = configured().request("POST", "dsl", "rows", {"query": options.statement}, **accept)
+    sent = {"query": options.statement, "params": dict(options.param)}
+    answer = configured().request("POST", "dsl", "rows", sent, **accept)
     draw = _chart if not accept and answer["output_type"] == "timeseries" else table
     show(answer if accept else draw(answer["columns"], answer["rows"]))
+
+
+def as_value(text: str) -> Any:
+    """The value of a parameter: numbers, true, false and null as in JSON; all else is text, and so is ``"123"``."""
+    try:
+        value = json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+    return text if isinstance(value, (list, dict)) else value
 
 
 def annotate(options: Any) -> None:

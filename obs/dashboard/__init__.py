@@ -53,7 +53,7 @@ def init_app(app: Flask) -> None:
     )
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
-        {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "results", "size")},
+        {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "results")},
         state_name=wording.state,
         precise=partial(wording.moment, to_the_second=True),
         schedule=schedules.in_brief,

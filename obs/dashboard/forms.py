@@ -27,10 +27,6 @@ _PLAINER = (
 )
 
 
-def viewer_zone() -> ZoneInfo | None:
-    return find_zone(request.cookies.get("obs_zone", ""))
-
-
 def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
     """A time that a person typed or picked, in milliseconds; without an offset it is in `zone`, or such as ``-2h``.
 
@@ -61,7 +57,7 @@ def as_input(moment_ms: int | None, zone: ZoneInfo) -> str:
 
 
 def form_zone() -> ZoneInfo:
-    return find_zone(request.form.get("zone", "")) or viewer_zone() or ZoneInfo("UTC")
+    return find_zone(request.form.get("zone", "")) or find_zone(request.cookies.get("obs_zone", "")) or ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +67,10 @@ class Form:
     values: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
     zone: ZoneInfo = field(default_factory=form_zone)
-    zone_is_known: bool = field(default_factory=lambda: viewer_zone() is not None)
 
 
 def shown_again(page: View, otherwise: str = "", **names: str) -> Callable[[View], View]:
-    """If the decorated view of a form raises ServiceError (409 or 422), it responds with `page` of its arguments.
+    """If the decorated view of a form raises ServiceError (not 403 or 404), it responds with `page` of its arguments.
 
     `page` also gets the submitted `form` with the messages. `names` maps names of the API to other names in the form.
     Messages about anything else go to `otherwise`.
@@ -87,14 +82,16 @@ def shown_again(page: View, otherwise: str = "", **names: str) -> Callable[[View
             try:
                 return view(**arguments)
             except ServiceError as error:
-                if error.status not in (409, 422):
+                if error.status in (403, 404):
                     raise
                 problems = dict[str, str]()
-                for name, message in _messages((error.errors or {}).get("json") or [error.message]):
+                hint = f" {error.hint}" if error.status == 429 else ""  # other hints are for programs
+                for name, message in _messages((error.errors or {}).get("json") or [error.message + hint]):
                     place = names.get(name, name if name in request.form else otherwise)
                     problems[place] = f"{problems[place]} {message}" if place in problems else message
                 response = make_response(page(form=Form(request.form, problems), **arguments))
                 response.status_code = error.status
+                response.headers.extend(error.headers)
                 return response
 
         return submitted

@@ -1,6 +1,6 @@
 """Sessions of the pages: who is signed in, and the new key that their next page shows."""
 
-from typing import Any, cast
+from typing import cast
 
 from flask import g, request, session
 
@@ -8,32 +8,20 @@ from obs.errors import ServiceError
 from obs.server.access_log import note_caller
 from obs.server.middleware import SIGNED_IN_AS, client_address
 from obs.services import services
-from obs.storage.databases import Org
 from obs.tenancy import keys, service
-from obs.tenancy.audit import Action, Actor
+from obs.tenancy.audit import Actor
 from obs.tenancy.auth import Caller
-from obs.tenancy.store import Session
 from obs.times import MINUTE_MS
 
 NEW_KEY_MS = 5 * MINUTE_MS
 
 
-def begin_session(org: Org, **of: Any) -> bool:
-    """Sign this browser in to `org`, as `user`, with the key ``key_id``, or with a link. False if the user changed."""
-    address = client_address(request.environ)
-    token = service.begin_session(services().tenancy, org, address=address, **of)
+def set_cookie(token: str, known: int | None = None) -> None:
+    """Store the token of the session of this browser, and the id of the user who signed in last, even if they left."""
+    known = known or session.get("known")
     session.clear()
     session.permanent = True
-    session["token"] = token or ""
-    return token is not None
-
-
-def end_session() -> None:
-    """Sign this browser out, and end its session: copies of its cookie are useless too."""
-    caller, ended = find_viewer(), cast("Session | None", g.get("session"))
-    session.clear()  # first: the browser is signed out even if the session cannot be deleted
-    if caller is not None and ended is not None:
-        service.end_session(services().tenancy, ended, caller.actor, Action.SIGN_OUT, "dashboard")
+    session.update(token=token, known=known)
 
 
 def find_viewer() -> Caller | None:

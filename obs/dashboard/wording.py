@@ -70,15 +70,6 @@ def relative(moment_ms: int, now_ms: int) -> str:
     return f"{text} ago" if moment_ms < now_ms else f"in {text}"
 
 
-def size(count_bytes: int) -> str:
-    amount, unit = float(count_bytes), "B"
-    for larger in ("KB", "MB", "GB"):
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
-
-
 def moment(moment_ms: int | None, *, to_the_second: bool = False) -> Markup:
     """A moment in UTC; the page's script shows it in the viewer's zone and keeps UTC as the title."""
     if moment_ms is None:

@@ -13,7 +13,7 @@ from flask import g, request
 from obs.api import SECURITY, Blueprint
 from obs.errors import ServiceError
 from obs.server.access_log import note_caller
-from obs.server.middleware import ENVIRON_ORG, IngestAddress, client_address
+from obs.server.middleware import ENVIRON_ORG, IngestAddress, client_address, client_network
 from obs.services import services
 from obs.storage.databases import Databases, Org
 from obs.storage.file import DatabaseFile
@@ -116,7 +116,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         raise ServiceError("unauthorized", "The X-API-Key header is missing.", hint=hint, headers=_CHALLENGE)
     credential = tenancy.keyring.find(key, now_ms)
     if credential is None:
-        tenancy.quotas.count_failure(environ)
+        tenancy.quotas.count_failure(client_network(environ))
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
     note_caller(environ, credential.org.slug, credential.id)
@@ -139,7 +139,7 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str)
     else:
         org = None
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
-        tenancy.quotas.count_failure(environ)
+        tenancy.quotas.count_failure(client_network(environ))
         raise ServiceError("not_found")
     note_caller(environ, org.slug, key_id)
     return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))

@@ -12,7 +12,6 @@ from flask import Response, after_this_request
 
 from obs.config import LIMITS
 from obs.errors import ServiceError
-from obs.server.middleware import client_network
 from obs.storage.databases import Databases, Org
 from obs.storage.disk import DiskSpace
 from obs.storage.file import DatabaseFile
@@ -99,10 +98,9 @@ class Quotas:
         """All limits of `org`, by the names in `config.LIMITS`."""
         return {**self._defaults, **self._own.get(org.id, {})}
 
-    def count_failure(self, environ: Mapping[str, Any], what: str = "wrong keys and sign-in links") -> None:
-        """Count a secret that is wrong. Raises ServiceError (429) after too many from one client."""
-        subject, most = (client_network(environ), what), self.settings["WRONG_KEYS_PER_MINUTE"]
-        self._failures.count(subject, most, self.clock(), f"{what} from one address")
+    def count_failure(self, who: str, what: str = "wrong keys and links from one address", addresses: int = 1) -> None:
+        """Count `what` of an address, or of as many. Raises ServiceError (429) when there were too many."""
+        self._failures.count((who, what), addresses * self.settings["WRONG_KEYS_PER_MINUTE"], self.clock(), what)
 
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""

@@ -216,13 +216,14 @@ def has_password(user: store.User | None, password: str) -> bool:
         _queue.release()
 
 
-def begin_session(tenancy: Tenancy, org: Org, user: store.User | None = None, **of: Any) -> str | None:
-    """Begin a session of `org`, see `store.add_session`; returns its token. None if `user` has changed meanwhile."""
+def begin_session(tenancy: Tenancy, org: Org, user: store.User | None = None, **of: Any) -> str:
+    """Begin a session (see `store.add_session`); returns its token. Raises ServiceError (401) if `user` has changed."""
     now_ms = tenancy.clock()
 
-    def unit(db: sqlite3.Connection) -> str | None:
-        is_same, expires_at = user is None or store.users(db, name=user.name) == [user], now_ms + SESSION_MS
-        return store.add_session(db, org, expires_at, now_ms, user_id=user and user.id, **of) if is_same else None
+    def unit(db: sqlite3.Connection) -> str:
+        if user is not None and store.users(db, name=user.name) != [user]:
+            raise ServiceError("unauthorized", "Wrong name or password.")
+        return store.add_session(db, org, now_ms + SESSION_MS, now_ms, user_id=user and user.id, **of)
 
     return tenancy.control.write(unit)
 

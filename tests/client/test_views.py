@@ -140,6 +140,17 @@ def test_csv_and_json_are_those_of_the_service(machine: Machine, client: KeyClie
     assert json.loads("\n".join(shown(machine, "query", "--json", statement))) == expected
 
 
+def test_parameters_have_values(machine: Machine, client: KeyClient) -> None:
+    for job in ("backup", "123", "a=b"):
+        client.post("/api/v1/heartbeat/end", json={"name": job, "duration_ms": 2000})
+    statement = "SELECT job FROM runs WHERE job = :job AND duration_ms > :least LAST 1d"
+    for job, least, jobs in (("backup", "1e3", ["backup"]), ('"123"', "5", ["123"]), ("a=b", "2001", [])):
+        asked = ("query", statement, "--param", f"job={job}", "--param", f"least={least}")
+        assert shown(machine, *asked) == ["job", *jobs]
+    assert "The parameter job has no value" in machine.obs("query", statement).stderr.decode()
+    assert "invalid" in machine.obs("query", statement, "--param", "job").stderr.decode()
+
+
 def test_control_characters_do_not_reach_the_terminal(machine: Machine, client: KeyClient, clock: Clock) -> None:
     message = f"first\nsecond {ESCAPE}\u202e\x9b"
     assert client.post("/api/v1/heartbeat/log", json={"name": "photos", "message": message}).status_code == 200

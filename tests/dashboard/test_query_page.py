@@ -1,7 +1,9 @@
 """The query page without a browser: results, errors, limits, downloads."""
 
 import csv
+import html
 import io
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -130,3 +132,31 @@ def test_annotations_of_a_prefix_are_an_overlay_of_a_timeseries(reader: Visitor,
 
 def test_nobody_queries_another_organization(stranger: Visitor) -> None:
     assert '<p class="single"><b>0</b> count' in ask(stranger, "SELECT count(*) FROM runs LAST 1d")[1]
+
+
+def fields(page: str) -> dict[str, str]:
+    """The fields of parameters and their values."""
+    return dict(re.findall(r'<input name="(:\w+)" value="([^"]*)"', page))
+
+
+def test_a_parameter_gets_a_field_and_its_value_is_kept_in_the_url(reader: Visitor, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/backup/end?duration_ms=2000")
+    client.post("/api/v1/heartbeat/123/end?duration_ms=9000")
+    statement = "SELECT job FROM runs WHERE job = :job AND duration_ms > :least LAST 1d"
+    asked = reader.get("/query", query_string={"q": statement})
+    assert asked.status_code == 400
+    assert "The parameter job has no value. Enter it below." in asked.text
+    assert fields(asked.text) == {":job": ""}
+    asked = reader.get("/query", query_string={"q": statement, ":job": "backup", ":least": ""})
+    assert "The parameter least has no value. Enter it below." in asked.text
+    assert fields(asked.text) == {":job": "backup", ":least": ""}
+    for job, least, rows in (("backup", "1500", 1), ("backup", "2500", 0), ('"123"', "1e3", 1)):
+        shown = reader.get("/query", query_string={"q": statement, ":job": job, ":least": least})
+        assert f"{rows} row" in shown.text
+        assert fields(shown.text) == {":job": job.replace('"', "&#34;"), ":least": least}
+        download = re.search(r'href="(/query/answer.csv[^"]+)"', shown.text)
+        assert download is not None
+        assert len(reader.get(html.unescape(download[1])).text.splitlines()) == 1 + rows
+        assert "Alert me on this" not in shown.text
+    wrong = reader.get("/query", query_string={"q": statement, ":job": "123", ":least": "1"})
+    assert (wrong.status_code, "The parameter has to be" in wrong.text or "text" in wrong.text) == (400, True)

@@ -36,8 +36,8 @@ def test_limits_are_shown_with_their_usage(reader: Visitor, client: KeyClient, c
     assert found["Jobs"] == ["10,000", "2", "0 %"]
     assert found["Annotations"] == ["100,000", "1", "0 %"]
     assert found["Heartbeats per minute"] == ["60,000", "1 in this minute", "0 %"]
-    assert found["Storage"][0] == "10 GB"
-    assert re.fullmatch(r"\d+(\.\d)? KB, .* free on the disk", found["Storage"][1])
+    assert found["Storage"][0] == "10.0 GiB"
+    assert re.fullmatch(r"\d+(\.\d)? KiB, .* free on the disk", found["Storage"][1])
 
 
 def test_the_usage_of_another_organization_is_not_counted(

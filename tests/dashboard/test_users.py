@@ -138,6 +138,9 @@ def test_passwords_are_guessed_a_few_times_a_minute_even_right_ones(
     refused = visitor.post("/sign-in", name="ana", password=PASSWORD)
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) > 0
+    assert re.search(r'role="alert"[^>]*>The limit is 3 attempts to sign in .* Try again in \d+ s\.<', refused.text)
+    assert 'value="ana"' in refused.text  # what was typed stays, but for the password
+    assert PASSWORD not in refused.text
     assert Visitor(app).sign_in(str(key)).status_code == 302  # machines and keys are counted apart
     clock.advance(minutes=1)
     assert visitor.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
@@ -209,7 +212,8 @@ def test_when_many_sign_in_at_once_others_wait_and_too_many_are_refused(
     for thread in others:
         thread.start()
         assert begun.acquire(timeout=30)
-    assert visitors[2].post("/sign-in", name="ana", password="x").status_code == 429
+    refused = visitors[2].post("/sign-in", name="ana", password="x")
+    assert (refused.status_code, "Others are signing in. Try again." in refused.text) == (429, True)
     may_end.set()
     for thread in others:
         thread.join()
@@ -302,9 +306,72 @@ def test_a_reader_changes_only_their_own_password(add: Callable[..., None], ente
         assert rita.post("/settings/users/change", **fields).status_code == 403
     assert rita.post("/settings/users/delete", name="rita").status_code == 403
     assert rita.post("/settings/users/change", name="rita", password="short").status_code == 422
-    assert rita.post("/settings/users/change", name="rita", password="another horse").status_code == 302
+    for typed in ({}, {"current": ""}, {"current": "another horse"}):
+        refused = rita.post("/settings/users/change", name="rita", password="another horse", **typed)
+        assert refused.status_code == 422
+        assert 'id="current-problem">This is not your current password.' in refused.text
+    changed = {"name": "rita", "password": "another horse", "current": PASSWORD}
+    assert rita.post("/settings/users/change", **changed).status_code == 302
     assert rita.get("/").location == "/sign-in"
     enter("rita", "another horse")
+
+
+def test_an_admin_gives_the_current_password_for_their_own_only(
+    app: Flask, add: Callable[..., None], enter: Callable[..., Visitor]
+) -> None:
+    add("ana", "admin")
+    add("bob")
+    ana = enter("ana")
+    for name in ("ana", "ANA"):
+        assert ana.post("/settings/users/change", name=name, password="another horse").status_code == 422
+    assert ana.post("/settings/users/change", name="bob", password="another horse").status_code == 302
+    enter("ana")
+    enter("bob", "another horse")
+    assert ("failed sign in", "wrong password of ana", "dashboard") in entries(app)
+
+
+def test_the_current_password_is_guessed_a_few_times_a_minute(
+    make_app: Callable[..., Flask], new_client: NewClient
+) -> None:
+    app = make_app(WRONG_KEYS_PER_MINUTE=3)
+    new_client("acme", app=app)
+    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, "ana", role="admin", password=PASSWORD)
+    ana = Visitor(app)
+    ana.get("/sign-in")
+    assert ana.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
+    ana.get("/settings")
+    changed = {"name": "ana", "password": "another horse"}
+    statuses = [ana.post("/settings/users/change", **changed, current=f"guess {n}").status_code for n in range(3)]
+    assert statuses == [422, 422, 429]
+    assert ana.post("/settings/users/change", **changed, current=PASSWORD).status_code == 429
+
+
+def test_guesses_from_many_addresses_are_limited_and_keep_nobody_out_of_their_own_browser(
+    make_app: Callable[..., Flask], new_client: NewClient, clock: Clock
+) -> None:
+    app = make_app(WRONG_KEYS_PER_MINUTE=2)
+    new_client("acme", app=app)
+    for name in ("ana", "bob"):
+        service.change_user(services(app).tenancy, ACME, Action.ADD_USER, name, role="admin", password=PASSWORD)
+    guesser, own = Visitor(app), Visitor(app)
+    own.get("/sign-in")
+    assert own.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
+    own.get("/settings")
+    assert own.post("/sign-out").status_code == 302
+    clock.advance(minutes=1)
+
+    def guess(visitor: Visitor, address: int, name: str, password: str) -> int:
+        visitor.get("/sign-in")
+        data = {"csrf_token": visitor.token, "name": name, "password": password}
+        at = {"REMOTE_ADDR": f"192.0.2.{address}"}
+        return visitor.client.post("/sign-in", data=data, environ_overrides=at).status_code
+
+    assert [guess(guesser, number, "ana", "wrong horse") for number in range(10)] == [401] * 10
+    assert guess(guesser, 10, "ANA", PASSWORD) == 429
+    assert guess(guesser, 10, "bob", PASSWORD) == 302
+    assert guess(own, 11, "ana", PASSWORD) == 302
+    clock.advance(minutes=1)
+    assert guess(Visitor(app), 12, "ana", PASSWORD) == 302
 
 
 def sessions(visitor: Visitor) -> list[tuple[str, str]]:

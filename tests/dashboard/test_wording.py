@@ -71,13 +71,6 @@ def test_moments(moment_ms: int, words: str) -> None:
     assert wording.relative(moment_ms, NOW_MS) == words
 
 
-@pytest.mark.parametrize(
-    ("count", "words"), [(812, "812 B"), (1536, "1.5 KB"), (16_781_312, "16 MB"), (1 << 30, "1.0 GB")]
-)
-def test_sizes(count: int, words: str) -> None:
-    assert wording.size(count) == words
-
-
 def test_bars_are_as_high_as_runs_were_long_and_failures_have_a_foot() -> None:
     runs = (Bar(0, "success", 1000), Bar(DAY_MS, "failed", 2000), Bar(2 * DAY_MS, "lost", None))
     drawn = str(drawings.draw_bars(runs))

@@ -16,7 +16,7 @@ from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.forms import Form
-from obs.dashboard.routes import page_version
+from obs.dashboard.routes.jobs import page_version
 from obs.dashboard.sessions import viewer
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance

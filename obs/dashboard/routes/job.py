@@ -12,8 +12,7 @@ from obs.alerts.store import incidents as alert_store
 from obs.api import ROW_ID, load, page_of
 from obs.dashboard import drawings, forms, schedules, store
 from obs.dashboard.forms import Form
-from obs.dashboard.routes import page_version
-from obs.dashboard.routes.jobs import PAUSES
+from obs.dashboard.routes.jobs import PAUSES, page_version
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.pins import cron_times
@@ -103,16 +102,12 @@ def pin_times() -> list[int]:
     return list(islice(cron_times(pin.expression, pin.zone, since), 1000))
 
 
-@blp.post("/pause")
-@forms.shown_again(lambda form: page(pause=form), "until")
-def pause() -> ResponseReturnValue:
-    until = forms.chosen_time("until", PAUSES)
-    return _changed({"paused": True} | ({"paused_until": until} if until else {}), "Job paused.")
-
-
-@blp.post("/resume")
-def resume() -> ResponseReturnValue:
-    return _changed({"paused": False}, "Job resumed.")
+@blp.post("/<any(pause, resume):action>")
+@forms.shown_again(lambda form, action: page(pause=form), "until")
+def pause(action: str) -> ResponseReturnValue:
+    until = forms.chosen_time("until", PAUSES) if action == "pause" else None
+    changes = {"paused": action == "pause"} | ({"paused_until": until} if until else {})
+    return _changed(changes, f"Job {action.removesuffix('e')}ed.")
 
 
 @blp.post("/ping-url")

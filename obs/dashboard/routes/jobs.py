@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, get_template_attribute, render_template, request
+from flask import Blueprint, Response, abort, get_template_attribute, render_template, request
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
@@ -58,6 +58,14 @@ def changes() -> ResponseReturnValue:
     if list(now) != list(shown):
         changed["order"] = list(now)
     return changed
+
+
+def page_version(*shown: object) -> str:
+    """The version of a page, which changes with what it shows. Ends the request with 204 if the browser has it."""
+    found = version(services().overviews(viewer().org).show(viewer()).in_trouble, *shown)  # of the title too
+    if request.headers.get("X-Have") == found:
+        abort(Response(status=204))
+    return found
 
 
 @blp.get("/jobs/trouble")

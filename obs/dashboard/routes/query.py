@@ -7,6 +7,7 @@ from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.annotations import store as annotation_store
+from obs.client.views import as_value
 from obs.dashboard import store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
@@ -23,7 +24,7 @@ def page() -> ResponseReturnValue:
     status, headers, window = 200, dict[str, str](), None
     if text.strip():
         try:
-            reply = services().queries.run(caller, text)
+            reply = services().queries.run(caller, text, params=_params())
         except ServiceError as error:
             shown["error"], status, headers = error, error.status, error.headers
         else:
@@ -45,8 +46,13 @@ def page() -> ResponseReturnValue:
 @blp.get("/answer.<any(csv, json):kind>")
 def download(kind: str) -> Response:
     mimetype = {"csv": "text/csv", "json": "application/json"}[kind]
-    text = converted(services().queries.run(viewer(), _statement()).body, mimetype)
+    text = converted(services().queries.run(viewer(), _statement(), params=_params()).body, mimetype)
     return Response(text, mimetype=mimetype, headers={"Content-Disposition": f"attachment; filename=result.{kind}"})
+
+
+def _params() -> dict[str, Any]:
+    """The values of the statement's parameters: the fields of the form whose names begin with a colon, unless empty."""
+    return {name[1:]: as_value(text) for name, text in request.args.items() if name.startswith(":") and text}
 
 
 def _statement() -> str:

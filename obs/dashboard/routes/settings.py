@@ -13,8 +13,9 @@ from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard import store as page_store
 from obs.dashboard.forms import Form
+from obs.dashboard.routes.sign_in import find_user
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
-from obs.errors import ServiceError
+from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.store.jobs import count_jobs
 from obs.services import services
 from obs.storage.connection import copy
@@ -81,14 +82,19 @@ def revoke_key(key_id: int) -> ResponseReturnValue:
 
 
 @blp.post("/users/<any(add, change, delete):verb>")
-@forms.shown_again(lambda form, verb: page(form if verb == "add" else Form({}, form.problems)), "user")
+@forms.shown_again(
+    lambda form, verb: page(form if verb == "add" else Form({}, form.problems)), "user", current="current"
+)
 def change_user(verb: str) -> ResponseReturnValue:
     """Add, change or delete a user. Users can change their own password."""
     caller, form = viewer(), request.form
     fields = {name: form.get(name, "") for name in ("name", "role", "password") if name in form or verb == "add"}
-    if verb != "change" or fields.keys() != {"name", "password"} or fields["name"] != caller.actor.name:
+    is_own = verb == "change" and fields.get("name", "").lower() == caller.actor.name.lower()
+    if not is_own or "role" in fields:
         require_admin()
     loaded = load(UserSchema, fields)
+    if is_own and "password" in fields and find_user(caller.actor.name, form.get("current", "")) is None:
+        raise invalid_field("json", "current", "This is not your current password.")
     service.change_user(services().tenancy, caller.org, Action(f"{verb} user"), actor=caller.actor, **loaded)
     return forms.saved(f"User {loaded['name']} {verb.removesuffix('e')}ed.", "dashboard.settings.page", _anchor="users")
 

@@ -4,55 +4,69 @@ import re
 import threading
 from typing import Any
 
-from flask import Blueprint, copy_current_request_context, redirect, render_template, request, url_for
+from flask import Blueprint, copy_current_request_context, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.sessions import begin_session, end_session
+from obs.dashboard import forms
+from obs.dashboard.forms import Form
+from obs.dashboard.sessions import find_viewer, set_cookie
 from obs.errors import ServiceError
-from obs.server.middleware import client_address
+from obs.server.middleware import client_address, client_network
 from obs.services import services
 from obs.storage.databases import Org
 from obs.tenancy import audit, keys, service
 from obs.tenancy.audit import Action, Actor
+from obs.tenancy.store import User
 
 blp = Blueprint("sign_in", __name__)
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
 
 
 @blp.get("/sign-in")
-def page() -> ResponseReturnValue:
-    return render_template("sign_in.html", next=request.args.get("next", ""))
+def page(form: Form | None = None) -> str:
+    return render_template("sign_in.html", form=form or Form({"next": request.args.get("next", "")}))
 
 
 @blp.post("/sign-in")
+@forms.shown_again(page)
 def by_password() -> ResponseReturnValue:
     """Sign in with a name and a password, or with a key."""
     if "key" in request.form:
         return _by_key(request.form["key"].strip())
-    tenancy = services().tenancy
-    attempts = "attempts to sign in with a password"  # counted before, or one that gets 429 would still be an attempt
-    tenancy.quotas.count_failure(request.environ, attempts)
-    user = service.find_user(tenancy, request.form.get("name", "").strip())
-    if not service.has_password(user, request.form.get("password", "")) or user is None:
-        if user is not None:  # in a thread: the time that it takes would tell that the name exists
-            unit = copy_current_request_context(_note)
-            failed = (user.org, f"wrong password of {user.name}", Action.FAILED_SIGN_IN)
-            threading.Thread(target=unit, args=failed, name="failed-sign-in").start()
-        return _refused("Wrong name or password.")
+    user = find_user(request.form.get("name", "").strip(), request.form.get("password", ""))
+    if user is None:
+        raise ServiceError("unauthorized", "Wrong name or password.")
     return _begin(user.org, user.name, user=user)
+
+
+def find_user(name: str, password: str) -> User | None:
+    """The user with this name and password. Raises ServiceError (429) after too many attempts."""
+    tenancy, user = services().tenancy, service.find_user(services().tenancy, name)
+    is_known = user is not None and session.get("known") == user.id
+    attempts = "attempts to sign in with a password"  # counted before, or one that gets 429 would still be an attempt
+    tenancy.quotas.count_failure(client_network(request.environ), f"{attempts} from one address")
+    if not is_known:  # so guesses from five addresses or more keep nobody out of a browser where they were before
+        tenancy.quotas.count_failure(name.lower(), f"{attempts} as one user from new browsers", 5)
+    if service.has_password(user, password):
+        return user
+    if user is not None:  # in a thread: the time that it takes would tell that the name exists
+        unit = copy_current_request_context(_note)
+        failed = (user.org, f"wrong password of {user.name}", Action.FAILED_SIGN_IN)
+        threading.Thread(target=unit, args=failed, name="failed-sign-in").start()
+    return None
 
 
 def _by_key(key: str) -> ResponseReturnValue:
     tenancy = services().tenancy
     credential = tenancy.keyring.find(key, tenancy.clock())
     if credential is None:
-        tenancy.quotas.count_failure(request.environ)
+        tenancy.quotas.count_failure(client_network(request.environ))
         if org := tenancy.keyring.organization(key.removeprefix("obs_").partition("_")[0]):
             _note(org, "unknown key", Action.FAILED_SIGN_IN)
-        return _refused("Invalid key.")
+        raise ServiceError("unauthorized", "Invalid key.")
     if not keys.allows(credential.scopes, "query:read"):
         _note(credential.org, credential.name, Action.FAILED_SIGN_IN)
-        return _refused("This key cannot sign in: it lacks the scope query:read.")
+        raise ServiceError("unauthorized", "This key cannot sign in: it lacks the scope query:read.")
     return _begin(credential.org, credential.name, key_id=credential.id)
 
 
@@ -64,7 +78,7 @@ def by_link(token: str) -> ResponseReturnValue:
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
     if org is None or not service.use_sign_in_link(tenancy, token):
-        tenancy.quotas.count_failure(request.environ)
+        tenancy.quotas.count_failure(client_network(request.environ))
         hint = "Create a new one: obs sign-in ORG"
         raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
     return _begin(org, "sign-in link")
@@ -72,17 +86,17 @@ def by_link(token: str) -> ResponseReturnValue:
 
 @blp.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
-    end_session()
+    """Sign this browser out, and end its session: copies of its cookie are useless too."""
+    caller, ended = find_viewer(), g.get("session")
+    set_cookie("")  # first: the browser is signed out even if the session cannot be deleted
+    if caller is not None and ended is not None:
+        service.end_session(services().tenancy, ended, caller.actor, Action.SIGN_OUT, "dashboard")
     return redirect(url_for("dashboard.sign_in.page"))
 
 
-def _refused(problem: str) -> ResponseReturnValue:
-    return render_template("sign_in.html", problem=problem, next=request.form.get("next", "")), 401
-
-
-def _begin(org: Org, name: str, **of: Any) -> ResponseReturnValue:
-    if not begin_session(org, **of):
-        return _refused("Wrong name or password.")
+def _begin(org: Org, name: str, user: User | None = None, **of: Any) -> ResponseReturnValue:
+    address = client_address(request.environ)
+    set_cookie(service.begin_session(services().tenancy, org, user, address=address, **of), user and user.id)
     _note(org, name, Action.SIGN_IN)
     wanted = request.form.get("next", "")
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))

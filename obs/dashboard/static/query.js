@@ -60,6 +60,6 @@ editor.addEventListener("keydown", (event) => {
 
 if (editor.dataset.offset) {
   const start = Number(editor.dataset.offset);
-  editor.focus();
+  if (!document.querySelector("#parameters [autofocus]")) editor.focus();
   editor.setSelectionRange(start, start + Math.max(1, Number(editor.dataset.length)));
 }

@@ -153,3 +153,32 @@ def test_a_browser_that_stores_nothing_says_so(page: Page, address: str) -> None
     page.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('denied'); }})")
     page.goto(f"{address}/query")
     expect(page.get_by_text("Your browser does not let this page store anything.")).to_be_visible()
+
+
+def test_fields_of_parameters_follow_the_statement_and_their_values_are_in_the_url(
+    page: Page, address: str, client: KeyClient, clock: Clock
+) -> None:
+    for host in ("nas01", "nas01", "web-1"):
+        client.post("/api/v1/heartbeat/backup/end", headers={"X-Platform-Host": host})
+    clock.advance(minutes=1)
+    page.goto(f"{address}/query")
+    editor, fields = page.locator("#q"), page.locator("#parameters input")
+    expect(page.locator("#parameters")).to_be_hidden()
+    editor.fill(
+        "SELECT count(*) FROM runs WHERE host = :host AND job <> ':no' AND job <> :job /* :no */ LAST 1d -- :no"
+    )
+    expect(fields).to_have_count(2)
+    page.get_by_label(":host").fill("nas01")
+    editor.press("End")
+    editor.fill("SELECT count(*) FROM runs WHERE host = :host LAST 1d")
+    expect(fields).to_have_count(1)
+    page.get_by_label(":host").press("Enter")
+    expect(page.locator(".single")).to_contain_text("2 count")
+    expect(page.get_by_label(":host")).to_have_value("nas01")
+    assert "%3Ahost=nas01" in page.url
+    page.reload()
+    expect(page.locator(".single")).to_contain_text("2 count")
+    page.get_by_label(":host").fill("")
+    page.get_by_label(":host").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The parameter host has no value. Enter it below.")
+    expect(page.get_by_label(":host")).to_be_focused()
