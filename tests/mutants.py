@@ -50,8 +50,8 @@ TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
     "obs/ingest": ("tests/ingest", "tests/heartbeat/test_run_ids.py", "tests/heartbeat/test_attribution.py"),
     "obs/query": ("tests/query",),
     "obs/query/language": ("tests/query/test_language.py", "tests/query/test_errors.py", "tests/query/test_answers.py"),
-    "obs/query/language/functions": (
-        *("tests/query/test_percentiles.py", "tests/query/test_sketch.py", "tests/query/test_language.py"),
+    "obs/query/language/functions.py": (
+        *("tests/query/test_percentiles.py", "tests/query/test_language.py"),
         *("tests/query/test_answers.py", "tests/query/test_docs.py", "tests/query/test_duckdb.py"),
     ),
     "obs/query/sql": ("tests/query/test_answers.py", "tests/query/test_language.py", "tests/query/test_duckdb.py"),

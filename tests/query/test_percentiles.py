@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from obs.query.language.functions.aggregates import percentile
+from obs.query.language.functions import percentile
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 10, 10**9])

@@ -14,12 +14,11 @@ from zoneinfo import ZoneInfo
 from obs.errors import ServiceError
 from obs.query.execution.limits import Limits, too_many_bytes, too_slow
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import FUNCTIONS, SqlFunction
-from obs.query.language.functions.definition import Number
-from obs.query.language.functions.scalars import OPERATORS
+from obs.query.language.functions import FUNCTIONS, Number, SqlFunction
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Plan
 from obs.query.sql import Scan, Timeline
+from obs.query.sql.expressions import OPERATOR_FUNCTIONS
 from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader
 from obs.storage.packed import pack, unpack
@@ -143,12 +142,12 @@ def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) 
         yield session
 
 
-_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATORS}
+_SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not each.aggregate} | {*OPERATOR_FUNCTIONS}
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 
 _PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
-    + ["obs_bucket", "obs_length", "obs_local", "obs_part", "row_number"]
+    + ["obs_bucket", "obs_covered", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
@@ -178,13 +177,13 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
             return None
 
     of_query = (
-        SqlFunction("obs_part", 4, _part),
-        SqlFunction("obs_local", 1, local),
-        SqlFunction("obs_bucket", 2, lambda number, time: timelines[number].bucket(time)),
-        SqlFunction("obs_length", 2, lambda number, bucket: timelines[number].length_ms(bucket)),
+        SqlFunction("obs_part", _part),
+        SqlFunction("obs_local", local),
+        SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
+        SqlFunction("obs_covered", lambda number, bucket: timelines[number].length_ms(bucket)),
     )
-    for function in (*_SCALARS, *of_query):
-        connection.create_function(function.name, function.arguments, function.python, deterministic=True)
-    for function in _AGGREGATES:
-        aggregate: Any = function.python
-        connection.create_aggregate(function.name, function.arguments, aggregate)
+    for name, python in (*_SCALARS, *of_query):
+        connection.create_function(name, -1, python, deterministic=True)
+    for name, python in _AGGREGATES:
+        aggregate: Any = python
+        connection.create_aggregate(name, -1, aggregate)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from obs import times
 from obs.query.language import habits, nodes
 from obs.query.language.errors import OqlError, similar
-from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result
-from obs.query.language.functions.scalars import json_path, regular_expression
+from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result, json_path, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Read, has_aggregate, walk
 from obs.sources import Source, Type

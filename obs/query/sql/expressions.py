@@ -1,11 +1,13 @@
 """Expressions to SQL. Values become bound parameters; columns become what their source defines for them."""
 
+import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 
-from obs.query.language.functions import FUNCTIONS
-from obs.query.language.functions.scalars import case_sql
+from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, of_texts, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read
 from obs.query.sql import Scan
@@ -103,7 +105,7 @@ class Writer:
         arguments = list(map(self.expression, expression.arguments))
         fields = {"local": arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"}
         if expression.name == "rate":
-            length = f"nullif(obs_length({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
+            length = f"nullif(obs_covered({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
             fields["covered"] = length or self.bind(self.scan.window.length_ms)
         return FUNCTIONS[expression.name].write(*arguments, **fields)
 
@@ -195,3 +197,53 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     "=~": _template("obs_matches({0}, {1})"),
     "!~": _template("NOT obs_matches({0}, {1})"),
 }
+
+
+# Operators that SQLite does not have. Matching takes time proportional to the length of the text, whatever the pattern.
+
+
+@lru_cache(256)
+def _like_pattern(pattern: str, escape: str, *, ignore_case: bool) -> re.Pattern[str]:
+    """A LIKE pattern as a regular expression that never backtracks: it searches each part once, from the left."""
+    pieces: list[list[str]] = [[]]
+    for piece in re.findall(f"(?s:(?:{re.escape(escape)})?.)", pattern):
+        if piece == "%":
+            pieces.append([])
+        else:
+            pieces[-1].append("." if piece == "_" else re.escape(piece[-1]))
+    first, *rest = map("".join, pieces)
+    parts = [first, *(f"(?>.*?{part})" for part in rest[:-1])]
+    if rest:
+        # The last part has to match at the end. Its length is known, and so is its place.
+        length = len(pieces[-1])
+        parts.append(f"(?>.*(?=.{{{length}}}\\Z)){rest[-1]}" if length else ".*")
+    return re.compile("".join(parts) + r"\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
+def _like(text: str, pattern: str, escape: str, *, ignore_case: bool = False) -> bool:
+    """LIKE, and ILIKE, which ignores case: ``%`` is any text, ``_`` any character, but not after `escape`."""
+    return _like_pattern(pattern, escape, ignore_case=ignore_case).match(text) is not None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """``=~``: whether a regular expression matches anywhere in the text."""
+    return regular_expression(pattern).search(text) is not None
+
+
+def _remainder(left: Number | None, right: Number | None) -> Number | None:
+    """``%``: the rest of a division that rounds towards 0, with the sign of `left`; null for a division by 0."""
+    if left is None or not right or not math.isfinite(left):
+        return None
+    if isinstance(left, int) and isinstance(right, int):
+        return abs(left) % abs(right) * (-1 if left < 0 else 1)
+    return math.fmod(left, right)
+
+
+OPERATOR_FUNCTIONS = (
+    SqlFunction("obs_like", of_texts(_like)),
+    SqlFunction("obs_ilike", of_texts(partial(_like, ignore_case=True))),
+    SqlFunction("obs_matches", of_texts(_matches)),
+    SqlFunction("obs_contains", of_texts(operator.contains)),
+    SqlFunction("obs_starts_with", of_texts(str.startswith)),
+    SqlFunction("obs_remainder", _remainder),
+)

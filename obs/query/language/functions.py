@@ -1,0 +1,365 @@
+"""The functions of OQL: one table for the checker, the SQL compiler, the query connections and the reference."""
+
+import json
+import math
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import re2  # type: ignore[import-untyped]
+
+from obs.sources import Type
+from obs.storage.packed import unpack
+from obs.times import WEEK_MS
+
+Number = int | float
+NUMERIC = frozenset({Type.INTEGER, Type.NUMBER, Type.DURATION})
+
+
+class Family(Enum):
+    """What an argument may be: the text with which errors and the reference name it, and its types."""
+
+    ANY = ("anything", frozenset(Type))
+    NUMBER = ("a number or a duration", NUMERIC)
+    ORDERED = ("a number, a duration, a time or a text", NUMERIC | {Type.TIME, Type.TEXT})
+    TEXT = ("a text", {Type.TEXT})
+    TIME = ("a time", {Type.TIME})
+    CONDITION = ("a condition", {Type.BOOLEAN})
+    DIGITS = ("a whole number", {Type.INTEGER})
+    PERCENT = ("a number from 0 to 100", {Type.INTEGER, Type.NUMBER})
+    AGGREGATE = ("an aggregate", NUMERIC)
+    LENGTH = ("a duration", {Type.DURATION})
+    WIDTH = ("a width above 0", NUMERIC)
+    REGEX = ("a regular expression of RE2", {Type.TEXT})
+    PATH = ("a path such as '$.list[0]'", {Type.TEXT})
+
+    def __init__(self, text: str, types: Set[Type]) -> None:
+        self.text = text
+        self.types = types
+
+
+class Result(Enum):
+    """The type of a result that depends on the arguments."""
+
+    FIRST = auto()
+    """That of the first argument."""
+    MEAN = auto()
+    """That of the first argument, and a number for an integer."""
+    COMMON = auto()
+    """The common type of all arguments of Family.ANY. A text among times is read as a time."""
+
+
+class SqlFunction(NamedTuple):
+    """A function that SQLite does not have.
+
+    `python` gets stored values, None for NULL. For an aggregate it is a class with step(*arguments) and finalize(). A
+    query can only be stopped within it by killing the process.
+    """
+
+    name: str
+    python: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of OQL.
+
+    `sql` is a call or an expression in parentheses, or a function of the arguments' SQL. In it, ``{0}``, ``{1}``...
+    stand for the arguments, ``{arguments}`` for all of them, and
+
+    - ``{local}``: for a scalar, the first argument, a time, shifted by the offset of TIMEZONE from UTC,
+    - ``{distinct}``, ``{time}``: for an aggregate, DISTINCT, where it may have that, and the time of the row,
+    - ``{fraction}``: its percentage, divided by 100,
+    - ``{covered}``: the time that one row of the result covers, in milliseconds.
+
+    `sqlite` is the function that the SQL calls, if SQLite does not have it. The last `optional` arguments may be left
+    out; with `repeats`, the last one may follow any number of times. `percent` is that of p50 and the like.
+    """
+
+    name: str
+    parameters: tuple[Family, ...]
+    result: Type | Result
+    description: str
+    sql: str | Callable[..., str]
+    sqlite: SqlFunction | None = None
+    aggregate: bool = False
+    optional: int = 0
+    repeats: bool = False
+    counts: bool = False
+    """An aggregate that may have ``*``, and for which the stored number of a status does as well as its text."""
+    percent: float | None = None
+
+    def write(self, *arguments: str, **fields: str) -> str:
+        """The SQL of a call, whose `arguments` and `fields` are SQL."""
+        if callable(self.sql):
+            return self.sql(*arguments)
+        return self.sql.format(*arguments, arguments=", ".join(arguments), **fields)
+
+
+# Aggregates: one value for each group of rows
+
+
+PERCENTS = (50, 75, 90, 95, 99)
+"""The percentiles that have functions of their own: p50, approx_p50..."""
+
+
+def percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
+    """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (percentile_cont in SQL).
+
+    All `parts` but the last are sorted blocks of whole numbers. With blocks, a binary search over the range of values
+    finds the one with this rank, so that no value is moved. None if there are no values.
+    """
+    *blocks, values = parts
+    ascending = sorted(values)
+    filled = [part for part in (*blocks, ascending) if part]
+    if not filled:
+        return None
+    position = fraction * (sum(map(len, filled)) - 1)
+    rank = math.floor(position)
+    if blocks:
+        low, most = min(part[0] for part in filled), max(part[-1] for part in filled)
+        low += bisect_right(range(low, most), rank, key=lambda value: sum(bisect_right(part, value) for part in filled))
+        places = [bisect_right(part, low) for part in filled]
+        following = (part[place] for part, place in zip(filled, places, strict=True) if place < len(part))
+        high = low if sum(places) > rank + 1 else min(following, default=low)
+    else:
+        low, high = ascending[rank], ascending[min(rank + 1, len(ascending) - 1)]
+    return low if low == high else low + (high - low) * (position - rank)
+
+
+def _standard_deviation(parts: Sequence[Sequence[Number]]) -> float | None:
+    """The standard deviation of a sample, in two passes, so that there is no cancellation."""
+    count = sum(map(len, parts))
+    if count < 2:
+        return None
+    mean = sum(map(sum, parts)) / count
+    return math.sqrt(sum((value - mean) * (value - mean) for part in parts for value in part) / (count - 1))
+
+
+class _Collected:
+    """What `of` returns for packed blocks of sorted values, followed by all single values, which take 8 bytes each."""
+
+    def __init__(self, of: Callable[..., Any]) -> None:
+        self.of = of
+        self.arguments: tuple[float, ...] = ()
+        self.values: Any = array("q")
+        self.blocks: list[Sequence[int]] = []
+
+    def step(self, value: Number | bytes | None, *arguments: float) -> None:
+        self.arguments = arguments
+        if isinstance(value, bytes):  # all durations of a cell of a rollup
+            self.blocks.append(unpack(value))
+        elif value is not None:
+            if isinstance(value, float) and isinstance(self.values, array):
+                self.values = list(self.values)
+            self.values.append(value)
+
+    def finalize(self) -> Any:
+        return self.of([*self.blocks, self.values], *self.arguments)
+
+
+class _Chosen:
+    """The value, if not null, of the row that `choose` prefers: by its time, and for the same time by the value."""
+
+    def __init__(self, choose: Callable[..., Any]) -> None:
+        self.choose = choose
+        self.found: tuple[Number | None, Any] = (None, None)
+
+    def step(self, time: Number | None, value: Any) -> None:
+        if value is not None and time is not None:
+            self.found = (time, value) if self.found[0] is None else self.choose(self.found, (time, value))
+
+    def finalize(self) -> Any:
+        return self.found[1]
+
+
+def _by_time(name: str, description: str, choose: Callable[..., Any]) -> Function:
+    sqlite = SqlFunction(f"obs_{name}", partial(_Chosen, choose))
+    sql = f"{sqlite.name}({{time}}, {{0}})"
+    return Function(name, (Family.ANY,), Result.FIRST, description, sql, sqlite, aggregate=True)
+
+
+def _percentile_of(description: str, name: str, percent: int | None, *more: Family) -> Function:
+    sql = f"{_PERCENTILE.name}({{0}}, {{fraction}})"
+    parameters = (Family.NUMBER, *more)
+    return Function(name, parameters, Result.MEAN, description, sql, _PERCENTILE, aggregate=True, percent=percent)
+
+
+# Scalar functions. NULL gives NULL.
+
+
+_ALWAYS_INTEGER = 2**53
+"""From here on, a float has no fraction."""
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_STEP = re.compile(r"""\.(?:([^."\[\]]+)|"([^"]*)")|\[(\d{1,9})\]""", re.ASCII)
+_CLOCK = f"(CAST({{local}} AS INTEGER) + {200_000 * WEEK_MS})"
+"""The local time, and whole weeks: 3,800 years. The sum is positive, as % in SQL needs it. 1970-01-01 was day 4."""
+
+
+def _round(value: Number | None, digits: int = 0) -> Number | None:
+    """Round halves away from zero, as SQL does."""
+    if value is None or (isinstance(value, int) and digits >= 0) or not math.isfinite(value):
+        return value
+    scale = 10.0 ** max(-300, min(digits, 300))
+    scaled = abs(value) * scale
+    if not math.isfinite(scaled) or scaled >= _ALWAYS_INTEGER:
+        return value
+    return math.copysign(math.floor(scaled + 0.5) / scale, value) + 0.0  # never -0.0
+
+
+def _to_integer(rounding: Callable[[Number], int]) -> Callable[[Number | None], Number | None]:
+    def rounded(value: Number | None) -> Number | None:
+        if value is None or isinstance(value, int) or abs(value) >= _ALWAYS_INTEGER or not math.isfinite(value):
+            return value
+        return rounding(value)
+
+    return rounded
+
+
+def _bin(value: Number | None, width: Number) -> Number | None:
+    if value is None or not math.isfinite(value):
+        return None
+    start = value // width * width
+    return start if abs(start) < 2**63 else float(start)
+
+
+def _number(text: str) -> Number | None:
+    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < _ALWAYS_INTEGER else value
+
+
+@lru_cache(256)
+def json_path(path: str) -> list[Any]:
+    """The keys and places in a path such as ``$.list[0]``. Raises ValueError with a message for the user."""
+    steps = list(_STEP.finditer(path, 1))
+    if "$" + "".join(step[0] for step in steps) != path:
+        raise ValueError("it begins with $, and then has .key or [0] for each step")
+    return [int(step[3]) if step[3] else step[1] or step[2] for step in steps]
+
+
+def _json(text: str, path: str) -> str | None:
+    """A text at the path as it is, and any other value as JSON."""
+    try:
+        value = json.loads(text)
+        for step in json_path(path):
+            value = value[step] if isinstance(value, dict | list) else None
+        found = value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found and found.encode(errors="replace").decode()
+
+
+@lru_cache(256)
+def regular_expression(pattern: str) -> Any:
+    """Raises ValueError with a message for the user."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "RE2 cannot read it"
+        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+
+
+def _extract(text: str, pattern: str) -> str | None:
+    expression = regular_expression(pattern)
+    match = expression.search(text)
+    return None if match is None else match[min(1, expression.groups)]
+
+
+def of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with NULL where one of its arguments is that."""
+    return lambda *texts: None if None in texts else function(*texts)
+
+
+def _python(
+    name: str,
+    takes: tuple[Family, ...],
+    type_: Type | Result,
+    about: str,
+    python: Callable[..., Any],
+    optional: int = 0,
+) -> Function:
+    sqlite = SqlFunction(f"obs_{name}", python)
+    return Function(name, takes, type_, about, f"{sqlite.name}({{arguments}})", sqlite, optional=optional)
+
+
+def case_sql(*branches: str) -> str:
+    """CASE: condition, value, condition, value..., value of ELSE. A CASE in ELSE is merged: SQLite limits nesting."""
+    *pairs, otherwise = branches
+    conditions_and_values = zip(pairs[::2], pairs[1::2], strict=True)
+    cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in conditions_and_values)
+    if otherwise.startswith("CASE WHEN "):
+        return f"CASE {cases} {otherwise.removeprefix('CASE ')}"
+    return f"CASE {cases} ELSE {otherwise} END"
+
+
+# The table
+
+
+_PERCENTILE = SqlFunction("obs_percentile", partial(_Collected, percentile))
+_STDDEV = SqlFunction("obs_stddev", partial(_Collected, _standard_deviation))
+_COUNT = "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`)."
+_SUM = "The sum of the values; null if there are none."
+_SAMPLE = "The standard deviation of a sample; null for fewer than two values."
+_RATE = "An aggregate per unit of time: `rate(count(*), 1m)`."
+_PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
+_EXTRACT = "What the first group matches, or the whole expression without a group; null without a match."
+_JSON = (
+    "What JSON has at a path such as `'$.list[0].name'`, as a text; null where there is nothing, and for other texts."
+)
+_BIN = "Where the bin with the value begins: the largest multiple of the width that is not above it."
+_ROUND = "The nearest whole number, or rounded to n digits."
+_FLOOR = "The value rounded down to a whole number."
+_CONCAT = "The texts, one after the other; null if one of them is null."
+_COALESCE = "The first argument that is not null."
+_IF = "The second argument if the condition is true, else the third."
+_HOUR = "The hour of the day, 0 to 23, in TIMEZONE."
+_WEEKDAY = "The day of the week, 1 (Monday) to 7 (Sunday), in TIMEZONE."
+_DATE = "The day as a text such as `2026-06-21`, in TIMEZONE."
+_DATE_SQL = "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')"
+_TABLE = (
+    Function("count", (Family.ANY,), Type.INTEGER, _COUNT, "count({distinct}{0})", aggregate=True, counts=True),
+    Function("sum", (Family.NUMBER,), Result.FIRST, _SUM, "sum({distinct}{0})", aggregate=True),
+    Function("avg", (Family.NUMBER,), Result.MEAN, "The mean of the values.", "avg({distinct}{0})", aggregate=True),
+    Function("min", (Family.ORDERED,), Result.FIRST, "The smallest value.", "min({0})", aggregate=True),
+    Function("max", (Family.ORDERED,), Result.FIRST, "The largest value.", "max({0})", aggregate=True),
+    Function("any", (Family.ANY,), Result.FIRST, "Any one of the values.", "min({0})", aggregate=True),
+    _by_time("first", "The value of the earliest row that has one.", min),
+    _by_time("last", "The value of the latest row that has one.", max),
+    Function("stddev", (Family.NUMBER,), Result.MEAN, _SAMPLE, f"{_STDDEV.name}({{0}})", _STDDEV, aggregate=True),
+    _percentile_of("The middle value; the same as p50.", "median", 50),
+    *(
+        _percentile_of(f"The {each}th percentile, interpolated between the two nearest values.", f"p{each}", each)
+        for each in PERCENTS
+    ),
+    _percentile_of("Any percentile: `percentile(duration_ms, 99.9)`.", "percentile", None, Family.PERCENT),
+    *(_percentile_of(f"The same as p{each}; an older name.", f"approx_p{each}", each) for each in PERCENTS),
+    Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _RATE, _PER_LENGTH, aggregate=True),
+    Function("abs", (Family.NUMBER,), Result.FIRST, "The value without its sign.", "abs({0})"),
+    _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _ROUND, _round, optional=1),
+    _python("floor", (Family.NUMBER,), Result.FIRST, _FLOOR, _to_integer(math.floor)),
+    _python("ceil", (Family.NUMBER,), Result.FIRST, "The value rounded up to a whole number.", _to_integer(math.ceil)),
+    _python("lower", (Family.TEXT,), Type.TEXT, "The text in lower case.", of_texts(str.lower)),
+    _python("upper", (Family.TEXT,), Type.TEXT, "The text in upper case.", of_texts(str.upper)),
+    _python("length", (Family.TEXT,), Type.INTEGER, "The number of characters.", of_texts(len)),
+    _python("extract", (Family.TEXT, Family.REGEX), Type.TEXT, _EXTRACT, of_texts(_extract)),
+    _python("json", (Family.TEXT, Family.PATH), Type.TEXT, _JSON, of_texts(_json)),
+    _python("number", (Family.TEXT,), Type.NUMBER, "The text as a number; null if it is none.", of_texts(_number)),
+    _python("histogram", (Family.NUMBER, Family.WIDTH), Result.MEAN, _BIN, _bin),
+    Function("concat", (Family.TEXT,), Type.TEXT, _CONCAT, lambda *texts: f"({' || '.join(texts)})", repeats=True),
+    Function("coalesce", (Family.ANY,), Result.COMMON, _COALESCE, "coalesce({arguments}, NULL)", repeats=True),
+    Function("if", (Family.CONDITION, Family.ANY, Family.ANY), Result.COMMON, _IF, case_sql),
+    Function("hour", (Family.TIME,), Type.INTEGER, _HOUR, f"({_CLOCK} / 3600000 % 24)"),
+    Function("weekday", (Family.TIME,), Type.INTEGER, _WEEKDAY, f"(({_CLOCK} / 86400000 + 3) % 7 + 1)"),
+    Function("date", (Family.TIME,), Type.TEXT, _DATE, _DATE_SQL),
+)
+FUNCTIONS: Mapping[str, Function] = {function.name: function for function in _TABLE}
