@@ -16,8 +16,7 @@ from obs.query.execution.session import open_session
 from obs.query.execution.window import resolve
 from obs.query.language.check import check
 from obs.query.language.grammar import parse
-from obs.query.language.plan import Plan
-from obs.query.sql import Scan, Timeline
+from obs.query.language.plan import Plan, Scan, Timeline
 from obs.query.sql.select import SqlStatement, select
 from obs.services import services
 from obs.tenancy import auth

@@ -11,8 +11,7 @@ from obs.errors import ServiceError
 from obs.query.execution.grid import find_cover
 from obs.query.execution.limits import Limits, longest_duration
 from obs.query.execution.session import Session, open_session
-from obs.query.language.plan import Plan
-from obs.query.sql import Range, Scan
+from obs.query.language.plan import Plan, Range, Scan
 from obs.query.sql.rollup import select_covered
 from obs.query.sql.select import select
 

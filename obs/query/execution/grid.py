@@ -7,8 +7,7 @@ from typing import Any
 from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Output, Plan, Read
-from obs.query.sql import MAX_GROUPS, Range, Scan
+from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Output, Plan, Range, Read, Scan
 from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select
 from obs.sources import Grain

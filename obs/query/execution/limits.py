@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from obs.errors import ServiceError
-from obs.query.sql import Range
+from obs.query.language.plan import Range
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, write_duration
 
 _UNITS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}

@@ -11,8 +11,7 @@ from obs import times
 from obs.query.execution.grid import Grid, Group, Key
 from obs.query.execution.session import Session
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import Checked, Derived, Output, Plan, Read, has_aggregate
-from obs.query.sql import Scan
+from obs.query.language.plan import Checked, Derived, Output, Plan, Read, Scan, has_aggregate
 from obs.query.sql.select import select_empty, select_keys
 from obs.sources import Type
 

@@ -20,8 +20,7 @@ from obs.query.language.check import check
 from obs.query.language.errors import OqlError
 from obs.query.language.grammar import parse
 from obs.query.language.nodes import Span
-from obs.query.language.plan import Listing, Plan
-from obs.query.sql import Range, Scan
+from obs.query.language.plan import Listing, Plan, Range, Scan
 from obs.query.sql.select import select
 from obs.sources import Source
 

@@ -16,8 +16,7 @@ from obs.query.execution.limits import Limits, too_many_bytes, too_slow
 from obs.query.language.errors import OqlError
 from obs.query.language.functions import FUNCTIONS, Number, SqlFunction
 from obs.query.language.nodes import Span
-from obs.query.language.plan import Plan
-from obs.query.sql import Scan, Timeline
+from obs.query.language.plan import Plan, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
 from obs.query.sql.select import SqlStatement, open_index
 from obs.storage.connection import explained, open_reader

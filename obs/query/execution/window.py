@@ -12,8 +12,7 @@ from obs.query.execution.limits import Limits, too_many_buckets
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
 from obs.query.language.nodes import DAYS, Duration, Moment, Window
-from obs.query.language.plan import Plan
-from obs.query.sql import MAX_GROUPS, Range, Scan, Timeline
+from obs.query.language.plan import MAX_GROUPS, Plan, Range, Scan, Timeline
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, offset_ms
 
 AUTO_MS = (

@@ -9,8 +9,7 @@ from functools import lru_cache, partial
 
 from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, of_texts, regular_expression
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read
-from obs.query.sql import Scan
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
 from obs.sources import Column
 
 Value = str | int | float | None

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, walk
-from obs.query.sql import Range, Scan
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, walk
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
 from obs.sources import Grain, Rollup

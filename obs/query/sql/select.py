@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Apply, Checked, Plan, Read
-from obs.query.sql import Scan
+from obs.query.language.plan import Apply, Checked, Plan, Read, Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Type
 
