@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from obs.errors import invalid_field
-from obs.query.execution.limits import Limits
 from obs.query.execution.run import QueryRequest, QueryResponse
+from obs.query.execution.session import Limits
 from obs.query.execution.workers import Workers
 from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import DAYS

@@ -11,8 +11,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.source import SOURCES
-from obs.query.execution.limits import Limits
-from obs.query.execution.session import open_session
+from obs.query.execution.session import Limits, open_session
 from obs.query.execution.window import resolve
 from obs.query.language.check import check
 from obs.query.language.grammar import parse

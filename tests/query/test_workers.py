@@ -15,8 +15,8 @@ from flask import Flask
 
 from obs import SOURCES
 from obs.errors import ServiceError
-from obs.query.execution.limits import Limits
 from obs.query.execution.run import QueryRequest
+from obs.query.execution.session import Limits
 from obs.query.execution.workers import Workers
 from obs.services import services
 from obs.storage.databases import Org

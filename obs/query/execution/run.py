@@ -2,29 +2,33 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from obs import times
 from obs.errors import ServiceError
-from obs.query.execution import result, window
-from obs.query.execution.explain import COLUMNS, explain, narrower_window
-from obs.query.execution.grid import Grid, Group, Key, count_groups, read_grid, with_largest
-from obs.query.execution.limits import Limits, too_many_buckets, too_many_rows
-from obs.query.execution.result import Cell, Row
-from obs.query.execution.session import Session, open_session, too_complex
+from obs.query.execution import window
+from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, writer_of
+from obs.query.execution.session import Limits, Session, longest_duration, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
 from obs.query.language.grammar import parse
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Listing, Plan, Range, Scan
+from obs.query.sql.rollup import select_covered
 from obs.query.sql.select import select
 from obs.sources import Source
 
 _CACHED_PLANS = 512
+_SLICES = 3
+_SHARE = 2_000
+"""The length of the window divided by the length of a slice."""
+_SAFETY = 2
+"""How many times less than the limit the window of a hint may cost: rows between the slices may be denser."""
 
 
 class QueryRequest(NamedTuple):
@@ -98,92 +102,75 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResponse:
         with open_session(path, plan, scans, limits) as session:
             return _read(plan, scans, session)
     except ServiceError as refusal:
-        hint = None if plan.explain else narrower_window(refusal, path, plan, scans, limits)
+        hint = None if plan.explain else _hint(refusal, path, plan, scans, limits)
         if hint is None:
             raise
         raise ServiceError(refusal.error, refusal.message, hint=hint, extra=refusal.extra) from refusal
 
 
 def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
-    scan, output_type = with_largest(plan, scans[0], session), plan.output_type
+    scan = with_largest(plan, scans[0], session)
     if plan.explain:
-        output_type, columns, count = "table", [*COLUMNS], 0
-        written: list[list[Cell]] = [list(row) for row in explain(plan.to_read(), scan, session)]
+        steps = list(_explain(plan.to_read(), scan, session))
+        response = _response("table", ("what", "text"), steps, 0, session.bytes_scanned())
     else:
-        if plan.around is not None:
-            rows, count = _read_around(plan, scan, session)
-        elif plan.grouped:
-            rows, count = _read_grouped(plan, [scan, *scans[1:]], session)
-        else:
-            rows = _fetch(plan, scan, session)
-            count = len(rows)
+        rows, scanned = read_rows(plan, [scan, *scans[1:]], session)
         outputs = [(place, output) for place, output in enumerate(plan.results) if not output.hidden]
+        writers = [(place, writer_of(output.expression)) for place, output in outputs]
+        cells = [[write(row[place]) for place, write in writers] for row in rows]
         columns = [output.name for _, output in outputs]
-        writers = [(place, result.writer_of(output.expression)) for place, output in outputs]
-        written = [[write(row[place]) for place, write in writers] for row in rows]
-    response = _response(output_type, columns, written, count, session.bytes_scanned())
+        response = _response(plan.output_type, columns, cells, scanned, session.bytes_scanned())
     response.headers["X-Query-Window"] = str(scan.window)
     return response._replace(window=scan.window)
 
 
-def _fetch(plan: Plan, scan: Scan, session: Session) -> list[Row]:
-    """Raises ServiceError (422) for too many rows."""
-    found = session.fetch(select(plan, scan))
-    if len(found) > session.limits.max_rows:
-        raise too_many_rows(session.limits, grouped=False)
-    return found
+def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str]]:
+    """The rows of the result of EXPLAIN: what they say, and its text."""
+    yield "window", str(scan.window)
+    cover = find_cover(plan, scan, session)
+    if cover is not None:
+        for grain, spans in cover.spans:
+            count = sum(end - first for first, end in spans)
+            first, end = (times.format_ms(number * grain.unit_ms) for number in (spans[0][0], spans[-1][1]))
+            what = f"{count} x {times.write_duration(grain.unit_ms)} by {' and '.join(sorted(grain.columns))}"
+            yield "rollup", f"{what}, between {first} and {end}"
+        if cover.rest:
+            yield "rollup", f"the rows of {', '.join(map(str, cover.rest))}"
+    if scan.parts:
+        yield "rollup", f"where the largest values are: the rows of {', '.join(map(str, scan.parts))}"
+    if scan.groups:
+        yield "groups", f"{len(scan.groups)} with the largest values over the window, which are read first"
+    statement = select_covered(plan, scan, cover)
+    yield "sql", statement.sql
+    yield "parameters", json.dumps(statement.parameters, ensure_ascii=False)
+    for step in session.fetch(replace(statement, sql=f"EXPLAIN QUERY PLAN {statement.sql}")):
+        yield "plan", step[3]
 
 
-def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
-    """The rows, with all `results` of the plan, and the number of rows scanned."""
-    scan = scans[0]
-    read = plan.to_read()
-    grid = read_grid(read, scan, session)
-    earlier = read_grid(replace(read, top=None), scans[1], session) if plan.back_ms is not None else None
-    empty = result.empty_rows(read, scan, session)
-    keys: Iterable[Key] = ()
-    if scan.timeline is not None and plan.fills:
-        groups = _groups_to_fill(read, scan, grid, earlier, session)
-        keys = product(range(len(scan.timeline.starts)), groups)
-    elif earlier is not None and plan.top is None:
-        keys = earlier.rows
-    rows = result.assemble(plan, scan, result.complete(read, grid, keys, empty), earlier, empty)
-    if plan.is_ordered_last:
-        rows = result.finish(plan, scan, rows, session)
-    if len(rows) > session.limits.max_rows:
-        raise too_many_rows(session.limits, grouped=scan.timeline is None)
-    return rows, grid.scanned + (earlier.scanned if earlier is not None else 0)
+def _hint(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> str | None:
+    """For a query refused for its bytes or its time: a hint that names a window which is within the limit, if any.
 
-
-def _groups_to_fill(plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, session: Session) -> list[Group]:
-    assert scan.timeline is not None
-    limits = session.limits
-    keys = [*grid.rows, *grid.dropped]
-    also = earlier.rows if earlier is not None and plan.top is None else ()
-    seen = {group for _, group in (*keys, *also)}
-    buckets = len(scan.timeline.starts)
-    # Where the scan stopped at its limit, there may be groups that it has not seen.
-    count = count_groups(plan, scan, session) if len(keys) > limits.max_rows else max(1, len(seen))
-    if count * buckets > limits.max_rows:
-        raise too_many_buckets(scan.window, scan.timeline.interval_ms, buckets, count, limits)
-    return list(seen) if plan.groups else [()]
-
-
-def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], int]:
-    """A row for each annotation, and the number of rows scanned."""
-    assert plan.around is not None
-    found = _fetch(plan.around, scan, session)
-    scanned = len(found)
-    rows: list[Row] = []
-    for annotation in found:
-        moment = annotation[0]
-        sides = []
-        for side in (Range(moment - plan.within_ms, moment), Range(moment, moment + plan.within_ms)):
-            ((_, *values, _, count),) = session.fetch(select(plan.to_read(), replace(scan, window=side, max_rows=None)))
-            sides.append(values)
-            scanned += count
-        row = list(annotation)
-        for output, before, after in zip(plan.outputs, *sides, strict=True):
-            row += [before, after, result.change_pct(output, before, after)]
-        rows.append(row)
-    return result.finish(plan, scan, rows, session), scanned
+    The cost is measured on slices of the window.
+    """
+    limit = refusal.extra.get("limit")
+    if limit not in ("max_bytes_scanned", "max_seconds"):
+        return None
+    window = scans[0].window
+    length = max(1, window.length_ms // _SHARE)
+    starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
+    slices = [replace(scans[0], window=Range(start, start + length), max_rows=None) for start in starts]
+    try:
+        with open_session(path, plan, scans, replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
+            counter = session.bytes_scanned if limit == "max_bytes_scanned" else session.seconds
+            readings = [counter() or 0]
+            for each in slices:
+                session.fetch(select(plan, each))
+                readings.append(counter() or 0)
+            cost = max(after - before for before, after in pairwise(readings))
+    except ServiceError:  # a slice alone exceeds the limit, so no window can be named
+        return None
+    possible = int(length * refusal.extra["max"] / _SAFETY / max(cost, 1e-9))
+    if not 1 <= possible < window.length_ms:
+        return None
+    possible = longest_duration(possible)
+    return f"Narrow the window to {times.write_duration(possible)}, or choose one job with WHERE job = '...'."

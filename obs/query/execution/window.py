@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from obs.query.execution.limits import Limits, too_many_buckets
+from obs.query.execution.session import Limits, too_many_buckets
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import time_of
 from obs.query.language.nodes import DAYS, Duration, Moment, Window

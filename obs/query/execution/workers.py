@@ -23,8 +23,8 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from obs.errors import ServiceError
-from obs.query.execution.limits import Limits, too_much_memory, too_slow
 from obs.query.execution.run import Engine, QueryRequest, QueryResponse
+from obs.query.execution.session import Limits, too_much_memory, too_slow
 from obs.sources import Source
 from obs.storage.databases import Org
 

@@ -1,0 +1,341 @@
+"""The rows of a result: read from the source or from its rollups, completed, compared, and put in order."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from operator import itemgetter
+from typing import Any
+
+from obs import times
+from obs.query.execution.session import Session, too_many_buckets, too_many_rows
+from obs.query.execution.window import buckets
+from obs.query.language.functions import NUMERIC
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import (
+    MAX_GROUPS,
+    Aggregate,
+    Apply,
+    Checked,
+    Derived,
+    Output,
+    Plan,
+    Range,
+    Read,
+    Scan,
+    has_aggregate,
+)
+from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
+from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
+from obs.sources import Grain, Type
+from obs.times import HOUR_MS
+
+Group = tuple[Any, ...]
+"""The values of the groups of a row, as they are stored."""
+Key = tuple[int, Group]
+"""Identifies a row of a grouped result: the number of its bucket, and its group."""
+Cell = str | int | float | bool | None
+Row = Sequence[Any]
+"""A row of the result, as it is stored: a value for each of the plan's `results`."""
+Rows = dict[Key, list[Any]]
+"""The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
+Empty = Callable[[Group], tuple[list[Any], bool]]
+"""The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
+_MAX_SPANS = 200
+"""How many parts of a window may be read separately; each is two parameters of the statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The rows that were read: `rows` has the values of the outputs that are not groups, in the order of reading.
+
+    `dropped` has the keys of the rows that HAVING drops. `scanned` counts the rows of the source, or of rollups, that
+    were read.
+    """
+
+    rows: dict[Key, list[Any]]
+    dropped: set[Key]
+    scanned: int
+
+
+def read_rows(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
+    """The rows, with all `results` of the plan, and the number of rows scanned.
+
+    Raises OqlError, and ServiceError (422, 503).
+    """
+    if plan.around is not None:
+        return _read_around(plan, scans[0], session)
+    if plan.grouped:
+        return _read_grouped(plan, scans, session)
+    rows = _fetch(plan, scans[0], session)
+    return rows, len(rows)
+
+
+def _fetch(plan: Plan, scan: Scan, session: Session) -> list[Row]:
+    """Raises ServiceError (422) for too many rows."""
+    found = session.fetch(select(plan, scan))
+    if len(found) > session.limits.max_rows:
+        raise too_many_rows(session.limits, grouped=False)
+    return found
+
+
+def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
+    """The rows, with all `results` of the plan, and the number of rows scanned."""
+    scan = scans[0]
+    read = plan.to_read()
+    grid = _read_grid(read, scan, session)
+    earlier = _read_grid(replace(read, top=None), scans[1], session) if plan.back_ms is not None else None
+    empty = _empty_rows(read, scan, session)
+    keys: Iterable[Key] = ()
+    if scan.timeline is not None and plan.fills:
+        groups = _groups_to_fill(read, scan, grid, earlier, session)
+        keys = product(range(len(scan.timeline.starts)), groups)
+    elif earlier is not None and plan.top is None:
+        keys = earlier.rows
+    rows = _assemble(plan, scan, _complete(read, grid, keys, empty), earlier, empty)
+    if plan.is_ordered_last:
+        rows = _finish(plan, scan, rows, session)
+    if len(rows) > session.limits.max_rows:
+        raise too_many_rows(session.limits, grouped=scan.timeline is None)
+    return rows, grid.scanned + (earlier.scanned if earlier is not None else 0)
+
+
+def _groups_to_fill(plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, session: Session) -> list[Group]:
+    assert scan.timeline is not None
+    limits = session.limits
+    keys = [*grid.rows, *grid.dropped]
+    also = earlier.rows if earlier is not None and plan.top is None else ()
+    seen = {group for _, group in (*keys, *also)}
+    bucket_count = len(scan.timeline.starts)
+    count = max(1, len(seen))
+    if len(keys) > limits.max_rows:  # the scan stopped there, so there may be groups that it has not seen
+        groups = replace(plan, interval_ms=None, having=None, order=(), limit=None)
+        count = len(session.fetch(select(groups, replace(scan, timeline=None, max_rows=MAX_GROUPS))))
+    if count * bucket_count > limits.max_rows:
+        raise too_many_buckets(scan.window, scan.timeline.interval_ms, bucket_count, count, limits)
+    return list(seen) if plan.groups else [()]
+
+
+def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], int]:
+    """A row for each annotation, and the number of rows scanned."""
+    assert plan.around is not None
+    found = _fetch(plan.around, scan, session)
+    scanned = len(found)
+    rows: list[Row] = []
+    for annotation in found:
+        moment = annotation[0]
+        sides = []
+        for side in (Range(moment - plan.within_ms, moment), Range(moment, moment + plan.within_ms)):
+            ((_, *values, _, count),) = session.fetch(select(plan.to_read(), replace(scan, window=side, max_rows=None)))
+            sides.append(values)
+            scanned += count
+        row = list(annotation)
+        for output, before, after in zip(plan.outputs, *sides, strict=True):
+            row += [before, after, _change_pct(output, before, after)]
+        rows.append(row)
+    return _finish(plan, scan, rows, session), scanned
+
+
+def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
+    """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
+    found = session.fetch(select_covered(plan, scan, find_cover(plan, scan, session)))
+    width = len(plan.groups) + 1
+    rows = {(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]}
+    dropped = {(row[0], tuple(row[1:width])) for row in found if not row[-2]}
+    return Grid(rows, dropped, sum(row[-1] for row in found))
+
+
+# Rollups
+
+
+def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
+    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), the scan of
+    the hours that have them, if the rollups know. For TOP with EVERY, the scan of the groups whose first aggregate is
+    largest over the whole window. Any other scan as it is.
+    """
+    rollup, order = plan.source.rollup, plan.order
+    if plan.top is not None and scan.timeline is not None:
+        whole = replace(plan, interval_ms=None, having=None, order=(), limit=None, offset=0)
+        rows = _read_grid(whole, replace(scan, timeline=None), session).rows
+        return replace(scan, groups=[group for _, group in rows])
+    if rollup is None or plan.grouped or not plan.limit or not order or not order[0][1]:
+        return scan
+    value, _ = order[0]
+    match value:
+        case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
+            value = dividend  # has the same order
+    if not isinstance(value, Read) or value.column.name != rollup.measured:
+        return scan
+    largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
+    hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, offset=0, interval_ms=HOUR_MS)
+    timeline = buckets(scan.window, HOUR_MS, None)
+    by_hour = replace(scan, timeline=timeline, max_rows=None)
+    if find_cover(hours, by_hour, session) is None:
+        return scan
+    rows = _read_grid(hours, by_hour, session).rows
+    found = sorted(((values[0], hour) for (hour, _), values in rows.items() if values[0] is not None), reverse=True)
+    # Each hour has at least one row with its largest value, so smaller ones than that of the last hour are not needed.
+    last = plan.limit + plan.offset - 1
+    chosen = sorted(hour for most, hour in found if most >= found[last][0]) if last < len(found) else []
+    if not 0 < len(chosen) <= _MAX_SPANS:
+        return scan
+    ranges = [(timeline.starts[hour], timeline.starts[hour] + HOUR_MS) for hour in chosen]
+    return replace(scan, parts=[Range(max(a, scan.window.start), min(b, scan.window.end)) for a, b in ranges])
+
+
+def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
+    """What to read from the rollups of the plan's source; None where they cannot answer it."""
+    rest, spans = [scan.window], []
+    grains, parts = usable_grains(plan, scan)
+    for grain in grains:
+        covered, uncovered = _split(grain, rest, session)
+        if covered and len(covered) <= _MAX_SPANS and len(uncovered) <= _MAX_SPANS:
+            rest = uncovered
+            spans.append((grain, tuple(covered)))
+    return Cover(tuple(spans), tuple(rest), parts) if spans else None
+
+
+def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[list[Span], list[Range]]:
+    """The units within `ranges` for which a rollup is complete, as spans, and what is left of the ranges."""
+    covered: list[Span] = []
+    uncovered = []
+    unit_ms = grain.unit_ms
+    for each in ranges:
+        first, end = -(-each.start // unit_ms), each.end // unit_ms
+        spans = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end}))
+        covered += [(first, end) for first, end in spans]
+        edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]
+        uncovered += [Range(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
+    return covered, uncovered
+
+
+# Rows that were not read
+
+
+def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
+    """In buckets without rows a count is 0 and the rest is null, or what FILL says."""
+    statement, fill = select_empty(plan, scan), plan.fill.with_ if plan.fill is not None and plan.fills else None
+
+    @cache
+    def values_of(group: Group) -> tuple[list[Any], bool]:
+        parameters = {f"group{number}": value for number, value in enumerate(group)}
+        ((*values, kept, _),) = session.fetch(statement, parameters)
+        for place, output in enumerate(plan.values if fill is not None else ()):
+            if has_aggregate(output.expression):
+                is_number = isinstance(fill, int | float) and output.expression.type in NUMERIC
+                values[place] = fill if is_number else None
+        return values, bool(kept)
+
+    return values_of
+
+
+def _complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
+    """The rows of the grid, and rows for those of `keys` that were not read, unless HAVING drops them."""
+    rows, added = dict(grid.rows), set[Key]()
+    for key in keys:
+        if key not in rows and key not in grid.dropped:
+            values, kept = empty(key[1])
+            if kept:
+                rows[key] = list(values)
+                added.add(key)
+    if plan.fill is not None and plan.fill.with_ == "previous":
+        is_carried = [has_aggregate(output.expression) for output in plan.values]
+        last: dict[Group, list[Any]] = {}
+        for bucket, group in sorted(rows, key=itemgetter(0)):
+            values = rows[bucket, group]
+            if (bucket, group) in added and group in last:
+                values[:] = [b if carry else a for a, b, carry in zip(values, last[group], is_carried, strict=True)]
+            last[group] = values
+    return rows
+
+
+# The columns of the result
+
+
+def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: Empty) -> list[Row]:
+    """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has those of the earlier window."""
+    assembled: list[Row] = []
+    for (bucket, group), values in rows.items():
+        row: list[Any] = [] if scan.timeline is None else [scan.timeline.starts[bucket]]
+        previous = values if earlier is None else earlier.rows.get((bucket, group)) or empty(group)[0]
+        pairs = zip(values, previous, strict=True)
+        for output in plan.outputs:
+            if output.group is not None:
+                row.append(group[output.group])
+                continue
+            now, then = next(pairs)
+            row.append(now)
+            if earlier is not None and has_aggregate(output.expression):
+                row += [then, _change_pct(output, then, now)] if output.expression.type in NUMERIC else [then]
+        assembled.append(row)
+    return assembled
+
+
+def _change_pct(output: Output, before: Any, after: Any) -> float | None:
+    """The change in percent of the value before; None without numbers, after 0, or where it is not finite."""
+    if output.expression.type not in NUMERIC or before is None or after is None or before == 0:
+        return None
+    change: float = (after - before) / abs(before) * 100
+    return change if math.isfinite(change) else None
+
+
+# HAVING, TOP, ORDER BY and LIMIT, where they need the finished rows
+
+
+def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
+    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups; by time with EVERY."""
+    columns = [output.expression for output in plan.results]
+    texts = list(map(writer_of, columns))
+    places = [0] if isinstance(columns[0], Derived) else []
+    places += [place for place, output in enumerate(plan.results) if output.group is not None]
+    rows.sort(key=lambda row: [_rank(texts[place](row[place])) for place in places])
+    if plan.order or plan.is_derived:
+        having = plan.having if plan.is_derived else None
+        top = plan.top if plan.interval_ms is None and plan.is_derived else None
+        statement = select_keys(replace(plan, having=having, top=top), scan, columns)
+        ranked = []
+        for row in rows:
+            values = {f"c{number}": value for number, value in enumerate(row)}
+            ((kept, rank, *keys),) = session.fetch(statement, values)
+            if kept:
+                ranked.append((_rank(rank), keys, row))
+        if top is not None:
+            chosen = sorted(range(len(ranked)), key=lambda place: ranked[place][0], reverse=True)[:top]
+            ranked = [ranked[place] for place in (sorted(chosen) if plan.order else chosen)]
+        for place, (_, descending) in reversed(list(enumerate(plan.order))):
+            ranked.sort(key=lambda each: _rank(each[1][place]), reverse=descending)
+        rows = [row for _, _, row in ranked]
+    rows = rows[plan.offset :][: plan.limit]
+    return sorted(rows, key=itemgetter(0)) if plan.interval_ms is not None else rows
+
+
+def _rank(cell: Any) -> tuple[bool, Any]:
+    """A sort key: nulls first."""
+    return cell is not None, cell
+
+
+# JSON values
+
+
+def writer_of(expression: Checked) -> Callable[[Any], Cell]:
+    """The function that turns a stored value of a column into a JSON value."""
+    if isinstance(expression, Read) and (values := expression.column.values):
+        return lambda number: values[number] if number is not None else None
+    if expression.type is Type.BOOLEAN:
+        return lambda value: None if value is None else bool(value)
+    return _time if expression.type is Type.TIME else _plain
+
+
+def _plain(value: Any) -> Cell:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    cell: Cell = value + 0.0 if isinstance(value, float) else value  # -0.0 becomes 0.0
+    return cell
+
+
+def _time(value: Any) -> Cell:
+    try:
+        return None if value is None else times.format_ms(int(value))
+    except (OverflowError, ValueError):  # computed, and outside the years 1 to 9999
+        return None
