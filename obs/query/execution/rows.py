@@ -48,13 +48,12 @@ _MAX_SPANS = 200
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The rows that were read: `rows` has the values of the outputs that are not groups, in the order of reading.
+    """The `rows` that were read, in this order, and the keys of those that HAVING dropped.
 
-    `dropped` has the keys of the rows that HAVING drops. `scanned` counts the rows of the source, or of rollups, that
-    were read.
+    `scanned` counts the rows of the source, or of rollups, that were read.
     """
 
-    rows: dict[Key, list[Any]]
+    rows: Rows
     dropped: set[Key]
     scanned: int
 
@@ -215,7 +214,7 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
 
 def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
     """In buckets without rows a count is 0 and the rest is null, or what FILL says."""
-    statement, fill = select_empty(plan, scan), plan.fill.with_ if plan.fill is not None and plan.fills else None
+    statement, fill = select_empty(plan, scan), plan.fill.value if plan.fill is not None and plan.fills else None
 
     @cache
     def values_of(group: Group) -> tuple[list[Any], bool]:
@@ -239,7 +238,7 @@ def _complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows
             if kept:
                 rows[key] = list(values)
                 added.add(key)
-    if plan.fill is not None and plan.fill.with_ == "previous":
+    if plan.fill is not None and plan.fill.value == "previous":
         is_carried = [has_aggregate(output.expression) for output in plan.values]
         last: dict[Group, list[Any]] = {}
         for bucket, group in sorted(rows, key=itemgetter(0)):

@@ -13,7 +13,7 @@ from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import window
 from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, writer_of
-from obs.query.execution.session import Limits, Session, longest_duration, open_session, too_complex
+from obs.query.execution.session import Limits, Session, longest, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
 from obs.query.language.grammar import parse
@@ -172,5 +172,4 @@ def _hint(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], 
     possible = int(length * refusal.extra["max"] / _SAFETY / max(cost, 1e-9))
     if not 1 <= possible < window.length_ms:
         return None
-    possible = longest_duration(possible)
-    return f"Narrow the window to {times.write_duration(possible)}, or choose one job with WHERE job = '...'."
+    return f"Narrow the window to {longest(possible)}, or choose one job with WHERE job = '...'."

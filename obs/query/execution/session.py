@@ -101,7 +101,9 @@ class Session:
         if self._refusal is None:
             scanned, seconds = self.bytes_scanned(), self.seconds()
             if scanned is not None and scanned > self.limits.max_bytes_scanned:
-                self._refusal = too_many_bytes(self.limits, scanned)
+                most = self.limits.max_bytes_scanned
+                message = f"The query was stopped after reading {scanned} bytes; {most} are allowed."
+                self._refusal = _exceeded("max_bytes_scanned", most, scanned, message, _NARROWER)
             elif seconds > self.limits.max_seconds:
                 self._refusal = too_slow(self.limits, seconds)
         return self._refusal
@@ -229,7 +231,7 @@ def too_many_buckets(window: Range, interval_ms: int, count: int, groups: int, l
         unit = next(unit for unit in _UNITS.values() if interval_ms % unit == 0)
         interval = -(-((window.length_ms - 1) // (each - 1) + 1) // unit) * unit
         ways.append(f"raise EVERY from {write_duration(interval_ms)} to at least {write_duration(interval)}")
-        ways.append(f"narrow the window to {write_duration(longest_duration((each - 1) * interval_ms))}")
+        ways.append(f"narrow the window to {longest((each - 1) * interval_ms)}")
     if groups > 1 and limits.max_rows >= count:
         ways.append(f"keep the largest groups with TOP {limits.max_rows // count}")
     if not ways:
@@ -246,19 +248,13 @@ def too_many_rows(limits: Limits, *, grouped: bool) -> ServiceError:
     return _exceeded("max_rows", most, most + 1, f"The result has more than {most} rows.", hint)
 
 
-def too_many_bytes(limits: Limits, scanned: int) -> ServiceError:
-    most = limits.max_bytes_scanned
-    message = f"The query was stopped after reading {scanned} bytes; {most} are allowed."
-    return _exceeded("max_bytes_scanned", most, scanned, message, _NARROWER)
-
-
 def too_slow(limits: Limits, seconds: float) -> ServiceError:
     most = limits.max_seconds
     message = f"The query was stopped after {seconds:.2f} s; {most} s are allowed."
     return _exceeded("max_seconds", most, math.ceil(seconds * 1000) / 1000, message, _NARROWER)
 
 
-def longest_duration(length_ms: int) -> int:
+def longest(length_ms: int) -> str:
     """The longest duration of at most `length_ms` that is a multiple of the largest unit it can be written in."""
     unit = next(unit for unit in _UNITS.values() if length_ms >= unit)
-    return length_ms // unit * unit
+    return write_duration(length_ms // unit * unit)

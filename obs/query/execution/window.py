@@ -31,16 +31,14 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     """
     try:
         window = resolve(plan.window, now_ms, plan.timezone)
-        scan = Scan(window, now_ms, limits.max_rows + 1)  # one more, to notice that there are too many
-        if plan.timezone is not None:
-            whole = all(offset % HOUR_MS == 0 for _, _, offset in _offsets(window, plan.timezone))
-            scan = replace(scan, has_whole_hours=whole)
+        zone, most = plan.timezone, limits.max_rows + 1  # one more, to notice that there are too many
+        whole = zone is None or all(offset % HOUR_MS == 0 for _, _, offset in _offsets(window, zone))
+        scan = Scan(window, now_ms, most, has_whole_hours=whole)
         if plan.interval_ms is not None:
-            interval = plan.interval_ms or _auto_interval(window, plan.timezone)
+            interval = plan.interval_ms or _auto_interval(window, zone)
             scan = replace(scan, timeline=_timeline_within(limits, plan, window, interval))
-        if plan.back_ms is None:
+        if (back := plan.back_ms) is None:
             return [scan]
-        back, zone = plan.back_ms, plan.timezone
         window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
         if scan.timeline is None:  # HAVING, TOP and LIMIT apply to the rows of both windows together
             scan = replace(scan, max_rows=MAX_GROUPS)

@@ -193,9 +193,8 @@ class Workers:
             if org is not None:
                 self._busy[org] -= 1
                 self._busy += Counter()
-                self._turns = {
-                    each: turn for each, turn in self._turns.items() if self._busy[each] or self._waiting[each]
-                }
+                active = {*self._busy, *self._waiting}
+                self._turns = {each: turn for each, turn in self._turns.items() if each in active}
             if worker is not None and worker.is_alive():
                 worker.idle_since = now
                 self._idle.append(worker)

@@ -322,13 +322,13 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     return nodes.Moment(Span(first.span.start, end), day, *before)
 
 
-def _fill(span: Span, first: Any, *number: Any) -> nodes.Fill:
+def _fill(span: Span, first: Any, *number: Any) -> nodes.Literal:
     if isinstance(first, Token):
-        return nodes.Fill(span, first.text)
+        return nodes.Literal(span, first.text)
     value = _signed(first, *number)
     if not isinstance(value, nodes.Literal) or isinstance(value.value, bool | str | None):
         raise OqlError("oql_type_mismatch", value.span, "FILL takes a number.", expected=["a number"])
-    return nodes.Fill(span, value.value)
+    return nodes.Literal(span, value.value)
 
 
 _NODES: Mapping[str, Callable[..., object]] = {

@@ -32,7 +32,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     by = [replace(each, expression=_at_position(each.expression, statement)) for each in statement.by]
     budget = Budget()
     items = _items(statement, source, budget)
-    if statement.distinct and not statement.by and not any(has_aggregate(item) for _, item, _ in items):
+    has_aggregates = any(has_aggregate(item) for _, item, _ in items)
+    if statement.distinct and not statement.by and not has_aggregates:
         by = list(statement.items)
     statement = replace(statement, by=tuple(by))
     named = {name: expression for name, expression, _ in items}
@@ -40,9 +41,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     where = None if statement.where is None else rows.condition(statement.where)
     groups = tuple(map(replace(rows, no_aggregates="BY cannot group by it.").check, [each.expression for each in by]))
     outputs = _outputs(statement, items, groups)
-    grouped = bool(
-        statement.by or statement.every or statement.having or any(has_aggregate(item) for _, item, _ in items)
-    )
+    grouped = bool(statement.by or statement.every or statement.having or has_aggregates)
     _check_clauses(statement, outputs, grouped=grouped)
     plan = Plan(
         source=source,
@@ -114,11 +113,10 @@ def _at_position(
 
 
 def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
-    source = sources.get(name.name)
-    if source is None:
+    if name.name not in sources:
         known = list(sources)
         raise OqlError("oql_unknown_source", name.span, f"There is no source {name.name}.", expected=known, known=known)
-    return source
+    return sources[name.name]
 
 
 def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tuple[str, Checked, Span]]:
@@ -129,9 +127,8 @@ def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tupl
     for item in statement.items:
         if isinstance(item.expression, nodes.Star):
             span = item.expression.span
-            items += [
-                (name, Read(span, column), span) for name, column in source.by_name().items() if not column.hidden
-            ]
+            shown = (column for column in source.by_name().values() if not column.hidden)
+            items += [(column.name, Read(span, column), span) for column in shown]
             continue
         checked = scope.check(item.expression)
         if item.alias is not None:
@@ -216,16 +213,12 @@ def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, groupe
     """Raises OqlError for a clause that requires others."""
     first = next((output.expression for output in outputs if has_aggregate(output.expression)), None)
     is_alone = not (statement.by or statement.every or statement.compare or statement.top)
+    alone = "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH."
     rules: tuple[tuple[nodes.Node | None, object, str, list[str]], ...] = (
         (statement.fill, statement.every is not None, "FILL requires EVERY.", ["EVERY"]),
         (statement.top, first and statement.by, "TOP requires BY and an aggregate.", ["LIMIT"]),
         (statement.compare, first, "COMPARE WITH requires an aggregate.", []),
-        (
-            statement.around,
-            first and is_alone,
-            "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH.",
-            [],
-        ),
+        (statement.around, first and is_alone, alone, []),
         (statement.having, grouped, "HAVING requires BY, EVERY or an aggregate.", ["WHERE"]),
     )
     for clause, is_allowed, message, expected in rules:

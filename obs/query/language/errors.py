@@ -47,17 +47,11 @@ class OqlError(Exception):
             "caret": _caret(text, start, end),
         }
         question = f"Did you mean {suggestions[0]}?" if suggestions else None
-        message = " ".join(part for part in (self.message, question, _listed(self.summary)) if part)
+        words = ", ".join(word if re.match(r"\w", word) else f"'{word}'" for word in self.summary)
+        listed = f"Expected {'one of: ' if len(self.summary) > 1 else ''}{words}." if words else None
+        message = " ".join(part for part in (self.message, question, listed) if part)
         message = f"Line {line}, column {column}: {message}"
         return ServiceError(self.word, message, errors={"query": [detail]}, hint=self.hint or question)
-
-
-def _listed(expected: Sequence[str]) -> str | None:
-    """``Expected one of: FROM, ',', an operator.``"""
-    if not expected:
-        return None
-    words = [word if re.match(r"\w", word) else f"'{word}'" for word in expected]
-    return f"Expected {'one of: ' if len(words) > 1 else ''}{', '.join(words)}."
 
 
 def similar(found: str, known: Sequence[str]) -> list[str]:
@@ -70,8 +64,7 @@ def similar(found: str, known: Sequence[str]) -> list[str]:
 def _caret(text: str, start: int, end: int) -> str:
     """The line with the error, and a ``^`` under every wrong character. Of a long line, only a part is shown."""
     line_start = text.rfind("\n", 0, start) + 1
-    line_end = text.find("\n", start)
-    line_end = len(text) if line_end < 0 else line_end
+    line_end = start + len(text[start:].partition("\n")[0])
     first = max(line_start, start - _LONGEST_LINE // 2) if line_end - line_start > _LONGEST_LINE else line_start
     shown = text[first : min(line_end, first + _LONGEST_LINE)]
     shown = "".join(character if character.isprintable() else " " for character in shown)

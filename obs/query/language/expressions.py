@@ -13,7 +13,6 @@ from obs.query.language.plan import Aggregate, Apply, Checked, Read, has_aggrega
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
-_ORDERED = Family.ORDERED.types
 _EQUALITY = ("=", "!=", "in")
 _LITERAL_TYPES = {type(None): None, bool: Type.BOOLEAN, str: Type.TEXT, int: Type.INTEGER, float: Type.NUMBER}
 
@@ -140,8 +139,7 @@ class Scope:
             if 0 < last.value < 1:
                 hint = f"Did you mean {last.value * 100:g}?"
                 raise _mismatch(last, "A percentage below 1 is too small.", [Family.PERCENT.text], hint)
-            percent = last.value
-            arguments = tuple(first)
+            percent, arguments = last.value, tuple(first)
         type_ = _result_type(function, arguments)
         return Aggregate(node.span, function.name, arguments, type_, node.distinct, filter_, percent)
 
@@ -185,12 +183,10 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected, hint=hint)
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):
-        if argument.type is not None and argument.type not in family.types:
-            raise _mismatch(
-                argument, f"{function.name} takes {family.text} here, not {_named(argument.type)}.", [family.text]
-            )
-        if not isinstance(argument, _FORMS.get(family, object)):
-            raise _mismatch(argument, f"{function.name} takes {family.text} here, not an expression.", [family.text])
+        has_type = argument.type is None or argument.type in family.types
+        if not has_type or not isinstance(argument, _FORMS.get(family, object)):
+            found = "an expression" if has_type else _named(argument.type)
+            raise _mismatch(argument, f"{function.name} takes {family.text} here, not {found}.", [family.text])
         match family, argument:
             case ((Family.LENGTH | Family.WIDTH), Literal(value=value)) if not value or float(value) < 0:
                 raise _mismatch(argument, "It has to be above 0.", [family.text])
@@ -281,15 +277,14 @@ def _comparison(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
     if node.operator in _EQUALITY:
         _check_known(arguments)
     common = _common_type(arguments)
-    if node.operator not in _EQUALITY and common not in _ORDERED and common is not None:
+    if node.operator not in _EQUALITY and common is not None and common not in Family.ORDERED.types:
         raise _mismatch(arguments[0], f"Values of type {common.value} have no order.", ["=", "!="])
     return Apply(node.span, node.operator, tuple(_as_type(common, each) for each in arguments), Type.BOOLEAN)
 
 
 def _check_known(arguments: tuple[Checked, ...]) -> None:
     """Raises OqlError where a column is compared with a text that it never has."""
-    columns = [argument.column for argument in arguments if isinstance(argument, Read)]
-    for column in columns:
+    for column in [argument.column for argument in arguments if isinstance(argument, Read)]:
         known = column.values or column.texts
         for argument in arguments:
             if known and isinstance(argument, Literal) and argument.type is Type.TEXT and argument.value not in known:
@@ -346,16 +341,12 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         return Apply(node.span, operator, arguments, type_)
     for argument in arguments:
         if argument.type is not None and argument.type not in NUMERIC:
-            raise _mismatch(
-                argument, f"{operator} takes numbers. This is {_named(argument.type)}.", ["a number", "a duration"]
-            )
-    durations = [argument.type is Type.DURATION for argument in arguments]
-    if operator in "+-%":
+            message = f"{operator} takes numbers. This is {_named(argument.type)}."
+            raise _mismatch(argument, message, ["a number", "a duration"])
+    if operator != "/":
         type_ = _common_type(arguments)
-    elif operator == "*":
-        type_ = Type.DURATION if any(durations) else _common_type(arguments)
     else:
-        type_ = Type.DURATION if durations == [True, False] else Type.NUMBER
+        type_ = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
     return Apply(node.span, operator, arguments, type_)
 
 

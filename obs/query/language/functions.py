@@ -178,16 +178,15 @@ class _Chosen:
         return self.found[1]
 
 
-def _by_time(name: str, description: str, choose: Callable[..., Any]) -> Function:
+def _by_time(name: str, about: str, choose: Callable[..., Any]) -> Function:
     sqlite = SqlFunction(f"obs_{name}", partial(_Chosen, choose))
-    sql = f"{sqlite.name}({{time}}, {{0}})"
-    return Function(name, (Family.ANY,), Result.FIRST, description, sql, sqlite, aggregate=True)
+    return Function(name, (Family.ANY,), Result.FIRST, about, f"obs_{name}({{time}}, {{0}})", sqlite, aggregate=True)
 
 
-def _percentile_of(description: str, name: str, percent: int | None, *more: Family) -> Function:
+def _percentile_of(about: str, name: str, percent: int | None, *more: Family) -> Function:
     sql = f"{_PERCENTILE.name}({{0}}, {{fraction}})"
-    parameters = (Family.NUMBER, *more)
-    return Function(name, parameters, Result.MEAN, description, sql, _PERCENTILE, aggregate=True, percent=percent)
+    takes = (Family.NUMBER, *more)
+    return Function(name, takes, Result.MEAN, about, sql, _PERCENTILE, aggregate=True, percent=percent)
 
 
 # Scalar functions. NULL gives NULL.
@@ -281,15 +280,10 @@ def of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _python(
-    name: str,
-    takes: tuple[Family, ...],
-    type_: Type | Result,
-    about: str,
-    python: Callable[..., Any],
-    optional: int = 0,
+    name: str, takes: tuple[Family, ...], result: Type | Result, about: str, python: Callable[..., Any], **more: Any
 ) -> Function:
     sqlite = SqlFunction(f"obs_{name}", python)
-    return Function(name, takes, type_, about, f"{sqlite.name}({{arguments}})", sqlite, optional=optional)
+    return Function(name, takes, result, about, f"{sqlite.name}({{arguments}})", sqlite, **more)
 
 
 def case_sql(*branches: str) -> str:
@@ -310,6 +304,7 @@ _STDDEV = SqlFunction("obs_stddev", partial(_Collected, _standard_deviation))
 _COUNT = "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`)."
 _SUM = "The sum of the values; null if there are none."
 _SAMPLE = "The standard deviation of a sample; null for fewer than two values."
+_NTH = "The {}th percentile, interpolated between the two nearest values."
 _RATE = "An aggregate per unit of time: `rate(count(*), 1m)`."
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
 _EXTRACT = "What the first group matches, or the whole expression without a group; null without a match."
@@ -337,10 +332,7 @@ _TABLE = (
     _by_time("last", "The value of the latest row that has one.", max),
     Function("stddev", (Family.NUMBER,), Result.MEAN, _SAMPLE, f"{_STDDEV.name}({{0}})", _STDDEV, aggregate=True),
     _percentile_of("The middle value; the same as p50.", "median", 50),
-    *(
-        _percentile_of(f"The {each}th percentile, interpolated between the two nearest values.", f"p{each}", each)
-        for each in PERCENTS
-    ),
+    *(_percentile_of(_NTH.format(each), f"p{each}", each) for each in PERCENTS),
     _percentile_of("Any percentile: `percentile(duration_ms, 99.9)`.", "percentile", None, Family.PERCENT),
     *(_percentile_of(f"The same as p{each}; an older name.", f"approx_p{each}", each) for each in PERCENTS),
     Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _RATE, _PER_LENGTH, aggregate=True),

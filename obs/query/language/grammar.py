@@ -159,9 +159,8 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     arithmetic = _rule(operand + (operator + operand)[...], actions.arithmetic)
 
     # Conditions. `plain` ones stand where BETWEEN starts the window.
-    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.word) + arithmetic | _marked(
-        "IS"
-    ) + pp.Opt(_marked("NOT")) + _keyword("NULL")
+    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.word) + arithmetic
+    is_null = _marked("IS") + pp.Opt(_marked("NOT")) + _keyword("NULL")
     like = _token("LIKE", _words("LIKE", "ILIKE"), actions.word, "LIKE", "ILIKE")
     matching = (
         _marked("IN") + _token("(", group, actions.values)
@@ -175,7 +174,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     def conditions(matching: pp.ParserElement, *words: str) -> pp.ParserElement:
         names = ("IS", "NOT", "IN", "LIKE", "ILIKE", "CONTAINS", "STARTS", *words)
         ahead = _token("a comparison", rf"(?=[=!<>]|{_words(*names)})", actions.drop, "a comparison", *names)
-        comparison = ahead + (comparing | pp.Opt(_marked("NOT")) + matching)
+        comparison = ahead + (comparing | is_null | pp.Opt(_marked("NOT")) + matching)
         predicate = _rule(nots + arithmetic + pp.Opt(comparison), actions.predicate)
         return _rule(predicate + (and_or + predicate)[...], actions.condition)
 
@@ -187,12 +186,8 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
     group_item = _rule(plain + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(plain + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
-    fill = (
-        _marked("NONE")
-        | _marked("NULL")
-        | _marked("PREVIOUS")
-        | signs + _token("a number", rf"{number}|{PARAMETER}", actions.value)
-    )
+    fill_number = signs + _token("a number", rf"{number}|{PARAMETER}", actions.value)
+    fill = _marked("NONE") | _marked("NULL") | _marked("PREVIOUS") | fill_number
 
     by = _marked("BY") | _marked("GROUP") + _keyword("BY")
     order_by = _marked("ORDER") + _keyword("BY")
@@ -221,10 +216,8 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     # Statements
     item = _rule(star | condition + pp.Opt(_keyword("AS") + name), actions.item)
     items = pp.Group(list_of(item))
-    explain = pp.Opt(_marked("EXPLAIN"))
-    select = (
-        explain + _keyword("SELECT") + pp.Opt(_marked("DISTINCT")) + items + _keyword("FROM") + source + clause[...]
-    )
+    head = pp.Opt(_marked("EXPLAIN")) + _keyword("SELECT") + pp.Opt(_marked("DISTINCT"))
+    select = head + items + _keyword("FROM") + source + clause[...]
     listing = _keyword("SHOW") + (_keyword("SOURCES") | _keyword("COLUMNS") + _keyword("FROM") + source)
     show = _rule(listing, lambda _segment, _place, found: Show(*found))
     statement = (_rule(select, actions.select) | show) + the_end

@@ -105,13 +105,6 @@ class Window(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Fill(Node):
-    """The value for buckets without rows: ``null``, ``previous`` or a number; ``none`` leaves them out."""
-
-    with_: str | int | float
-
-
-@dataclass(frozen=True, slots=True)
 class Around(Node):
     """AROUND: annotations whose name starts with `prefix`, and how long before and after each of them."""
 
@@ -121,7 +114,10 @@ class Around(Node):
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A SELECT, with its clauses. `every` is 0ms for AUTO; `order` has expressions, and whether they are descending."""
+    """A SELECT, with its clauses. `every` is 0ms for AUTO; `order` has expressions, and whether they are descending.
+
+    `fill` is the value for buckets without rows: ``null``, ``previous`` or a number; ``none`` leaves them out.
+    """
 
     items: tuple[Item, ...]
     source: Name
@@ -134,7 +130,7 @@ class Select:
     top: Literal | None = None
     limit: Literal | None = None
     offset: Literal | None = None
-    fill: Fill | None = None
+    fill: Literal | None = None
     timezone: Literal | None = None
     compare: Duration | None = None
     around: Around | None = None

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from obs import times
 from obs.query.language.functions import NUMERIC
-from obs.query.language.nodes import BUCKET, Fill, Literal, Node, Span, Window
+from obs.query.language.nodes import BUCKET, Literal, Node, Span, Window
 from obs.sources import Column, Source, Type
 
 
@@ -89,7 +89,7 @@ class Plan:
     top: int | None = None
     limit: int | None = None
     offset: int = 0
-    fill: Fill | None = None
+    fill: Literal | None = None
     timezone: ZoneInfo | None = None
     back_ms: int | None = None  # of COMPARE WITH
     around: "Plan | None" = None
@@ -148,7 +148,7 @@ class Plan:
 
     @property
     def fills(self) -> bool:
-        return self.fill is None or self.fill.with_ != "none"
+        return self.fill is None or self.fill.value != "none"
 
 
 @dataclass(frozen=True, slots=True)

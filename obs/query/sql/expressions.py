@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, of_texts, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
-from obs.sources import Column
 
 Value = str | int | float | None
 
@@ -59,7 +58,10 @@ class Writer:
         match expression:
             case Read(column=column):
                 sql = self.raw(expression)
-                return _text_of(sql, column) if column.values else f"({sql})" if " " in sql else sql
+                if column.values:  # the texts come from the source, not from a client
+                    texts = " ".join(f"WHEN {number} THEN '{text}'" for number, text in enumerate(column.values))
+                    return f"CASE {sql} {texts} END"
+                return f"({sql})" if " " in sql else sql
             case Literal(value=None | bool() as value):
                 return {None: "NULL", True: "1", False: "0"}[value]
             case Literal(value=value):
@@ -107,12 +109,6 @@ class Writer:
             length = f"nullif(obs_covered({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
             fields["covered"] = length or self.bind(self.scan.window.length_ms)
         return FUNCTIONS[expression.name].write(*arguments, **fields)
-
-
-def _text_of(sql: str, column: Column) -> str:
-    """The text that a stored number stands for. The texts come from the source, not from a client."""
-    cases = " ".join(f"WHEN {number} THEN '{value}'" for number, value in enumerate(column.values))
-    return f"CASE {sql} {cases} END"
 
 
 # Operators. The parser of SQLite has a stack of 100 symbols. An opening parenthesis takes one of them, and what is to
