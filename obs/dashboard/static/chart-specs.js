@@ -155,7 +155,7 @@ function linesOf(name, columns, rows, numbers, groups, annotations) {
       { field: "y", type: "quantitative", title, format: ",.4~g" },
       ...hasSeveral ? [{ field: "line", title: "Line" }] : [],
     ],
-    ...hasSeveral && { color: { field: "line", type: "nominal", title: null, legend: { orient: "bottom" } } },
+    ...hasSeveral && { color: { field: "line", type: "nominal", title: null, legend: { orient: "bottom", columns: { expr: "max(1, floor(width / 130))" } } } },
   };
   const lines = { data: { values }, mark: { type: "line", point: rows.length < 200 }, encoding };
   return layered(`${name} over time`, [...overlay(annotations), lines]);
