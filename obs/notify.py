@@ -60,7 +60,7 @@ class Notifier:
 
     def run(self) -> None:
         """Record the answers that have come, and hand over what is due."""
-        organizations = self._tenancy.keyring.organizations()
+        organizations = dict.fromkeys(self._tenancy.keyring.organizations())
         now_ms = self._tenancy.clock()
         self._sent = {key: sent for key, sent in self._sent.items() if key[0] in organizations}
         self._pending = {org: known for org, known in self._pending.items() if org in organizations}

@@ -61,7 +61,7 @@ def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tupl
             due_ms = next(cron_times(expression, zone, last_ms), None)
             if due_ms is None:
                 return None
-            return awaited(due_ms, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end), MAX_MS))
+            return awaited(due_ms, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), MAX_MS))
         case Interval(interval_ms, grace_ms):
             return awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
         case Never():

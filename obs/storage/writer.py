@@ -23,6 +23,13 @@ Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
+_turn = threading.Lock()
+"""One batch at a time, of all files, runs its units; commits, which wait for the disk, overlap.
+
+Each statement releases the lock of the interpreter, and threads that run statements at once spend their time waiting
+for it.
+"""
+_TURN_SECONDS = 0.01  # a batch that has waited for so long runs beside the one that takes long
 
 
 class _Waiting:
@@ -108,7 +115,13 @@ class GroupCommit:
                 finally:
                     with self._mutex:
                         batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
-                if not self._run_together(batch):
+                has_turn = _turn.acquire(timeout=_TURN_SECONDS)
+                try:
+                    is_done = self._run_together(batch)
+                finally:
+                    if has_turn:
+                        _turn.release()
+                if not is_done:
                     connection.execute("ROLLBACK")
                     self._begin()
                     for waiting in batch:

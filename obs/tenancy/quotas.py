@@ -91,12 +91,11 @@ class Quotas:
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit
         self._refused_at: dict[tuple[Org, str], int] = {}
-        with self.control.read() as db:
-            self._own = store.own_limits(db)
+        self.watch()
 
-    def limits(self, org: Org) -> dict[str, int]:
+    def limits(self, org: Org) -> Mapping[str, int]:
         """All limits of `org`, by the names in `config.LIMITS`."""
-        return {**self._defaults, **self._own.get(org.id, {})}
+        return self._limits.get(org.id, self._defaults)
 
     def count_failure(self, who: str, what: str = "wrong keys and links from one address", addresses: int = 1) -> None:
         """Count `what` of an address, or of as many. Raises ServiceError (429) when there were too many."""
@@ -129,7 +128,8 @@ class Quotas:
     def watch(self) -> None:
         self.space.watch()
         with self.control.read() as db:
-            self._own = store.own_limits(db)
+            own = store.own_limits(db)
+        self._limits = {org_id: {**self._defaults, **limits} for org_id, limits in own.items()}
         now_ms = self.clock()
         for org, stored in list(self._stored.items()):
             if stored >= 1 or self.rates.used((org, "max_heartbeats_per_minute"), now_ms):

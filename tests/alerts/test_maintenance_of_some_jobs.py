@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from flask import Flask
 
 from obs.alerts.store.channels import FILTER_DEFAULTS, Channel
+from obs.heartbeat.store import maintenance
 from obs.heartbeat.store.record import Attribution
 from obs.services import services
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, format_ms, parse_iso
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 PLACES = {
     "db/dump": Attribution("nas01", "postgres", "shop"),
@@ -219,6 +221,39 @@ def test_a_recurring_window_has_the_times_of_its_current_or_next_occurrence(worl
     world.clock.set("2026-06-23T03:00:00Z")
     during = world.maintain(**NIGHTLY)
     assert during["start_time"] == "2026-06-23T02:00:00.000Z"
+
+
+def test_a_sweep_does_not_read_windows_while_none_recurs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands of them."""
+    world.maintain_for(1)
+    world.maintain(**NIGHTLY)
+    world.sweep()
+    windows = Mock(side_effect=maintenance.windows)
+    monkeypatch.setattr(maintenance, "windows", windows)
+    world.pass_time("2026-06-21T09:40:00Z")
+    assert not windows.called
+    world.pass_time("2026-06-21T10:00:00Z")
+    assert windows.called
+
+
+def test_a_window_is_deleted_after_the_retention_and_its_time_stays_unknown(world: World) -> None:
+    world.expect_hourly("db/dump")
+    world.maintain_for(3, host="nas01")
+    recurring = world.maintain(**NIGHTLY, host="web01")
+    purge = services(world.app).background.tasks["purge"].run
+    covered = "SELECT start_time, end_time FROM unknown_times_by_job WHERE job_id = 1 AND end_time - start_time = ?"
+    with services(world.app).tenancy.databases.read(ACME) as db:
+        before = db.execute(covered, (3 * HOUR_MS,)).fetchall()
+    assert len(before) == 1
+    world.clock.advance(hours=3, days=90)
+    world.sweep()
+    purge()
+    assert len(world.windows()) == 2
+    world.clock.advance(ms=1)
+    purge()
+    assert [one["id"] for one in world.windows()] == [recurring["id"]]
+    with services(world.app).tenancy.databases.read(ACME) as db:
+        assert db.execute(covered, (3 * HOUR_MS,)).fetchall() == before
 
 
 def test_nothing_becomes_overdue_in_any_occurrence_and_everything_does_between_them(world: World) -> None:

@@ -54,6 +54,14 @@ def test_an_hourly_job_runs_in_both_of_the_hours_that_occur_twice() -> None:
     assert pins.due(Cron("0 * * * *", "Europe/Berlin", 0), first) == (first + HOUR_MS, first + HOUR_MS)
 
 
+@pytest.mark.parametrize(("end", "due"), [("05:59", "06:00"), ("06:00", "06:00"), ("06:01", "07:00")])
+def test_a_time_at_the_end_of_an_unknown_time_is_waited_for(end: str, due: str) -> None:
+    unknown = (at("2025-01-10 04:30"), at(f"2025-01-10 {end}"))
+    due_ms = at(f"2025-01-10 {due}")
+    found = pins.due(Cron("0 * * * *", "UTC", MINUTE_MS), at("2025-01-10 04:00"), [unknown])
+    assert found == (due_ms, due_ms + MINUTE_MS)
+
+
 def test_an_interval_counts_from_the_last_heartbeat() -> None:
     assert pins.due(Interval(HOUR_MS, 2 * MINUTE_MS), 1_000_123) == (4_600_123, 4_720_123)
 

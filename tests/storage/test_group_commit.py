@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from obs.errors import ServiceError
-from obs.storage.databases import Databases
+from obs.storage.databases import Databases, Org
 from tests.conftest import ACME
 from tests.storage.conftest import MakeDatabases
 
@@ -93,6 +93,18 @@ def test_a_failing_unit_affects_no_other(databases: Databases) -> None:
         with pytest.raises(sqlite3.IntegrityError):
             futures[3].result(30)
     assert _stored(databases.path(ACME)) == [1, 2, 3]
+
+
+def test_a_unit_that_takes_long_does_not_delay_other_organizations(databases: Databases) -> None:
+    gate, other = Gate(), Org("globex", 2)
+    databases.migrate(other, creates=True)
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(databases.write, ACME, gate)
+        assert gate.reached.wait(30)
+        assert databases.write(other, _insert(1)) == 1
+        assert not long.done()
+        gate.opened.set()
+        long.result(30)
 
 
 def test_a_full_queue_rejects_writes(make_databases: MakeDatabases) -> None:

@@ -117,8 +117,8 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
 def awaited(slot: int, grace_ms: int, unknown: Iterable[Interval], following: Callable[[int], int]) -> tuple[int, int]:
     """The first slot from `slot` on that is waited for, and until when.
 
-    The run of a slot may have come in one of the ascending `unknown` times; then the next slot after it is waited for,
-    which `following` returns. After a short unknown time, the slot has its full grace period again.
+    The run of a slot may have come in one of the ascending `unknown` times; then the first slot at its end or later is
+    waited for, which `following` returns. After a short unknown time, the slot has its full grace period again.
     """
     limit = slot + grace_ms
     for start, end in unknown:

@@ -206,7 +206,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     for candidate in fit.candidates:
         hypothesis = candidate.hypothesis
         bound, early = _late_and_early(candidate)
-        following = partial(next_slot, hypothesis, early_ms=0, skip=candidate.skip)
+        following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
         slot = next_slot(hypothesis, last, early, candidate.skip)
         slot, give_up = history.awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
         weight = 2.0 ** (lowest - candidate.bits)

@@ -32,6 +32,9 @@ _OLD = (
     " ORDER BY received_at, id LIMIT ?2)",
     f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE started_at < ?1 AND status <> {Status.OPEN:d}"
     " AND coalesce(ended_at, started_at) < ?1 ORDER BY started_at, id LIMIT ?2)",
+    # A trigger keeps their times as unknown times for another year.
+    "DELETE FROM maintenance_windows WHERE id IN"
+    " (SELECT id FROM maintenance_windows WHERE cron IS NULL AND end_time < ?1 ORDER BY end_time, id LIMIT ?2)",
     f"DELETE FROM unknown_times WHERE rowid IN"
     f" (SELECT rowid FROM unknown_times WHERE end_time < ?1 - {365 * DAY_MS} ORDER BY end_time, rowid LIMIT ?2)",
     # The rows of attributions stay: to delete one, SQLite would search all events for its id.

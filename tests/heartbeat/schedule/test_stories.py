@@ -69,6 +69,16 @@ def test_a_slot_in_an_unknown_time_is_neither_missed_nor_waited_for() -> None:
     assert learn(times, previous=learn(times), unknown=[pause]) == fit
 
 
+def test_a_slot_at_the_end_of_an_unknown_time_is_waited_for() -> None:
+    times = cron("0 * * * *", since="2025-03-03 00:00", count=300)
+    expected = learn(times).expected_at
+    assert expected is not None
+    fit = learn(times, unknown=[(expected - MINUTE_MS, expected + 3 * HOUR_MS)])
+    assert fit.expected_at == expected + 3 * HOUR_MS
+    assert fit.overdue_at is not None
+    assert fit.expected_at < fit.overdue_at < fit.expected_at + 30 * MINUTE_MS
+
+
 def test_a_job_that_runs_every_minute_has_its_interval_again_after_an_unknown_time() -> None:
     times = cron("* * * * *", since="2025-03-03 00:00", count=500)
     end = times[-1] + 6 * HOUR_MS
