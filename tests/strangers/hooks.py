@@ -86,7 +86,8 @@ def _apply_rules(fields: dict[str, Any], *, is_channel: bool) -> None:
         del fields["paused"]
     if fields.get("end_time") is not None and "start_time" in fields and fields["start_time"] is None:
         del fields["start_time"]
-    for name, value in (("time", now.isoformat()), ("start_time", now.isoformat()), ("end_time", later)):
+    times = dict.fromkeys(("time", "start_time", "schedule_changed_at"), now.isoformat()) | {"end_time": later}
+    for name, value in times.items():
         if fields.get(name) is not None:
             fields[name] = value
     if fields.get("end_time") is not None and "title" in fields:
