@@ -164,7 +164,18 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
         log_level=LogLevels.error,
     )
     server.listener = listener
-    _welcome(instance.base_url(settings), folder, first)
+    address = instance.base_url(settings)
+    click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
+    if first is not None:
+        key, token = first
+        click.echo(
+            f"\nYour API key. It will not be shown again:\n\n    {key}\n\n"
+            f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
+            f"    {address}/sign-in/{token}\n\n"
+            f"Send a first heartbeat:\n\n"
+            f"    curl -fsS -m 10 --retry 5 --retry-connrefused -X POST -H 'X-API-Key: {key}'"
+            f" {address}/api/v1/heartbeat/my-first-job/ping\n"
+        )
     server.serve(target_loader=lambda: _reporting(served, beat), wrap_loader=False)
     background.stop()
     services(app).alerts.courier.close()
@@ -210,17 +221,3 @@ def _reporting(app: middleware.Wsgi, beat: Callable[[], object]) -> middleware.W
                     beat()
 
     return reporting
-
-
-def _welcome(address: str, folder: Path, first: tuple[str, str] | None) -> None:
-    click.echo(f"obs listens at {address} (instance: {folder.absolute()})")
-    if first is not None:
-        key, token = first
-        click.echo(
-            f"\nYour API key. It will not be shown again:\n\n    {key}\n\n"
-            f"Open this link to sign in to the dashboard (valid once, for 24 hours):\n\n"
-            f"    {address}/sign-in/{token}\n\n"
-            f"Send a first heartbeat:\n\n"
-            f"    curl -fsS -m 10 --retry 5 --retry-connrefused -X POST -H 'X-API-Key: {key}'"
-            f" {address}/api/v1/heartbeat/my-first-job/ping\n"
-        )

@@ -24,11 +24,8 @@ _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
 _turn = threading.Lock()
-"""One batch at a time, of all files, runs its units; commits, which wait for the disk, overlap.
-
-Each statement releases the lock of the interpreter, and threads that run statements at once spend their time waiting
-for it.
-"""
+"""One batch at a time, of all files, runs its units: threads that run statements at once mostly wait for the
+interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
 _TURN_SECONDS = 0.01  # a batch that has waited for so long runs beside the one that takes long
 
 

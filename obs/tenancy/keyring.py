@@ -44,8 +44,10 @@ class KeyRing:
         digest = keys.digest(secret)
         for at_once in (False, True):
             self._reload_if_changed(at_once=at_once)
-            if found := self._valid(self._keys.get(digest), now_ms):
-                return found
+            key = self._keys.get(digest)
+            if key is not None and (key.expires_at is None or key.expires_at > now_ms):
+                self._last_used[key.id] = now_ms
+                return key
         return None
 
     def organization_of_ping_url(self, uuid: str) -> Org | None:
@@ -83,12 +85,6 @@ class KeyRing:
             except Exception:
                 self._last_used = {**last_used, **self._last_used}
                 raise
-
-    def _valid(self, key: Key | None, now_ms: int) -> Key | None:
-        if key is None or (key.expires_at is not None and key.expires_at <= now_ms):
-            return None
-        self._last_used[key.id] = now_ms
-        return key
 
     def _reload_if_changed(self, *, at_once: bool = False) -> None:
         """Reload if the control file has changed, and a check is due, or is to be made `at_once`."""
