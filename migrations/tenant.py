@@ -732,3 +732,32 @@ def totals_by_five_minutes(db: Database) -> None:
     """)
     db.execute("DROP INDEX runs_started")
     db.execute("CREATE INDEX runs_started ON runs(started_at, job_id, status, duration_ms, late_ms)")
+
+
+@migrations()
+def series_by_week(db: Database) -> None:
+    """Rollups of runs by the week, as those by the day: weeks begin on Thursdays, as 1970 did."""
+    db.execute("CREATE TABLE rolled_up_weeks (week INTEGER PRIMARY KEY, attempt INTEGER) STRICT")
+    columns = "runs, timed, total_ms, least_ms, most_ms, first_at, last_at"
+    db.execute("""
+        CREATE TABLE series_by_week (
+            series_id INTEGER NOT NULL REFERENCES series(id) ON DELETE CASCADE,
+            week INTEGER NOT NULL,
+            started_at INTEGER GENERATED ALWAYS AS (week * 604800000) VIRTUAL,
+            runs INTEGER NOT NULL,
+            timed INTEGER NOT NULL,
+            total_ms INTEGER,
+            least_ms INTEGER,
+            most_ms INTEGER,
+            first_at INTEGER NOT NULL,
+            last_at INTEGER NOT NULL,
+            durations BLOB,
+            PRIMARY KEY (series_id, week)
+        ) STRICT, WITHOUT ROWID
+    """)
+    db.execute(f"CREATE INDEX series_by_week_counts ON series_by_week(series_id, week, {columns})")
+    db.execute("""
+        CREATE TRIGGER rolled_up_days_delete AFTER DELETE ON rolled_up_days BEGIN
+            DELETE FROM rolled_up_weeks WHERE week = old.day / 7;
+        END
+    """)

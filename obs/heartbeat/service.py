@@ -215,14 +215,15 @@ class HeartbeatService:
 
 
 def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Roll up past hours of `org`, the latest day first, then days whose hours are all rolled up, for a limited time.
+    """Roll up past hours of `org`, the latest day first, then whole days, then whole weeks, for a limited time.
 
     Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
     """
     oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
     end, attempts, done = time.monotonic() + _ROLLING_UP_SECONDS, 0, 0
     hours = partial(rollups.hours_to_roll_up, oldest=oldest, end=(now_ms - SETTLED_MS) // HOUR_MS)
-    steps: dict[Unit, Callable[[sqlite3.Connection], list[int]]] = {"hour": hours, "day": rollups.days_to_roll_up}
+    steps: dict[Unit, Callable[[sqlite3.Connection], list[int]]] = {"hour": hours}
+    steps |= {"day": partial(rollups.missing, unit="day"), "week": partial(rollups.missing, unit="week")}
     for unit, missing in steps.items():
         with databases.read(org) as db:
             numbers = missing(db)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
 from obs.sources import Column, Grain, Rollup, Source, Type, one_of
-from obs.times import DAY_MS, HOUR_MS, MAX_MS
+from obs.times import DAY_MS, HOUR_MS, MAX_MS, WEEK_MS
 
 # SQLite would choose the index runs_job, and read every run of the job.
 _OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
@@ -73,8 +73,10 @@ def _totals(unit: str, parts: int) -> Grain:
 
 _BEFORE = "FROM runs AS r INDEXED BY runs_job WHERE r.job_id = runs.job_id AND r.started_at < runs.started_at"
 _GAP_SQL = f"runs.started_at - (SELECT r.started_at {_BEFORE} ORDER BY r.started_at DESC LIMIT 1)"
-_ROLLUPS = ("rolled_up_hours", "rolled_up_days", "series", "series_by_hour", "series_by_day", "totals_by_hour")
-_BY_SERIES = (_by_series("day", DAY_MS), _by_series("hour", HOUR_MS))
+_UNITS = ("hour", "day", "week")
+_ROLLUPS = ("series", "totals_by_hour", "totals_by_five_minutes", *(f"series_by_{unit}" for unit in _UNITS))
+_ROLLUPS += tuple(f"rolled_up_{unit}s" for unit in _UNITS)
+_BY_SERIES = (_by_series("week", WEEK_MS), _by_series("day", DAY_MS), _by_series("hour", HOUR_MS))
 RUNS = Source(
     name="runs",
     row="a run",
@@ -93,7 +95,7 @@ RUNS = Source(
         Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
         Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
     ),
-    tables=("runs", "jobs", "attributions", "totals_by_five_minutes", *_ROLLUPS),
+    tables=("runs", "jobs", "attributions", *_ROLLUPS),
     joins=_joins("runs"),
     rollup=Rollup((_totals("hour", 1), _totals("five_minutes", 12), *_BY_SERIES), "duration_ms"),
 )

@@ -84,9 +84,9 @@ def totals(folder: Path) -> dict[str, Any]:
 
     def rolled_up() -> bool:
         with tenancy.databases.read(ACME) as db:
-            return not rollups.hours_to_roll_up(
-                db, 0, (now_ms - SETTLED_MS) // HOUR_MS
-            ) and not rollups.days_to_roll_up(db)
+            return not rollups.hours_to_roll_up(db, 0, (now_ms - SETTLED_MS) // HOUR_MS) and not rollups.missing(
+                db, "day"
+            )
 
     queries = [
         f"SELECT count(*) FROM runs {by} LAST 10d" for by in ("", "BY status", "BY job", "BY job, status", "EVERY 1d")

@@ -99,6 +99,7 @@ WINDOWS = [
 ]
 HOUR = "1h by exit_code and host and job and project and service and status"
 DAY = "1d by exit_code and host and job and project and service and status"
+WEEK = "7d by exit_code and host and job and project and service and status"
 SCOPES = ("heartbeat:write", "query:read", "admin")
 _names = itertools.count()
 
@@ -226,6 +227,46 @@ def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 def long_app(make_app: Any) -> Flask:
     app: Flask = make_app(QUERY_RATE_PER_MINUTE=10**9, HEARTBEAT_RATE_PER_MINUTE=10**9, RUN_RETENTION_DAYS=4)
     return app
+
+
+@pytest.mark.parametrize(
+    "late", ["UPDATE runs SET duration_ms = 5 WHERE id = 77", "DELETE FROM runs WHERE id % 90 = 0"]
+)
+def test_weeks_give_the_results_of_the_rows(long_app: Flask, clock: Clock, new_client: Any, late: str) -> None:
+    """Sixteen days of four jobs, with a run every 100 minutes; weeks begin on Thursdays."""
+    client, tenancy = new_client("weeks", *SCOPES, app=long_app), services(long_app).tenancy
+    org = tenancy.keyring.organization("weeks")
+    assert org is not None
+    for job in "abcd":
+        clock.advance(minutes=1)
+        client.post(f"/api/v1/heartbeat/{job}/end", headers={"X-Platform-Host": f"db{job}", "X-Platform-Service": "s"})
+    runs = [
+        (number % 4 + 1, (1, 1, 2, 1, 3)[number % 5], START - number * 6_000_000, number * 7919 % 200_000 or None)
+        for number in range(16 * 14)
+    ]
+    add = "INSERT INTO runs (job_id, status, started_at, duration_ms, exit_code, attribution_id, heartbeat_at)"
+    add += " VALUES (?1, ?2, ?3, ?4, ?2 - 1, ?1, 0)"
+    tenancy.databases.write(org, lambda db: db.executemany(add, runs))
+
+    def ask(statement: str, only: str) -> Any:
+        return client.post("/api/v1/dsl", json={"query": f"{statement.format(only=only)} LAST 16d"}).json["rows"]
+
+    def explained() -> str:
+        return str(ask("EXPLAIN SELECT count(*) FROM runs BY job", ""))
+
+    conditions = {"a": "duration_ms > 50000", "b": "duration_ms BETWEEN 1m AND 2m"}
+    statements = [*STATEMENTS, *(each.format(only="{only}", **conditions) for each in SPLIT)]
+    roll_up(tenancy.databases, org, clock(), 20)
+    assert f"1 x {WEEK}, between 2026-06-11T00:00:00.000Z and 2026-06-18T00:00:00.000Z" in explained()
+    for change, rolls in ((late, False), ("SELECT 1", True)):
+        tenancy.databases.write(org, partial(_execute, sql=change))
+        roll_up(tenancy.databases, org, clock(), 20) if rolls else None
+        assert (WEEK in explained()) == rolls
+        for statement in statements:
+            assert ask(statement, "TRUE") == ask(statement, "id > 0"), statement
+    tenancy.databases.write(org, partial(_execute, sql="DELETE FROM runs WHERE id > 4"))
+    roll_up(tenancy.databases, org, clock(), 20)
+    assert tenancy.databases.write(org, partial(_count, table="series_by_week")) == 0
 
 
 @pytest.fixture
@@ -429,7 +470,7 @@ def test_deleted_runs_leave_the_rollups(app: Flask, new_client: Any, ask: Ask, w
     services(app).background.tasks["purge"].run()
     _roll_up(app)
     tables = ("rolled_up_hours", "rolled_up_days", "totals_by_hour", "series_by_hour", "series_by_day", "series")
-    for table in (*tables, "totals_by_five_minutes"):
+    for table in (*tables, "totals_by_five_minutes", "series_by_week", "rolled_up_weeks"):
         assert write(partial(_count, table=table)) == 0, table
 
 

@@ -54,6 +54,7 @@ LANDED = {
         "windows_of_some_jobs": "5d9a1b875ec0de64",
         "verdicts_on_incidents": "a75abb6fdec2efad",
         "totals_by_five_minutes": "64b789f2ce2f431d",
+        "series_by_week": "57c716a7576e2bf4",
     },
 }
 

@@ -1,11 +1,12 @@
-"""Rollups of runs by the hour and by the day of their start: which are missing, reading them, storing them.
+"""Rollups of runs by the hour, the day and the week of their start: which are missing, reading them, storing them.
 
-A series is the runs of a job in one place (its attribution) with one status and exit code. For each hour and day, a
-cell counts the runs of a series. The totals of an hour, and of each five minutes of it, count the runs of each status.
+A series is the runs of a job in one place (its attribution) with one status and exit code. For each hour, day and week,
+a cell counts the runs of a series. The totals of an hour, and of each five minutes of it, count the runs of each
+status.
 
 An hour is rolled up in three steps: note an attempt, read the runs, and store the cells if the attempt is still noted.
 A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
-its hours in the same way.
+its hours in the same way, and a week from its days.
 """
 
 import json
@@ -27,7 +28,9 @@ is computed without rounding (2^53)."""
 Series = tuple[int, int, int | None, int | None]
 """The job, status, attribution and exit code of runs."""
 
-Unit = Literal["hour", "day"]
+Unit = Literal["hour", "day", "week"]
+_PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 7)}
+"""What days and weeks are rolled up from: the unit, and how many of it."""
 
 _TOTALS = {"hour": 1, "five_minutes": 12}
 """The units of the tables of totals: how many of them an hour has."""
@@ -53,7 +56,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The cells of an hour or a day. `number` counts the unit from 1970.
+    """The cells of an hour, a day or a week. `number` counts the unit from 1970; its weeks begin on Thursdays.
 
     Only hours have `totals`: for each of their units, the cells by status and the number of the unit.
     """
@@ -73,22 +76,24 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
     first = _first(db, oldest)
     rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND attempt IS NULL"
     known = {row[0] for row in db.execute(rolled, (first, end))}
-    missing = [] if first is None else [hour for hour in range(first, end) if hour not in known]
-    return sorted(missing, key=lambda hour: -(hour // 24))
+    hours = [] if first is None else [hour for hour in range(first, end) if hour not in known]
+    return sorted(hours, key=lambda hour: -(hour // 24))
 
 
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
-    """The first hour of the first day from `oldest` on that has runs or stored totals: a day is rolled up whole."""
+    """The first hour of the first week from `oldest` on that has runs or stored totals: a week is rolled up whole."""
     hours = f"SELECT min(started_at) / {HOUR_MS} AS hour FROM runs WHERE started_at >= ? UNION ALL"
     hours += f" SELECT min(hour) FROM totals_by_hour WHERE status IN ({STATUS_NUMBERS_SQL})"
-    return cast("int | None", first_value(db, f"SELECT min(hour) / 24 * 24 FROM ({hours})", (oldest * HOUR_MS,)))
+    return cast("int | None", first_value(db, f"SELECT min(hour) / 168 * 168 FROM ({hours})", (oldest * HOUR_MS,)))
 
 
-def days_to_roll_up(db: sqlite3.Connection) -> list[int]:
-    """The days that are not rolled up although all their hours are, ascending."""
-    is_done = "SELECT 1 FROM rolled_up_days WHERE rolled_up_days.day = hour / 24 AND rolled_up_days.attempt IS NULL"
-    days = "SELECT hour / 24 AS day FROM rolled_up_hours WHERE attempt IS NULL GROUP BY day HAVING count(*) = 24"
-    return [row[0] for row in db.execute(f"{days} AND NOT EXISTS ({is_done}) ORDER BY day")]
+def missing(db: sqlite3.Connection, unit: Unit) -> list[int]:
+    """The days or weeks that are not rolled up although all their parts are, ascending."""
+    part, count = _PARTS[unit]
+    is_done = f"SELECT 1 FROM rolled_up_{unit}s AS done WHERE done.{unit} = {part} / {count} AND done.attempt IS NULL"
+    whole = f"SELECT {part} / {count} AS number FROM rolled_up_{part}s WHERE attempt IS NULL"
+    whole += f" GROUP BY number HAVING count(*) = {count} AND NOT EXISTS ({is_done}) ORDER BY number"
+    return [row[0] for row in db.execute(whole)]
 
 
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
@@ -97,20 +102,21 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
     forget = f"DELETE FROM rolled_up_hours WHERE hour IN ({old})"
     forgotten = db.execute(forget, (_first(db, oldest), limit)).rowcount
     if forgotten:
-        gone = "NOT EXISTS (SELECT 1 FROM {} WHERE series_id = series.id)"
-        db.execute(f"DELETE FROM series WHERE {gone.format('series_by_hour')} AND {gone.format('series_by_day')}")
+        gone = (f"NOT EXISTS (SELECT 1 FROM series_by_{unit} WHERE series_id = series.id)" for unit in get_args(Unit))
+        db.execute(f"DELETE FROM series WHERE {' AND '.join(gone)}")
     return forgotten
 
 
 def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) -> None:
-    """Note an attempt to roll up an hour or a day; a day only where all its hours are rolled up."""
-    hours = "SELECT count(*) FROM rolled_up_hours WHERE hour >= ?1 * 24 AND hour < ?1 * 24 + 24 AND attempt IS NULL"
-    whole = f" WHERE 24 = ({hours})" if unit == "day" else ""
+    """Note an attempt to roll up an hour, a day or a week; the latter only where all its parts are rolled up."""
+    part, count = _PARTS.get(unit, ("hour", 0))
+    rolled = f"SELECT count(*) FROM rolled_up_{part}s WHERE attempt IS NULL"
+    whole = f" WHERE {count} = ({rolled} AND {part} >= ?1 * {count} AND {part} < (?1 + 1) * {count})"
     db.execute(f"INSERT OR REPLACE INTO rolled_up_{unit}s SELECT ?1, ?2{whole}", (number, attempt))
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
-    """The cells of an hour, from its runs, or of a day, from its hours.
+    """The cells of an hour, from its runs, or of a day or a week, from its parts.
 
     None where the durations are too long, negative, or too many for one value: it cannot be rolled up.
     """
@@ -120,7 +126,8 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
         counted = Counted(unit, number, _cells_of_runs(db, number, _SERIES), totals)
     else:
         parts: dict[Series, list[Cell]] = defaultdict(list)
-        for series, cell in _stored(db, "hour", number * 24, number * 24 + 24):
+        part, count = _PARTS[unit]
+        for series, cell in _stored(db, part, number * count, (number + 1) * count):
             parts[series].append(cell)
         counted = Counted(unit, number, {series: _together(cells) for series, cells in parts.items()})
     total_ms = sum(cell.total_ms or 0 for cell in counted.cells.values())
@@ -167,7 +174,7 @@ def _stored_totals(db: sqlite3.Connection, unit: str, hour: int) -> dict[tuple[i
 
 
 def outdated(db: sqlite3.Connection) -> int:
-    """How many of the hours and days that are rolled up differ from what `read` counts."""
+    """How many of the hours, days and weeks that are rolled up differ from what `read` counts."""
     found = 0
     for unit in get_args(Unit):
         for (number,) in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall():
@@ -178,7 +185,7 @@ def outdated(db: sqlite3.Connection) -> int:
 
 
 def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
-    """Store the cells of an hour or a day, and mark it as rolled up; False if a run has changed since the attempt."""
+    """Store the cells of a unit, and mark it as rolled up; False if a run has changed since the attempt."""
     unit, number = counted.unit, counted.number
     noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
     if noted.fetchone() is None:

@@ -145,9 +145,9 @@ def differences(db: sqlite3.Connection, *, repair: bool = False) -> list[str]:
                 if repair:
                     db.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (counted, job_id))
     if outdated := rollups.outdated(db):
-        found.append(f"the totals of {outdated} hours and days differ from their runs")
+        found.append(f"the totals of {outdated} hours, days and weeks differ from their runs")
         if repair:
-            db.execute("DELETE FROM rolled_up_hours")  # and of days, by a trigger
+            db.execute("DELETE FROM rolled_up_hours")  # and of days and weeks, by triggers
     up_to, last = db.execute("SELECT up_to, (SELECT ifnull(max(id), 0) FROM events) FROM indexed_messages").fetchone()
     if not 0 <= up_to <= last:
         found.append(f"the index of messages ends at event {up_to}, and the last event is {last}")

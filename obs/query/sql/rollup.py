@@ -15,7 +15,7 @@ from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
 from obs.sources import Grain, Rollup
-from obs.times import HOUR_MS
+from obs.times import DAY_MS, HOUR_MS
 
 Span = tuple[int, int]
 """Consecutive units of a grain: the number of the first, and the number after the last."""
@@ -72,7 +72,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
     for grain in rollup.grains:
         by_hour = grain.unit_ms <= HOUR_MS
         same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
-        functions = (_HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS) if same_clock else ()
+        same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
+        functions = same if same_clock else ()
         columns = {name for each in chosen for name in _columns(each, functions, rollup.measured)}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
