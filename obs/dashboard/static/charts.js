@@ -66,6 +66,7 @@ async function draw(place) {
 }
 
 function drawCharts(root) {
+  if (typeof vegaEmbed === "undefined") return; /* the library did not arrive */
   root.querySelectorAll("[data-chart]").forEach(draw);
 }
 

@@ -53,7 +53,7 @@
     return `Median of the last 7 days: ${inWords(now)}${compared}.`;
   }
 
-  document.addEventListener("drawn", async ({ detail: { data, annotations } }) => {
+  const judge = async ({ detail: { data, annotations } }) => {
     const change = wordsForChange(findChange(data.points, annotations, data.end));
     const show = () => {
       const place = document.getElementById("verdict");
@@ -67,5 +67,7 @@
       weekly.words = ""; /* the limit of queries is reached, or the server is gone: the chart shows the rest */
     }
     show();
-  });
+  };
+  document.addEventListener("sketched", judge);
+  document.addEventListener("drawn", judge);
 }

@@ -1,6 +1,7 @@
 """What the page of a job says about durations, and how its chart and its calendar lead to runs."""
 
 from random import Random
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -195,3 +196,39 @@ def test_on_a_phone_the_error_of_a_run_is_in_view_and_its_row_opens_it(
     expect(page.locator(".runs tr td").nth(3)).to_have_css("display", "block")
     error.click()
     expect(page.locator("h1")).to_contain_text("Run 1")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_durations_and_the_verdict_are_drawn_before_the_library_of_charts_arrives(
+    page: Page, address: str, client: KeyClient, clock: Clock, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    for day in range(1, 21):
+        clock.set(f"2026-06-{day:02}T10:00:00Z")
+        client.post(f"/api/v1/heartbeat/alpha/end?duration_ms={(120_000 if day > 15 else 60_000) + day}")
+    client.post("/api/v1/heartbeat/alpha/end?status=fail&duration_ms=5000")
+    note = {"name": "deploy/shop", "title": "Shop 4.1", "start_time": "2026-06-15T12:00:00Z"}
+    client.post("/api/v1/annotations", json=note)
+    clock.advance(minutes=1)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    page.route("**/library/**", lambda route: route.abort())
+    page.goto(f"{address}/job?name=alpha")
+    expect(page.get_by_role("figure", name="Run duration over time")).to_be_visible()
+    drawn = page.locator("[data-chart] svg")
+    expect(drawn.locator("path[transform]")).to_have_count(21)
+    assert {"minutes", "Shop 4.1"} <= set(drawn.locator("text").all_text_contents())
+    expect(page.locator("#verdict")).to_contain_text("2.0 times as long since “Shop 4.1”.")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box, colours = (
+        drawn.bounding_box(),
+        "[...new Set([...document.querySelectorAll('[data-chart] path[transform]')].map",
+    )
+    assert len(page.evaluate(f"{colours}((one) => getComputedStyle(one).fill))]")) == 2
+    page.unroute("**/library/**")
+    page.reload()
+    canvas = page.locator("[data-chart] canvas")
+    expect(canvas).to_be_visible()
+    expect(drawn).to_have_count(0)
+    assert box is not None
+    assert (after := canvas.bounding_box()) is not None
+    assert abs(after["height"] - box["height"]) <= 12  # nothing below it jumps far
