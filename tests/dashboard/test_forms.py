@@ -8,7 +8,8 @@ from flask import Flask
 
 from obs.annotations.schemas import AnnotationChangesSchema
 from obs.services import services
-from tests.conftest import Clock, KeyClient
+from obs.tenancy import store
+from tests.conftest import ACME, Clock, KeyClient
 from tests.dashboard.conftest import FIRST_KEY, NewClient, Visitor
 
 KEY = re.compile(r"obs_acme_\w{32}")
@@ -263,6 +264,18 @@ def test_a_new_key_is_shown_only_in_the_session_that_created_it_and_only_for_min
     assert KEY.search(admin.get("/settings").text) is None
 
 
+def test_what_was_typed_stays_when_a_limit_is_reached(app: Flask, admin: Visitor) -> None:
+    tenancy = services(app).tenancy
+    tenancy.control.write(lambda db: store.set_limit(db, ACME, "max_annotations", 1))
+    tenancy.quotas.watch()
+    typed = {"name": "deploy/web", "title": "Web 2.14 is out", "description": "with new logos"}
+    assert admin.post("/annotations", **typed).status_code == 302
+    refused = admin.post("/annotations", **typed)
+    assert refused.status_code == 507
+    assert re.search(r'role="alert" id="form-problem">The limit of 1 annotations is reached', refused.text)
+    assert all(f'value="{text}"' in refused.text or f">\n{text}</textarea>" in refused.text for text in typed.values())
+
+
 @pytest.mark.parametrize(
     ("path", "location"),
     [
@@ -296,6 +309,10 @@ def test_every_change_on_a_page_answers_with_a_redirect(admin: Visitor, api: Key
         "/annotations/1/end": {},
         "/annotations/1/delete": {},
         "/settings/keys": {"label": "x", "scopes": "query:read", "expires": ""},
+        "/settings/users/add": {"name": "ana", "role": "reader", "password": "correct horse"},
+        "/settings/users/change": {"name": "ana", "role": "admin"},
+        "/settings/users/delete": {"name": "ana"},
+        "/jobs/selected/pause": {"all": "1", "until": ""},
     }
     for path, fields in changes.items():
         answer = admin.post(path, **fields)
