@@ -152,7 +152,7 @@ def sweep(
     now_ms = seen.now_ms
     with databases.read(org) as db:
         has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
-        recurs = maintenance.has_recurred(db, now_ms)
+        recurs = maintenance.windows(db, recurs_at=now_ms)
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:

@@ -20,6 +20,7 @@ from typing import Any
 from .server import Server, ServerError, configured
 
 _PATIENCE_SECONDS = 10.0  # how long the end of a run waits until its heartbeats are sent
+_MOST_RUNS, _MOST_BYTES = 10_000, 50_000_000  # that wait until the server can be reached
 _REFUSED = (400, 404, 405, 413, 415, 422)
 """With these statuses the server will always refuse a heartbeat; with any other, it may accept it later."""
 
@@ -74,6 +75,8 @@ class Outbox:
         except ServerError:
             while self._events.get() is not None:
                 pass  # the file has them; they are sent at the end of the run, or by the next one
+            if self._path:
+                _make_room()
         self._file.close()
         try:
             flush()
@@ -85,6 +88,21 @@ class Outbox:
 def folder() -> str:
     """Where the files are: ~/.local/state/obs."""
     return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "obs")
+
+
+def _make_room() -> None:
+    """Delete the runs that are waiting beyond the newest ones: the older a heartbeat is, the less it says."""
+    paths = [os.path.join(folder(), name) for name in sorted(os.listdir(folder()), reverse=True)]
+    deleted, size = 0, 0
+    for number, path in enumerate(paths, 1):
+        with suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
+            size += os.fstat(file.fileno()).st_size
+            if number > _MOST_RUNS or size > _MOST_BYTES:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+                deleted += 1
+    if deleted:
+        warn(f"deleted the oldest {deleted} runs in {folder()}: there is room for {_MOST_BYTES:,} bytes")
 
 
 def send(server: Server, event: Any) -> None:

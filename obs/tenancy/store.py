@@ -45,14 +45,6 @@ class Key:
         return f"key {self.id} ({self.label})"
 
 
-class AuditEntry(NamedTuple):
-    time: int
-    actor: str
-    action: str
-    object: str
-    address: str
-
-
 class User(NamedTuple):
     """A person who signs in with a password, of which only the hash is stored. `role` is one of `keys.ROLES`."""
 
@@ -261,9 +253,9 @@ def delete_session(db: sqlite3.Connection, session_id: int) -> None:
     db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
-def audit_entries(db: sqlite3.Connection, limit: int) -> list[AuditEntry]:
+def audit_entries(db: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
     latest = "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?"
-    return [AuditEntry(**row) for row in db.execute(latest, (limit,))]
+    return [dict(row) for row in db.execute(latest, (limit,))]
 
 
 delete_audit_before = partial(delete_oldest, table="audit", time="time", condition="time < :cutoff")

@@ -228,12 +228,13 @@ def test_a_sweep_does_not_read_windows_while_none_recurs(world: World, monkeypat
     world.maintain_for(1)
     world.maintain(**NIGHTLY)
     world.sweep()
-    windows = Mock(side_effect=maintenance.windows)
-    monkeypatch.setattr(maintenance, "windows", windows)
+    window = Mock(side_effect=maintenance.MaintenanceWindow)
+    window.__slots__ = maintenance.MaintenanceWindow.__slots__
+    monkeypatch.setattr(maintenance, "MaintenanceWindow", window)
     world.pass_time("2026-06-21T09:40:00Z")
-    assert not windows.called
+    assert not window.called
     world.pass_time("2026-06-21T10:00:00Z")
-    assert windows.called
+    assert window.called
 
 
 def test_a_window_is_deleted_after_the_retention_and_its_time_stays_unknown(world: World) -> None:

@@ -166,6 +166,21 @@ def test_while_the_server_is_unreachable_runs_wait_in_the_spool(machine: Machine
     assert machine.waiting() == []
 
 
+@pytest.mark.parametrize(("sizes", "kept"), [([30_000_000, 1, 29_000_000, 20_000_000], 3), ([1] * 10_003, 9_999)])
+def test_of_what_waits_for_long_the_newest_runs_are_kept(machine: Machine, sizes: list[int], kept: int) -> None:
+    machine.spool.mkdir(parents=True)
+    older = [machine.spool / f"{1_700_000_000_000_000_000 + number}-run.ndjson" for number in range(len(sizes))]
+    for path, size in zip(older, sizes, strict=True):
+        path.write_text('["log", {"name": "older", "message": "text"}, {}]\n')
+        os.truncate(path, max(size, path.stat().st_size))
+    machine.url = REFUSING
+    done = machine.obs("run", "photos", "--", "true")
+    assert f"deleted the oldest {len(older) - kept} runs".encode() in done.stderr
+    waiting = sorted(machine.spool.iterdir())
+    assert waiting[:-1] == older[-kept:]
+    assert "photos" in waiting[-1].read_text()
+
+
 @pytest.mark.parametrize("response", list(RESPONSES))
 def test_a_server_that_is_broken_loses_nothing_and_delays_little(
     machine: Machine, runs: Runs, bad_server: Callable[[bytes | None], str], response: str

@@ -115,7 +115,9 @@ def test_changes_on_the_command_line(app: Flask, root: KeyClient) -> None:
         assert runner.invoke(main, [*command, "--instance", app.instance_path]).exit_code == 0
     tenancy = services(app).tenancy
     with tenancy.databases.read(ACME) as db:
-        found = [(each.action, each.actor, each.object, each.address) for each in store.audit_entries(db, 9)]
+        found = [
+            (each["action"], each["actor"], each["object"], each["address"]) for each in store.audit_entries(db, 9)
+        ]
     assert found == [
         ("set limit", "command line", "query_max_rows to 7", ""),
         ("revoke key", "command line", "key 2 (ci)", ""),

@@ -54,7 +54,7 @@ def entries(app: Flask) -> list[tuple[str, str, str]]:
         if thread.name == "failed-sign-in":
             thread.join()
     with services(app).tenancy.databases.read(ACME) as db:
-        return [(one.action, one.actor, one.object) for one in store.audit_entries(db, 100)]
+        return [(one["action"], one["actor"], one["object"]) for one in store.audit_entries(db, 100)]
 
 
 def test_a_user_signs_in_and_out_under_their_name(

@@ -11,7 +11,7 @@ from typing import Any
 
 from obs.heartbeat.pins import cron_times
 from obs.heartbeat.store.expectations import excuse
-from obs.storage.connection import first_value, save_row
+from obs.storage.connection import save_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,16 @@ class MaintenanceWindow:
     duration_seconds: int | None
 
 
-def windows(db: sqlite3.Connection, open_at: int | None = None, job_id: int | None = None) -> list[MaintenanceWindow]:
-    """The windows, the latest start first: all, or only those that contain a moment, or cover a job."""
+def windows(
+    db: sqlite3.Connection, open_at: int | None = None, job_id: int | None = None, recurs_at: int | None = None
+) -> list[MaintenanceWindow]:
+    """The windows, the latest start first: all, or only those that contain a moment, cover a job, or are to recur."""
     found = db.execute(
         f"SELECT {', '.join(MaintenanceWindow.__slots__)} FROM maintenance_windows"
         " WHERE (:open_at IS NULL OR start_time <= :open_at AND end_time > :open_at) AND (:job_id IS NULL OR id IN"
-        " (SELECT window_id FROM unknown_times_by_job WHERE job_id = :job_id)) ORDER BY start_time DESC, id DESC",
-        {"open_at": open_at, "job_id": job_id},
+        " (SELECT window_id FROM unknown_times_by_job WHERE job_id = :job_id))"
+        " AND (:recurs_at IS NULL OR cron IS NOT NULL AND end_time <= :recurs_at) ORDER BY start_time DESC, id DESC",
+        {"open_at": open_at, "job_id": job_id, "recurs_at": recurs_at},
     )
     return [MaintenanceWindow(**dict(row)) for row in found]
 
@@ -69,12 +72,6 @@ def keep_past(db: sqlite3.Connection, job_id: int, since_ms: int, now_ms: int) -
     covered = "unknown_times_by_job WHERE job_id = ?1 AND window_id > 0 AND end_time > ?2 AND start_time < ?3"
     past = f"SELECT job_id, start_time, min(end_time, ?3) FROM {covered}"
     db.execute(f"INSERT INTO unknown_times (job_id, start_time, end_time) {past}", (job_id, since_ms, now_ms))
-
-
-def has_recurred(db: sqlite3.Connection, now_ms: int) -> bool:
-    """Whether an occurrence of a recurring window is over."""
-    over = "SELECT 1 FROM maintenance_windows WHERE cron IS NOT NULL AND end_time <= ? LIMIT 1"
-    return first_value(db, over, (now_ms,)) is not None
 
 
 def renew(db: sqlite3.Connection, now_ms: int) -> None:
