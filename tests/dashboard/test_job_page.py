@@ -184,3 +184,23 @@ def test_the_page_is_the_same_when_runs_are_rolled_up(
     assert shown() == before
     days = re.findall(r"<title>\w+ (\d+ \w+ \d+): (\d+) failed, (\d+) succeeded</title>", before)
     assert {day: int(failed) + int(ok) for day, failed, ok in days} == Counter(f"{day:%d %b %Y}" for day in starts)
+
+
+def test_the_days_with_missed_runs_are_listed_and_lead_to_their_runs(
+    app: Flask, reader: Visitor, client: KeyClient, new_client: Callable[..., KeyClient], clock: Clock
+) -> None:
+    for day in range(1, 21):
+        clock.set(f"2026-06-{day:02}T10:00:00Z")
+        if day not in (12, 15):
+            client.post("/api/v1/heartbeat/daily/ping")
+    pin = {"cron": "0 10 * * *", "timezone": "UTC", "grace_seconds": 60}
+    assert new_client("acme", "admin").patch("/api/v1/jobs/daily", json={"pin": pin}).status_code == 200
+    services(app).background.tasks["sweep"].run()
+    page = reader.get("/job?name=daily&show=missed").text.partition('id="runs"')[2]
+    assert re.findall(r'day=(2026-06-\d\d)#runs">(.*?)</a></th><td data-label="missed" class="number">(\d)', page) == [
+        ("2026-06-15", "Mon 15 Jun 2026", "1"),
+        ("2026-06-12", "Fri 12 Jun 2026", "1"),
+    ]
+    assert 'show=missed#runs" aria-current="true">Missed' in page
+    client.post("/api/v1/heartbeat/new/ping")
+    assert "No runs were missed in the last 13 weeks." in reader.get("/job?name=new&show=missed").text
