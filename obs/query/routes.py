@@ -17,7 +17,9 @@ blp.after_request(compression.answer)
 
 _EXAMPLE = "SELECT count(*) FROM runs EVERY 1h LAST 1d"
 _CELLS = about("One list of cells per row. A cell is a text, a number, a boolean or null.")
-_PARAMS = about("Texts, numbers, booleans or nulls by name: `:job` in the statement is that of job.", {"job": "backup"})
+_PARAMS = about(
+    "Texts, numbers, booleans, nulls or lists by name: `:job` in the statement is that of job.", {"job": "backup"}
+)
 
 
 class QuerySchema(Schema):

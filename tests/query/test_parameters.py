@@ -33,6 +33,16 @@ STATEMENTS: list[tuple[str, dict[str, Any], str]] = [
         "SELECT id FROM runs WHERE status IN ('failed', 'lost') AND NOT job LIKE 'm%' LAST 1d",
     ),
     (
+        "SELECT id FROM runs WHERE status IN :bad AND job NOT IN :jobs LAST 1d",
+        {"bad": ["failed", "lost"], "jobs": ["it's", ""]},
+        "SELECT id FROM runs WHERE status IN ('failed', 'lost') AND job NOT IN ('it''s', '') LAST 1d",
+    ),
+    (
+        "SELECT id, exit_code IN :codes AS x FROM runs WHERE coalesce(exit_code, 0) IN :codes LAST 1d",
+        {"codes": [0, 3, 1.5]},
+        "SELECT id, exit_code IN (0, 3, 1.5) AS x FROM runs WHERE coalesce(exit_code, 0) IN (0, 3, 1.5) LAST 1d",
+    ),
+    (
         "SELECT id, exit_code = :n AS x FROM runs WHERE duration_ms > - :d LAST 1d",
         {"n": 3, "d": 1.5},
         "SELECT id, exit_code = 3 AS x FROM runs WHERE duration_ms > - 1.5 LAST 1d",
@@ -109,6 +119,19 @@ ERRORS: list[tuple[str, Any, str, int, str]] = [
     ("SELECT count(*) FROM runs EVERY 1h FILL :f LAST 1d", {"f": True}, "oql_type_mismatch", 41, "takes a number"),
     ("SELECT :n FROM runs LAST 1d", {"n": 2**63}, "oql_type_mismatch", 8, "The number is too large."),
     ("SELECT :n FROM runs LAST 1d", {"n": ["a"]}, "oql_type_mismatch", 8, "a text, a number, a boolean or null"),
+    *(
+        (
+            "SELECT id FROM runs WHERE job IN :l LAST 1d",
+            {"l": sent},
+            "oql_type_mismatch",
+            34,
+            "a list of texts, numbers",
+        )
+        for sent in ("a", [], [None], [["a"]], {"a": 1}, ["a", "\ud800"])
+    ),
+    ("SELECT id FROM runs WHERE job IN :l LAST 1d", {"l": [1]}, "oql_type_mismatch", 34, "Expected a text"),
+    ("SELECT id FROM runs WHERE status IN :l LAST 1d", {"l": ["no"]}, "oql_type_mismatch", 37, "never 'no'"),
+    ("SELECT id FROM runs WHERE id IN :l LAST 1d", {"l": [2**63]}, "oql_type_mismatch", 33, "is too large"),
     ("SELECT :n FROM runs LAST 1d", {"n": "\ud800"}, "oql_type_mismatch", 8, "a text, a number, a boolean or null"),
     ("SELECT :n FROM runs LAST 1d", {"n": "x" * 10_000}, "oql_too_long", 28, "The limit is 10000."),
 ]

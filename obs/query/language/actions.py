@@ -111,16 +111,21 @@ def _literal(token: Token, value: Any) -> nodes.Literal:
     return nodes.Literal(token.span, value)
 
 
-def _sent(token: Token, types: tuple[type, ...], expected: str) -> Any:
-    """The value of a parameter, which has to be of one of these types."""
+def _sent(token: Token, types: tuple[type, ...], expected: str, *, is_list: bool = False) -> Any:
+    """The value of a parameter, which has to be of one of these types, or a list of such values."""
     name, sent = token.text[1:], token.segment.parameters
     if name not in sent:
         known = [f":{each}" for each in sent]
         message, hint = f"The parameter {name} has no value.", f'Send it: "params": {{"{name}": ...}}.'
         raise OqlError("oql_bad_parameter", token.span, message, expected=known, known=known, hint=hint)
     token.segment.used.add(name)
-    is_text = str(sent[name]).encode(errors="ignore").decode() == str(sent[name])  # not half of a surrogate pair
-    if type(sent[name]) not in types or not is_text:
+
+    def fits(value: Any) -> bool:
+        is_text = str(value).encode(errors="ignore").decode() == str(value)  # not half of a surrogate pair
+        return type(value) in types and is_text
+
+    values = sent[name] if is_list else [sent[name]]
+    if not isinstance(values, list) or not values or not all(map(fits, values)):
         raise OqlError("oql_type_mismatch", token.span, f"The parameter has to be {expected}.", expected=[expected])
     return sent[name]
 
@@ -179,7 +184,10 @@ def group(token: Token) -> Expression:
 
 
 def values(token: Token) -> nodes.Operation:
-    """The list of IN; its span includes the parentheses."""
+    """The list of IN; its span includes the parentheses. A parameter is a list of literals."""
+    if token.text[0] == ":":
+        sent = _sent(token, (str, int, float, bool), "a list of texts, numbers or booleans", is_list=True)
+        return nodes.Operation(token.span, "in", tuple(_literal(token, each) for each in sent))
     expressions, _ = token.segment.trees[token.span.start]
     return nodes.Operation(token.span, "in", expressions)
 

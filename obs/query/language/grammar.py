@@ -163,7 +163,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     is_null = _marked("IS") + pp.Opt(_marked("NOT")) + _keyword("NULL")
     like = _token("LIKE", _words("LIKE", "ILIKE"), actions.word, "LIKE", "ILIKE")
     matching = (
-        _marked("IN") + _token("(", group, actions.values)
+        _marked("IN") + _token("(", rf"{group}|{PARAMETER}", actions.values)
         | like + arithmetic + pp.Opt(_keyword("ESCAPE") + text, Literal(Span(0, 0), ""))
         | _marked("CONTAINS") + arithmetic
         | _marked("STARTS") + _keyword("WITH") + arithmetic
