@@ -50,7 +50,7 @@ def page(form: Form | None = None) -> str:
         keys=[key for key in reversed(known) if key.revoked_at is None and (sees_all or key.id == caller.key_id)],
         revoked=sum(key.revoked_at is not None for key in known) if sees_all else 0,
         scopes=(*keys.SCOPES, keys.PING),
-        chosen_scopes=request.form.getlist("scopes") if form else keys.DEFAULT_SCOPES,
+        chosen_scopes=request.form.getlist("scopes") if "label" in request.form else keys.DEFAULT_SCOPES,
         expiries=_EXPIRIES,
         used=used,
         runs=runs,
