@@ -1,5 +1,6 @@
 """Alerts on queries: from a number to an incident and to the receiver, over HTTP."""
 
+import re
 from typing import Any
 
 import pytest
@@ -301,6 +302,12 @@ def test_a_preview_says_when_the_alert_would_have_fired_and_saves_nothing(world:
     assert (second["group"], second["value"], second["ended_at"]) == ("nas02", 3, None)
     assert incidents(world) == []
     assert world.client.get("/api/v1/alerts").json == {"alerts": []}
+
+
+def test_the_step_of_a_preview_is_whole_seconds(world: World) -> None:
+    body = {"query": FAILURES, "operator": ">", "threshold": 1, "last": "10001s"}
+    step = world.client.post("/api/v1/alerts/preview", json=body).json["step"]
+    assert re.fullmatch("[0-9]+[smhd]", step)
 
 
 def test_an_alert_of_another_organization_is_unknown(world: World, new_client: Any) -> None:
