@@ -761,3 +761,71 @@ def series_by_week(db: Database) -> None:
             DELETE FROM rolled_up_weeks WHERE week = old.day / 7;
         END
     """)
+
+
+@migrations()
+def schedules_of_hosts(db: Database) -> None:
+    """What is learned and expected of the hosts of a job that keep a schedule each.
+
+    `jobs.by_host` says whether the expectation of a job follows from these. An incident may be about a host of a job.
+    """
+    db.execute("""
+        CREATE TABLE host_schedules (
+            job_id INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+            host TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            memory BLOB NOT NULL,
+            fit BLOB NOT NULL,
+            last_heartbeat_at INTEGER NOT NULL,
+            expected_at INTEGER,
+            overdue_at INTEGER,
+            PRIMARY KEY (job_id, host)
+        ) STRICT
+    """)
+    db.execute("CREATE INDEX host_schedules_overdue_at ON host_schedules(overdue_at) WHERE overdue_at IS NOT NULL")
+    db.execute("""
+        CREATE TRIGGER host_schedules_excused AFTER UPDATE OF overdue_at ON host_schedules BEGIN
+            UPDATE jobs SET revision = revision + 1 WHERE id = new.job_id;
+        END
+    """)
+    db.execute("""
+        CREATE TRIGGER host_schedules_ended AFTER INSERT ON host_schedules WHEN new.last_heartbeat_at = 0 BEGIN
+            DELETE FROM host_schedules WHERE job_id = new.job_id AND host = new.host;
+        END
+    """)
+    db.execute("ALTER TABLE jobs ADD COLUMN by_host INTEGER NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE incidents ADD COLUMN host TEXT NOT NULL DEFAULT ''")
+    db.execute("DROP INDEX incidents_open")
+    db.execute("CREATE UNIQUE INDEX incidents_open ON incidents(job_id, kind, host) WHERE ended_at IS NULL")
+    db.execute("""
+        CREATE TRIGGER host_is_not_waited_for AFTER UPDATE OF verdict ON incidents
+        WHEN new.verdict = 'false_alarm' AND new.host <> '' AND new.ended_at IS NULL BEGIN
+            DELETE FROM host_schedules WHERE job_id = new.job_id AND host = new.host;
+            UPDATE jobs SET revision = revision + 1 WHERE id = new.job_id;
+        END
+    """)
+    columns = "jobs.id AS job_id, '{}' AS kind, {} AS host, jobs.name AS job, {} AS since"
+    columns += ", jobs.paused_at, jobs.paused_until FROM jobs"
+    since = [
+        columns.format(kind, "''", f"{kind}_since") + f" WHERE {kind}_since IS NOT NULL AND {condition}"
+        for kind, condition in (
+            ("overdue", "NOT by_host"),
+            ("lost", "1"),
+            ("too_often", "1"),
+            ("failing", "failures_in_row >= failure_tolerance"),
+        )
+    ]
+    of_hosts = columns.format("overdue", "h.host", "h.overdue_at")
+    of_runs = columns.format("overrunning", "''", "min(runs.overrunning_since)")
+    db.execute(f"""
+        CREATE VIEW problems AS SELECT {" UNION ALL SELECT ".join(since)}
+        UNION ALL SELECT {of_hosts} JOIN host_schedules AS h ON h.job_id = jobs.id
+        WHERE jobs.by_host AND jobs.overdue_at IS NOT NULL AND h.overdue_at IS NOT NULL
+        UNION ALL SELECT {of_runs} JOIN runs ON runs.job_id = jobs.id
+        WHERE runs.status = 0 AND runs.overrunning_since IS NOT NULL GROUP BY jobs.id
+    """)
+    db.execute("""
+        CREATE TRIGGER host_schedules_forgotten AFTER DELETE ON fits BEGIN
+            DELETE FROM host_schedules WHERE job_id = old.job_id;
+        END
+    """)

@@ -220,7 +220,7 @@ def _incident_changes(
 
     No incident is opened during maintenance of its job.
     """
-    problems = {(one.job_id, one.kind): one for one in expectations.problems(db, now_ms, job_ids)}
+    problems = {(one.job_id, one.kind, one.host): one for one in expectations.problems(db, now_ms, job_ids)}
     known = incidents.open_incidents(db, job_ids)
     to_close = [(key[0], known[key]) for key in known.keys() - problems.keys()]
     opened = sorted(problems.keys() - known.keys())
@@ -250,7 +250,7 @@ def open_and_close(
     opened = []
     for values in to_open:
         prefix = "alert" if values["kind"] is IncidentKind.ALERT else "incident"
-        title = values["kind"].title(values["subject"])
+        title = values["kind"].title(values["subject"] + (f" on {values['host']}" if values.get("host") else ""))
         band = annotations.open_band(db, f"{prefix}/{values['subject']}", title, values["started_at"], now_ms)
         opened.append(incidents.save(db, values={**values, "annotation_id": band}))
     outbox.began(db, channels, incidents.incidents_by_id(db, opened), now_ms)
@@ -269,7 +269,8 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
     waits = [wait for wait in job.waits if wait.incident_id != one.id]
     if is_false_alarm and job.pin is not None:
         raise ServiceError("conflict", "The schedule was set by hand.", hint="Set a longer grace period.")
-    added = [Wait(one.id, one.started_at, one.ended_at or now_ms)] if is_false_alarm else []
+    is_host = one.subject != one.job and one.ended_at is None  # which is not learned any more, by a trigger
+    added = [Wait(one.id, one.started_at, one.ended_at or now_ms)] if is_false_alarm and not is_host else []
     if [*waits, *added] == list(job.waits):
         return
     columns = {"waits": json.dumps([*waits, *added])} | ({} if one.ended_at else {"overdue_since": None})

@@ -124,15 +124,15 @@ def _sentence(fact: Fact, at: At) -> str:
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
     code = code if one.value is None else f" (value {one.value:.15g})"
     if fact.news is News.FLAPPING:
-        return f"{one.job} is flapping: {fact.often} incidents within an hour"
+        return f"{one.subject} is flapping: {fact.often} incidents within an hour"
     if one.ended_at is None:
-        return f"{one.job} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
+        return f"{one.subject} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
     if fact.news is News.SETTLED:
-        return f"{one.job} has had no new incident for an hour"
+        return f"{one.subject} has had no new incident for an hour"
     if fact.news is News.ENDED and (one.heartbeat_at or 0) >= one.ended_at:  # else it was paused, or its pin changed
-        return f"{one.job} is OK again, after {duration_words(one.ended_at - one.started_at)}"
+        return f"{one.subject} is OK again, after {duration_words(one.ended_at - one.started_at)}"
     code = " (a false alarm)" if one.verdict == FALSE_ALARM else code
-    return f"{one.job} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
+    return f"{one.subject} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
 
 
 def _details(fact: Fact, at: At) -> list[tuple[str, str]]:
@@ -157,7 +157,7 @@ def _before(facts: Sequence[Fact]) -> str:
 
 def _summary(facts: Sequence[Fact]) -> str:
     """The title of a message about several incidents."""
-    names = ", ".join(dict.fromkeys(fact.one.job for fact in facts[:MOST_NAMED]))
+    names = ", ".join(dict.fromkeys(fact.one.subject for fact in facts[:MOST_NAMED]))
     counts = Counter(fact.one.kind.event.replace("_", " ") for fact in facts if fact.one.ended_at is None)
     over = len(facts) - counts.total()
     what = [f"{count:,} {word}" for word, count in counts.most_common()] + ([f"{over:,} over"] if over else [])

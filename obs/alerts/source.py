@@ -5,6 +5,7 @@ from obs.alerts.store.outbox import State
 from obs.sources import Column, Source, Type, one_of
 
 _DURATION_SQL = "incidents.ended_at - incidents.started_at"
+_HOST_SQL = "coalesce(nullif(incidents.host, ''), attributions.host)"
 _PLACE_SQL = "SELECT j.attribution_id FROM jobs AS j WHERE j.id = incidents.job_id"
 INCIDENTS = Source(
     name="incidents",
@@ -21,7 +22,7 @@ INCIDENTS = Source(
         Column("acknowledged_by", Type.TEXT, "incidents.acknowledged_by", "Who did."),
         Column("verdict", Type.TEXT, "incidents.verdict", f"{one_of(VERDICTS)}, or null.", texts=VERDICTS),
         Column("value", Type.NUMBER, "incidents.value", "The number at the start of an incident of an alert."),
-        Column("host", Type.TEXT, "attributions.host", "The host of the job.", join="attributions"),
+        Column("host", Type.TEXT, _HOST_SQL, "The host that is silent, or that of the job.", join="attributions"),
         Column("service", Type.TEXT, "attributions.service", "The service of the job.", join="attributions"),
         Column("project", Type.TEXT, "attributions.project", "The project of the job.", join="attributions"),
     ),

@@ -12,8 +12,8 @@ from obs.heartbeat import schemas
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import OUTCOMES, TROUBLE
 from obs.heartbeat.service import known_job, no_job
+from obs.heartbeat.store import expectations, maintenance
 from obs.heartbeat.store import jobs as store
-from obs.heartbeat.store import maintenance
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 
@@ -65,8 +65,9 @@ def get_job(job_name: str) -> dict[str, Any]:
     """Get a job with its state at the time of the request"""
     with caller().read() as db:
         job = known_job(db, job_name, caller().now_ms)
+        hosts = expectations.streams_of(db, job.id)
     values = {name: getattr(job, name) for name in store.Job.__slots__}
-    return {**values, "ping_url": services().heartbeats.ping_url(caller(), job.id)}
+    return {**values, "hosts": hosts, "ping_url": services().heartbeats.ping_url(caller(), job.id)}
 
 
 @operation(jobs_blp, "PATCH /<job_name:job_name>", "admin", schemas.JobSchema, body=schemas.JobChangesSchema)
@@ -160,12 +161,11 @@ def get_metrics() -> Response:
     """Get the jobs as metrics for Prometheus"""
     with caller().read() as db:
         jobs = store.jobs_by_id(db, None, caller().now_ms)
-    labelled = [(_labels(job), job) for job in jobs.values()]
+    labelled = []
+    for job in jobs.values():
+        labels = {"job": job.name, "host": job.host, "service": job.service, "project": job.project}
+        escaped = (f'{label}="{(value or "").translate(_ESCAPES)}"' for label, value in labels.items())
+        labelled.append((",".join(escaped), job))
     template = current_app.jinja_env.get_template("metrics.txt")
     text = template.render(jobs=labelled, outcomes=OUTCOMES, trouble=TROUBLE)
     return Response(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-
-def _labels(job: store.Job) -> str:
-    labels = {"job": job.name, "host": job.host, "service": job.service, "project": job.project}
-    return ",".join(f'{label}="{(value or "").translate(_ESCAPES)}"' for label, value in labels.items())

@@ -117,20 +117,25 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
 MaintenanceWindowListSchema = list_of("maintenance_windows", MaintenanceWindowSchema)
 
 
+_LEARNED = ma.fields.Nested(schema_of(Description, "Learned"), allow_none=True)
 _job_schema = partial(
     schema_of,
     Job,
     leave_out={"id", "last_event_id", "overdue_since", "last_run_at", "changes_at", "waits"},
-    learned=ma.fields.Nested(schema_of(Description, "Learned"), allow_none=True),
+    learned=_LEARNED,
     pin=ma.fields.Nested(PinSchema, allow_none=True, metadata=about("The schedule that was set by hand.")),
 )
 JobSchema = _job_schema()
 JobListSchema = list_of("jobs", JobSchema, paged=True)
-_PING_URL = about(
+_ABOUT_PING_URL = about(
     "Created when it is first requested. null unless the key has heartbeat:write.",
     "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
 )
-JobWithPingUrlSchema = _job_schema("JobWithPingUrl", ping_url=ma.fields.Str(allow_none=True, metadata=_PING_URL))
+_PING_URL = ma.fields.Str(allow_none=True, metadata=_ABOUT_PING_URL)
+_HOST = {"host": ma.fields.Str(), "learned": _LEARNED, "last_heartbeat_at": Time()}
+_HOST |= {name: Time(allow_none=True) for name in ("expected_at", "overdue_at")}
+_HOSTS = ma.fields.List(ma.fields.Nested(Schema.from_dict(_HOST, name="HostSchema")))
+JobWithPingUrlSchema = _job_schema("JobWithPingUrl", ping_url=_PING_URL, hosts=_HOSTS)
 RunSchema = schema_of(Run)
 RunListSchema = list_of("runs", RunSchema, paged=True)
 RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.List(ma.fields.Nested(schema_of(Event))))

@@ -10,7 +10,7 @@ from obs.times import DAY_MS, HOUR_MS, MAX_MS, WEEK_MS
 _OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
 OVERRUNNING_SQL = f"EXISTS ({_OPEN_RUN} AND r.started_at + jobs.overrun_after_ms <= :now)"
 # What was expected before the last heartbeat does not apply after it.
-_IS_LEARNED = "jobs.learned_event_id = jobs.last_event_id"
+_IS_LEARNED = "(jobs.learned_event_id = jobs.last_event_id OR jobs.by_host)"  # by host, others may have reported
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
 SILENT_SQL = f"jobs.first_heartbeat_at = {MAX_MS}"  # no heartbeat yet
 OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {_IS_LEARNED} AND NOT {PAUSED_SQL}, 0)"

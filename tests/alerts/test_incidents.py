@@ -130,7 +130,7 @@ def test_incidents_are_listed_newest_first_in_pages_and_by_state_and_job(job: Jo
     everything = listed()["incidents"]
     assert [{name: one[name] for name in first} for one in everything] == [third, second, first]
     answers = {"acknowledged_at", "acknowledged_by", "verdict"}
-    assert everything[0].keys() == {"id", "alert_id", "group", "value", *answers, *first}
+    assert everything[0].keys() == {"id", "alert_id", "group", "value", "subject", *answers, *first}
     assert listed("state=open")["incidents"] == everything[:2]
     assert listed("state=resolved")["incidents"] == everything[2:]
     assert listed("job=backup&state=open")["incidents"] == everything[:1]

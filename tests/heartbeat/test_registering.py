@@ -24,7 +24,7 @@ def test_a_registered_job_is_new_and_never_ran(admin: KeyClient) -> None:
     made = admin.post(JOBS, json={"name": "nas/backup", "host": "nas", "project": "home"})
     assert (made.status_code, made.headers["Location"]) == (201, f"{JOBS}/nas/backup")
     job = admin.get(made.headers["Location"]).json
-    assert {**job, "ping_url": None} == {**made.json, "ping_url": None}
+    assert {**job, "ping_url": None} == {**made.json, "ping_url": None, "hosts": []}
     assert (job["status"], job["run_count"], job["created_at"]) == ("new", 0, "2026-06-21T10:00:00.000Z")
     assert (job["last_heartbeat_at"], job["first_heartbeat_at"], job["last_outcome"]) == (None, None, None)
     assert (job["host"], job["service"], job["project"]) == ("nas", None, "home")

@@ -55,6 +55,7 @@ LANDED = {
         "verdicts_on_incidents": "a75abb6fdec2efad",
         "totals_by_five_minutes": "64b789f2ce2f431d",
         "series_by_week": "57c716a7576e2bf4",
+        "schedules_of_hosts": "36349ac2953bcc50",
     },
 }
 

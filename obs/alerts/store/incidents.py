@@ -57,10 +57,14 @@ SAME = """
 """SQL: the incidents `i` that are about the same as `this`, which is one of them."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
 _INCIDENT = """
-    SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, jobs.last_heartbeat_at AS heartbeat_at, i.alert_id,
+    SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, i.alert_id,
+           coalesce(jobs.name || iif(i.host = '', '', ' on ' || i.host), i.subject) AS subject,
+           iif(i.host = '', jobs.last_heartbeat_at, h.last_heartbeat_at) AS heartbeat_at,
            i.alert_group AS "group", i.value, i.kind, i.started_at, i.ended_at, i.acknowledged_at, i.acknowledged_by,
-           i.verdict, i.annotation_id, a.host, a.service, a.project, {notified} AS notified
+           i.verdict, i.annotation_id, coalesce(nullif(i.host, ''), a.host) AS host, a.service, a.project,
+           {notified} AS notified
     FROM incidents AS i LEFT JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
+    LEFT JOIN host_schedules AS h ON h.job_id = i.job_id AND h.host = i.host
 """
 _NOTIFIED = """
     (SELECT json_group_array(json_array(channel, at)) FROM (SELECT channel, min(sent_at) AS at
@@ -79,6 +83,7 @@ class Incident:
     id: int
     job_id: int | None
     job: str = field(metadata={"example": "nightly-backup"})
+    subject: str = field(metadata=about("The job, and the host if it is about that one.", "nightly-backup on nas02"))
     heartbeat_at: int | None
     alert_id: int | None
     group: str | None
@@ -96,13 +101,13 @@ class Incident:
     notified: Sequence[tuple[str, int]]  # channels, each with the time of its first message; only from `incidents`
 
 
-def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> dict[tuple[int, str], int]:
-    """The ids of the open incidents of all jobs, or of some, by the id of the job and the word for the kind."""
+def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> dict[tuple[int, str, str], int]:
+    """The ids of the open incidents of all jobs, or of some, by the job's id, the word for the kind, and the host."""
     which, ids = "job_id IS NOT NULL", json.dumps(list(job_ids or ()))
     if job_ids is not None:
         which = "job_id IN (SELECT value FROM json_each(:ids))"
-    rows = db.execute(f"SELECT job_id, kind, id FROM incidents WHERE ended_at IS NULL AND {which}", {"ids": ids})
-    return {(job_id, KINDS[kind]): incident_id for job_id, kind, incident_id in rows}
+    rows = db.execute(f"SELECT job_id, kind, host, id FROM incidents WHERE ended_at IS NULL AND {which}", {"ids": ids})
+    return {(job_id, KINDS[kind], host): incident_id for job_id, kind, host, incident_id in rows}
 
 
 def firing(db: sqlite3.Connection, alert_id: int | None = None) -> dict[int, dict[str, Incident]]:

@@ -19,8 +19,8 @@ from obs.heartbeat.pins import cron_times
 from obs.heartbeat.runs import PROBLEMS, STATUSES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
+from obs.heartbeat.store import expectations, maintenance
 from obs.heartbeat.store import jobs as job_store
-from obs.heartbeat.store import maintenance
 from obs.services import services
 from obs.times import DAY_MS
 
@@ -53,6 +53,7 @@ def page(**refused: Form) -> str:
         found = {
             "errors": store.error_lines(db, {run.id: run.id for run in runs["runs"] if run.status in PROBLEMS}),
             "loose_events": job_store.loose_events(db, job.id, limit=20),
+            "hosts": expectations.streams_of(db, job.id),
             "points": store.points(db, job.id, start, now_ms),
             "annotations": store.annotations(db, start, now_ms, now_ms, job=job.name),
             "trouble": store.trouble(db, job) if job.status in TROUBLE else None,

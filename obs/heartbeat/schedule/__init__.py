@@ -23,6 +23,6 @@ reasons and the measurements.
 from obs.heartbeat.schedule.fit import VERSION, Fit
 from obs.heartbeat.schedule.history import Memory
 from obs.heartbeat.schedule.learning import ZONES, deadline, is_retry, learn, too_often
-from obs.heartbeat.schedule.words import describe
+from obs.heartbeat.schedule.words import Description, describe
 
-__all__ = ["VERSION", "ZONES", "Fit", "Memory", "deadline", "describe", "is_retry", "learn", "too_often"]
+__all__ = ["VERSION", "ZONES", "Description", "Fit", "Memory", "deadline", "describe", "is_retry", "learn", "too_often"]

@@ -19,7 +19,6 @@ OUTLIER_BITS = 16.0
 _MISS_BITS = 10.0
 _OFTEN_BITS = 4.0
 _OFTEN_STRETCHES = 3
-_LOG2E = math.log2(math.e)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
     if not telling:
         return None
     scale = max(median(telling) / math.log(2), SECOND_MS)
-    base, slope = math.log2(2 * scale / SECOND_MS), _LOG2E / scale
+    base, slope = math.log2(2 * scale / SECOND_MS), math.log2(math.e) / scale
     return [min(OUTLIER_BITS, base + slope * abs(residual)) for residual in residuals]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from itertools import count
+from math import comb, log2
 from typing import Literal
 
 Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
@@ -118,7 +119,7 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     gates += [(Gate("weekdays", five), bits) for five, bits in _FIVE_DAYS.items() if set(weekdays) <= set(five)]
     if len(weekdays) < 7 and weekdays not in _FIVE_DAYS:
         # A single weekday is a weekly job, which is common; other sets are rare.
-        bits = -math.log2(0.06 / 7) if len(weekdays) == 1 else -math.log2(0.04 / 6) + _choices(7, len(weekdays))
+        bits = -math.log2(0.06 / 7) if len(weekdays) == 1 else -math.log2(0.04 / 6) + log2(comb(7, len(weekdays)))
         gates.append((Gate("weekdays", weekdays), bits))
     if len(days) < 2:
         return gates
@@ -130,18 +131,13 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     return gates
 
 
-def _choices(of: int, taken: int) -> float:
-    """The bits it takes to state which `taken` of `of` things are meant."""
-    return math.log2(math.comb(of, taken))
-
-
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
     gates: list[tuple[Gate, float]] = []
     monthdays = tuple(sorted({d.day for d in dates}))
     months = tuple(sorted({d.month for d in dates}))
     count, bits = len(monthdays), math.inf  # one to four days of the month, or up to 30 consecutive ones
     if count <= 4:
-        bits = -math.log2(0.05) + 1.5 * (count - 1) + _choices(31, count)
+        bits = -math.log2(0.05) + 1.5 * (count - 1) + log2(comb(31, count))
     elif count <= 30 and monthdays[-1] - monthdays[0] == count - 1 and len(months) > 1:
         bits = -math.log2(0.01) + 2 * math.log2(31)
     if bits < math.inf:
@@ -150,7 +146,7 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
         if len(months) > 1 and set(months) <= every and len(months) < 12:
             gates.append((Gate("monthdays", monthdays, tuple(sorted(every))), bits + _QUARTERLY_BITS))
         if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
-            gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + _choices(12, len(months))))
+            gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + log2(comb(12, len(months)))))
     first, steps = dates[0].day - 1, [step for step in range(2, 16) if len({(d.day - 1) % step for d in dates}) == 1]
     gates += [(Gate("monthstep", (first % step + 1, step)), _STEP_BITS + 2 * math.log2(step)) for step in steps]
     if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
@@ -158,7 +154,7 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
     if len(weekdays) == 1:
         which = Counter((d.day - 1) // 7 + 1 for d in dates)
         if len(which) <= 2:
-            gates.append((Gate("nth", (weekdays[0], *sorted(which))), _NTH_BITS + _choices(5, len(which))))
+            gates.append((Gate("nth", (weekdays[0], *sorted(which))), _NTH_BITS + log2(comb(5, len(which)))))
         if all(d.day + 7 > monthrange(d.year, d.month)[1] for d in dates):
             gates.append((Gate("nth", (weekdays[0], -1)), _NTH_BITS + 1))
     return gates

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from obs.heartbeat import pins
-from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, Wait, expect, waits_from_json
+from obs.heartbeat import overdue, pins
+from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, Stream, Wait, waits_from_json
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
@@ -72,20 +72,23 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     )
     found = []
     for row in rows:
-        fit = None if row["fit"] is None else Fit.from_json(zlib.decompress(row["fit"]).decode())
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
         decoded = {"pin": pins.from_json(row["pin"]), "waits": waits_from_json(row["waits"])}
-        found.append(Changed(**{**row, **decoded, "fit": fit, "memory": memory}))
+        found.append(Changed(**{**row, **decoded, "fit": _fit(row["fit"]), "memory": memory}))
     return found
 
 
-def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[int], list[int]]:
-    """Of the last HISTORY runs of a job, none in the future: the first heartbeats, ascending, and the durations."""
-    last = "SELECT heartbeat_at, duration_ms FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
+def _fit(stored: bytes | None) -> Fit | None:
+    return None if stored is None else Fit.from_json(zlib.decompress(stored).decode())
+
+
+def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """Of the last HISTORY runs of a job, none in the future: the first heartbeats with their places, and durations."""
+    last = "SELECT heartbeat_at, duration_ms, attribution_id FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
     last += " ORDER BY started_at DESC LIMIT ?"
     rows = db.execute(last, (job_id, now_ms + FUTURE_MS, HISTORY)).fetchall()
     durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
-    return sorted(row["heartbeat_at"] for row in rows), durations
+    return sorted((row["heartbeat_at"], row["attribution_id"] or 0) for row in rows), durations
 
 
 def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int], now_ms: int) -> set[int]:
@@ -127,14 +130,14 @@ def expectation(
     db: sqlite3.Connection, job: Changed, zones: Sequence[str] | None, now_ms: int, *, clock_is_behind: bool = False
 ) -> Expectation:
     """What is expected of a job. Without `zones` nothing new is learned."""
-    past = history(db, job.job_id, now_ms)
-    values = {"job_id": job.job_id, "now": now_ms, "since": min([*past[0][:1], job.last_heartbeat_at])}
+    places, durations_ms = history(db, job.job_id, now_ms)
+    recent = [time for time, _ in places]
+    values = {"job_id": job.job_id, "now": now_ms, "since": min([*recent[:1], job.last_heartbeat_at])}
     unknown = [(row["start_time"], row["end_time"]) for row in db.execute(_UNKNOWN, values)]
     last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
         pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
-        return replace(expect(*past, None, pin, None, last_at, unknown), fit=job.fit)
-    recent, durations_ms = past
+        return replace(overdue.expect(recent, durations_ms, None, pin, None, last_at, unknown), fit=job.fit)
     before = job.memory or Memory()
     new = _new_heartbeats(db, job, recent, now_ms).difference(before.times)
     memory = before.add(new) if new else before
@@ -144,7 +147,24 @@ def expectation(
     is_outdated = job.fit is not None and (job.fit.first_at or since) < since
     known = None if is_outdated or (late and before.add(late) != before) else job.fit
     times = memory.times[bisect_left(memory.times, since) : bisect_right(memory.times, now_ms + FUTURE_MS)]
-    return replace(expect(times, durations_ms, zones, job.pin, known, last_at, unknown, job.waits), memory=memory)
+    expected = overdue.expect(times, durations_ms, zones, job.pin, known, last_at, unknown, job.waits)
+    stored = streams_of(db, job.job_id)
+    if job.pin is not None or (not stored and len({place for _, place in places}) < 2):
+        return replace(expected, memory=memory)
+
+    def learn(times: Sequence[int], fit: Fit | None) -> Expectation:
+        seen = times[bisect_left(times, since) :]
+        return overdue.expect(seen, (), zones, None, fit, max(seen, default=None), unknown, job.waits)
+
+    names = "SELECT id, host FROM attributions WHERE id IN (SELECT value FROM json_each(?))"
+    named = dict(db.execute(names, (json.dumps([place for _, place in places]),)).fetchall())
+    found = overdue.streams([(time, named.get(place) or "unknown host") for time, place in places], stored, learn)
+    expected = replace(expected, memory=memory, streams=[one for one in found if one not in stored])
+    first = min((one for one in found if one.overdue_at), key=lambda one: one.overdue_at or 0, default=None)
+    if first is None:
+        return expected
+    expected = replace(expected, overdue_at=first.overdue_at, too_often=False, by_host=True)
+    return replace(expected, expected_at=first.expected_at, grace_ms=first.fit.grace_ms)
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> bool:
@@ -156,7 +176,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
         " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
-        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms,"
+        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms, by_host = :by_host,"
         " too_often_since = CASE WHEN :too_often IS NULL THEN too_often_since"
         " WHEN :too_often THEN coalesce(too_often_since, last_heartbeat_at) END"
         " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
@@ -171,7 +191,19 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         learned = json.dumps(asdict(describe(expected.fit, expected.reason)))
         add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
         db.execute(add, (changed.job_id, VERSION, fit, learned))
+    for one in expected.streams if kept.rowcount == 1 else ():
+        fit, times = zlib.compress(one.fit.to_json().encode(), level=1), (one.last_heartbeat_at, *one[3:])
+        add = "INSERT OR REPLACE INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        db.execute(add, (changed.job_id, one.host, VERSION, one.memory.encode(), fit, *times))
     return kept.rowcount == 1
+
+
+def streams_of(db: sqlite3.Connection, job_id: int) -> list[Stream]:
+    """What was learned of the hosts of a job that keep a schedule each; none if it has a pin."""
+    found = "SELECT host, memory, iif(version = ?, fit, NULL), expected_at, overdue_at FROM host_schedules"
+    found += " WHERE job_id = (SELECT id FROM jobs WHERE id = ? AND pin IS NULL) ORDER BY host"
+    rows = db.execute(found, (VERSION, job_id))
+    return [Stream(host, Memory.decode(memory), _fit(fit) or NOT_LEARNED, *times) for host, memory, fit, *times in rows]
 
 
 def expect_for_now(db: sqlite3.Connection, job_id: int, now_ms: int) -> Expectation:
@@ -185,7 +217,7 @@ def expect_for_now(db: sqlite3.Connection, job_id: int, now_ms: int) -> Expectat
 def new_schedule(changed: Changed, expected: Expectation) -> str:
     """The schedule of a job and the one before in words, if the learner has found that it has changed; else empty."""
     before, fit = changed.fit, expected.fit
-    if before is None or changed.pin is not None or fit.changed_at in (None, before.changed_at):
+    if before is None or changed.pin is not None or expected.by_host or fit.changed_at in (None, before.changed_at):
         return ""
     was, now = describe(before), describe(fit)
     return "" if was.summary == now.summary else f"{now.summary}\n{now.evidence}. Before: {was.summary}."
@@ -219,24 +251,13 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
 
 
 class Problem(NamedTuple):
-    """What is wrong with a job since when. `kind` is the word for the kind of its incident."""
+    """What is wrong with a job, or with one host of it, since when. `kind` is the word for the kind of its incident."""
 
     job_id: int
     kind: str
+    host: str
     subject: str
     started_at: int
-
-
-_SINCE = f"SELECT id AS job_id, name AS job, {{0}} AS since FROM jobs WHERE {{0}} IS NOT NULL AND NOT {PAUSED_SQL}"
-_PROBLEMS = {
-    **{kind: _SINCE.format(f"{kind}_since") for kind in ("overdue", "lost", "too_often")},
-    "failing": f"{_SINCE.format('failing_since')} AND failures_in_row >= failure_tolerance",
-    "overrunning": (
-        "SELECT jobs.id AS job_id, jobs.name AS job, min(runs.overrunning_since) AS since"
-        f" FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d}"
-        f" AND runs.overrunning_since IS NOT NULL AND NOT {PAUSED_SQL} GROUP BY jobs.id"
-    ),
-}
 
 
 def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
@@ -244,10 +265,11 @@ def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None 
 
     Jobs that are paused have none.
     """
-    which = "" if job_ids is None else "WHERE job_id IN (SELECT value FROM json_each(:ids))"
-    each = (f"SELECT job_id, '{kind}', job, since FROM ({sql}) {which}" for kind, sql in _PROBLEMS.items())
-    rows = db.execute(" UNION ALL ".join(each), {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})
-    return list(map(Problem._make, rows))
+    which = "" if job_ids is None else " AND job_id IN (SELECT value FROM json_each(:ids))"
+    found = (
+        f"SELECT job_id, kind, host, job, since FROM problems AS jobs WHERE since <= :now AND NOT {PAUSED_SQL}{which}"
+    )
+    return list(map(Problem._make, db.execute(found, {"now": now_ms, "ids": json.dumps(list(job_ids or ()))})))
 
 
 def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None = None) -> None:
@@ -261,6 +283,7 @@ def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None =
     excuse += " WHERE overdue_at >= ?1 AND expected_at < ?2 AND overdue_since IS NULL AND"
     excuse += " (?3 IS NULL OR id IN (SELECT job_id FROM unknown_times_by_job WHERE window_id = ?3))"
     db.execute(excuse, (start, end, window_id))
+    db.execute("UPDATE host_schedules SET overdue_at = NULL WHERE overdue_at >= ? AND expected_at < ?", (start, end))
 
 
 def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
@@ -297,6 +320,7 @@ _NEXT_MOMENT = f"""
                                           THEN min(jobs.overrun_after_ms, coalesce(jobs.lost_after_ms, :longest))
                                           ELSE coalesce(jobs.lost_after_ms, :longest) END)
             FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d} AND NOT {PAUSED_SQL}
+        UNION ALL SELECT min(overdue_at) FROM host_schedules WHERE overdue_at > :now
         UNION ALL SELECT min(paused_until) FROM jobs WHERE paused_until > :now
         UNION ALL SELECT min(end_time) FROM maintenance_windows WHERE end_time > :now
     )
