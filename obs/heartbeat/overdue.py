@@ -180,7 +180,7 @@ def streams(runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callabl
     for one in tuple(found.values()):
         ended_at = one.last_heartbeat_at - _OVERLAP_MS
         later = sorted(time for seen in new for time in seen if time > one.last_heartbeat_at)
-        if (one.overdue_at or MAX_MS) < everything[-1] and began > ended_at:
+        if (one.overdue_at or MAX_MS) < max(everything, default=0) and began > ended_at:
             found[one.host] = Stream(one.host)  # a new host has replaced it
         elif later and all(seen[0] > ended_at for seen in new):  # they are expected as it is, for now
             expected = learn((*one.memory.times, *later), one.fit)

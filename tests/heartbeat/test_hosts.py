@@ -171,3 +171,22 @@ def test_hosts_are_not_overdue_during_maintenance(watched: Watched) -> None:
     assert watched.client.post("/api/v1/maintenance", json=window).status_code == 201
     watched.until(due + 4 * HOUR_MS)
     assert open_ones(watched) == []
+
+
+def test_maintenance_of_other_jobs_leaves_the_hosts_as_they_are(silent: Watched) -> None:
+    known, due = silent.job()["hosts"], START + 20 * DAY_MS
+    window = {"start_time": format_ms(due - HOUR_MS), "end_time": format_ms(due + 3 * HOUR_MS), "job_prefix": "other"}
+    assert silent.client.post("/api/v1/maintenance", json=window).status_code == 201
+    assert silent.job()["hosts"] == known
+
+
+def test_hosts_are_waited_for_when_all_runs_of_the_job_were_purged(silent: Watched) -> None:
+    silent.until(START + 400 * DAY_MS)
+    services(silent.app).background.tasks["purge"].run()
+    assert silent.client.get("/api/v1/jobs/backup/runs").json["runs"] == []
+    pause = {"paused_until": format_ms(silent.clock() + HOUR_MS)}
+    assert silent.client.patch("/api/v1/jobs/backup", json=pause).status_code == 200
+    silent.sweep()
+    assert open_ones(silent) == []
+    silent.until(silent.clock() + 2 * DAY_MS)
+    assert sorted(open_ones(silent)) == [f"backup on {name}" for name in NAMES]

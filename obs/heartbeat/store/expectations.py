@@ -280,10 +280,10 @@ def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None =
     """
     excuse = "UPDATE jobs SET revision = revision + 1, expected_at = ?2 + coalesce(interval_ms, 0),"
     excuse += " overdue_at = ?2 + coalesce(interval_ms, 0) + coalesce(grace_ms, 0)"
-    excuse += " WHERE overdue_at >= ?1 AND expected_at < ?2 AND overdue_since IS NULL AND"
-    excuse += " (?3 IS NULL OR id IN (SELECT job_id FROM unknown_times_by_job WHERE window_id = ?3))"
-    db.execute(excuse, (start, end, window_id))
-    db.execute("UPDATE host_schedules SET overdue_at = NULL WHERE overdue_at >= ? AND expected_at < ?", (start, end))
+    due = " WHERE overdue_at >= ?1 AND expected_at < ?2"
+    due += " AND (?3 IS NULL OR {} IN (SELECT job_id FROM unknown_times_by_job WHERE window_id = ?3))"
+    db.execute(f"{excuse}{due.format('id')} AND overdue_since IS NULL", (start, end, window_id))
+    db.execute(f"UPDATE host_schedules SET overdue_at = NULL{due.format('job_id')}", (start, end, window_id))
 
 
 def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
