@@ -11,6 +11,7 @@ from obs.client.views import as_value
 from obs.dashboard import store
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
+from obs.query.language.functions import FUNCTIONS
 from obs.query.service import converted
 from obs.services import services
 
@@ -20,7 +21,7 @@ blp = Blueprint("query", __name__, url_prefix="/query")
 @blp.get("")
 def page() -> ResponseReturnValue:
     caller, text, overlay = viewer(), _statement(), request.args.get("overlay", "")
-    shown: dict[str, Any] = {"answer": None, "error": None, "annotations": []}
+    shown: dict[str, Any] = {"answer": None, "error": None, "annotations": [], "functions": FUNCTIONS}
     status, headers, window = 200, dict[str, str](), None
     if text.strip():
         try:
@@ -39,8 +40,7 @@ def page() -> ResponseReturnValue:
             prefix, now_ms = "" if overlay == "all" else overlay, caller.now_ms
             shown["annotations"] = store.annotations(db, window.start, window.end, now_ms, prefix=prefix)
     shown["sources"] = [one for one in services().queries.sources if is_admin(caller) or not one.admin_only]
-    page = render_template("query.html", text=text, overlay=overlay, prefixes=prefixes, **shown)
-    return page, status, headers
+    return render_template("query.html", text=text, overlay=overlay, prefixes=prefixes, **shown), status, headers
 
 
 @blp.get("/answer.<any(csv, json):kind>")

@@ -6,8 +6,7 @@ const list = document.getElementById("completions");
 const KEYWORDS = ("SELECT FROM WHERE BY EVERY AUTO LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE WITH AGO " +
   "AROUND WITHIN AND OR NOT IN LIKE ILIKE ESCAPE CONTAINS STARTS IS NULL TRUE FALSE AS DESC ASC CASE WHEN THEN ELSE END FILTER " +
   "DISTINCT GROUP EXPLAIN SHOW SOURCES COLUMNS NOW TODAY YESTERDAY").split(" ");
-const FUNCTIONS = ("count sum avg min max any first last stddev median p50 p75 p90 p95 p99 percentile rate abs round floor ceil lower upper " +
-  "length extract json number histogram concat coalesce if hour weekday date").split(" ").map((name) => `${name}(`);
+const FUNCTIONS = editor.dataset.functions.split(" ").map((name) => `${name}(`);
 const NAMES = [...document.querySelectorAll("[data-name]")].map((place) => place.textContent);
 const WORDS = [...new Set([...NAMES, ...FUNCTIONS, ...KEYWORDS])];
 let chosen = 0;

@@ -31,6 +31,10 @@ def test_words_are_completed_in_the_editor(page: Page, address: str) -> None:
     expect(page.locator("#completions").get_by_role("option").first).to_have_text("duration_ms")
     page.press("#q", "Tab")
     expect(page.locator("#q")).to_have_value("SELECT max(duration_ms")
+    page.fill("#q", "")
+    page.locator("#q").press_sequentially("SELECT histo")
+    page.press("#q", "Tab")
+    expect(page.locator("#q")).to_have_value("SELECT histogram(")
 
 
 def test_a_number_is_large_and_rows_are_a_table(page: Page, address: str) -> None:
