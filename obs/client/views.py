@@ -40,7 +40,7 @@ def as_value(text: str) -> Any:
     """The value of a parameter: numbers, true, false and null as in JSON; all else is text, and so is ``"123"``."""
     try:
         value = json.loads(text, parse_constant=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(value, (list, dict)) else value
 

@@ -160,3 +160,9 @@ def test_a_parameter_gets_a_field_and_its_value_is_kept_in_the_url(reader: Visit
         assert "Alert me on this" not in shown.text
     wrong = reader.get("/query", query_string={"q": statement, ":job": "123", ":least": "1"})
     assert (wrong.status_code, "The parameter has to be" in wrong.text or "text" in wrong.text) == (400, True)
+
+
+def test_a_parameter_that_is_nested_too_deeply_for_json_is_text(reader: Visitor) -> None:
+    status, text = ask(reader, "SELECT count(*) FROM runs WHERE job != :a LAST 1d", f"&:a={'[' * 5_000}")
+    assert status == 200
+    assert '<p class="single"><b>3</b> count' in text

@@ -1,8 +1,10 @@
 """Users sign in with a name and a password, and an admin manages them and their sessions."""
 
+import gc
 import re
 import sqlite3
 import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -374,6 +376,42 @@ def test_guesses_from_many_addresses_are_limited_and_keep_nobody_out_of_their_ow
     assert guess(own, 11, "ana", PASSWORD) == 302
     clock.advance(minutes=1)
     assert guess(Visitor(app), 12, "ana", PASSWORD) == 302
+
+
+def test_a_browser_that_was_signed_in_before_is_no_way_around_the_limit_of_its_user(
+    make_app: Callable[..., Flask], new_client: NewClient
+) -> None:
+    app = make_app(WRONG_KEYS_PER_MINUTE=2)
+    new_client("acme", app=app)
+    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, "ana", role="admin", password=PASSWORD)
+    thief, own = Visitor(app), Visitor(app)
+    thief.get("/sign-in")
+    assert thief.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
+    service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", password="another horse")
+
+    def guess(visitor: Visitor, address: int, password: str) -> int:
+        visitor.get("/sign-in")
+        data = {"csrf_token": visitor.token, "name": "ana", "password": password}
+        at = {"REMOTE_ADDR": f"192.0.2.{address}"}
+        return visitor.client.post("/sign-in", data=data, environ_overrides=at).status_code
+
+    statuses = [guess(thief, number, "wrong horse") for number in range(11)]
+    assert statuses == [401] * 10 + [429]
+    assert guess(own, 12, "another horse") == 302
+
+
+def test_attempts_with_long_names_take_little_memory(app: Flask) -> None:
+    visitor, before = Visitor(app), 0
+    visitor.get("/sign-in")
+    tracemalloc.start()
+    try:
+        for number in range(5):
+            assert visitor.post("/sign-in", name=f"{number}" + "x" * 400_000, password="x").status_code == 401
+            gc.collect()
+            before = before or tracemalloc.get_traced_memory()[0]
+        assert tracemalloc.get_traced_memory()[0] - before < 800_000
+    finally:
+        tracemalloc.stop()
 
 
 def sessions(visitor: Visitor) -> list[tuple[str, str]]:

@@ -45,8 +45,8 @@ def find_user(name: str, password: str) -> User | None:
     is_known = user is not None and session.get("known") == user.id
     attempts = "attempts to sign in with a password"  # counted before, or one that gets 429 would still be an attempt
     tenancy.quotas.count_failure(client_network(request.environ), f"{attempts} from one address")
-    if not is_known:  # so guesses from five addresses or more keep nobody out of a browser where they were before
-        tenancy.quotas.count_failure(name.lower(), f"{attempts} as one user from new browsers", 5)
+    browsers = "known" if is_known else "new"  # apart: guesses in new ones keep nobody out of a browser of their own
+    tenancy.quotas.count_failure(name[:100].lower(), f"{attempts} as one user from {browsers} browsers", 5)
     if service.has_password(user, password):
         return user
     if user is not None:  # in a thread: the time that it takes would tell that the name exists
