@@ -198,8 +198,8 @@ def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Cal
         least = max(least, _LEAST_EVEN if usual < _TURNS * common else _LEAST)
     usual_ones = [(start, end) for start, end in pairwise(seen) if end - start <= _ORDINARY * usual]
     within = sum(bisect_left(everything, end) - bisect_left(everything, start) - 1 for start, end in usual_ones)
-    others = len(everything) - bisect_left(everything, seen[0]) - len(seen)
-    if within < max(_LEAST_RARELY, others / 2) or everything[-1] - seen[-1] > _NOT_YET_DUE * usual:
+    enough = max(_LEAST_RARELY, (len(everything) - bisect_left(everything, seen[0]) - len(seen)) / 2)  # half of others
+    if len(seen) <= least or within < enough or everything[-1] - seen[-1] > _NOT_YET_DUE * usual:
         return False
     fit = learn(seen, None).fit
     placed = fit.hypothesis.lattice.placed if fit.hypothesis and fit.hypothesis.lattice else 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.heartbeat import overdue
 from obs.heartbeat.schedule import VERSION
 from obs.services import services
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_ms, parse_iso
@@ -190,3 +191,12 @@ def test_hosts_are_waited_for_when_all_runs_of_the_job_were_purged(silent: Watch
     assert open_ones(silent) == []
     silent.until(silent.clock() + 2 * DAY_MS)
     assert sorted(open_ones(silent)) == [f"backup on {name}" for name in NAMES]
+
+
+def test_many_hosts_with_few_runs_take_no_time_to_learn() -> None:
+    runs = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(3) for at in range(80)]
+
+    def learn(*_: Any) -> overdue.Expectation:
+        raise AssertionError("A host has too few runs.")
+
+    assert overdue.streams(runs, [], learn) == []
