@@ -227,7 +227,11 @@ def test_a_closed_standard_output_does_not_stop_requests(tmp_path: Path) -> None
     os.close(reading)
     port = free_port()
     command = [*OBS, "serve", "--instance", str(tmp_path / "instance"), "--port", str(port)]
-    with subprocess.Popen(command, stdout=writing, stderr=subprocess.DEVNULL) as process:
+    with (
+        subprocess.Popen(command, stdout=writing, stderr=subprocess.DEVNULL) as process,
+        contextlib.ExitStack() as at_end,
+    ):
+        at_end.callback(process.kill)
         os.close(writing)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_taken(port):
