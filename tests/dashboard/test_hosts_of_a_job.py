@@ -17,6 +17,7 @@ def test_the_page_shows_each_host_and_which_one_is_overdue(
     watched.send([*daily(range(20), *NAMES), *daily(range(20, 21), "nas01")])
     watched.until(START + 20 * DAY_MS + HOUR_MS)
     page = reader.get("/job?name=backup").text
+    assert "no heartbeat from nas02<" in page
     assert "2 hosts, each with a schedule of its own" in page
     rows = page.partition("Hosts with a schedule of their own")[2].partition("</table>")[0].split("<tr")[2:]
     assert ["overdue" in row for row in rows] == [False, True]
