@@ -186,6 +186,7 @@ def test_a_job_is_found_by_its_host_with_the_keyboard(page: Page, address: str, 
             page.keyboard.press("Enter")
             expect(page.locator("#jobs tbody th")).to_have_count(1)
             expect(page.locator("#jobs tbody th")).to_contain_text("shop/send-mail")
+    page.wait_for_load_state()  # the script that listens to keys comes after the rows
     page.keyboard.press("/")
     expect(page.get_by_label("Search")).to_be_focused()
     page.keyboard.type("/")
