@@ -25,7 +25,8 @@ from obs.alerts.store.outbox import Delivery, News, Pending
 from obs.annotations import store as annotations
 from obs.errors import ServiceError
 from obs.heartbeat import pins
-from obs.heartbeat.store import expectations, jobs
+from obs.heartbeat.store import jobs
+from obs.heartbeat.store.expectations import streams_of
 from obs.storage.databases import Org
 from obs.sweep import for_each_organization
 from obs.tenancy import instance
@@ -141,10 +142,9 @@ def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> 
     job = None if one.job_id is None else jobs.job(db, one.job, now_ms)
     if job is None:
         return details
-    hosts = expectations.streams_of(db, job.id)
     if job.pin is not None:
         details["expected"] = "Pinned: " + ", ".join(f"{name} {value}" for name, value in pins.to_dict(job.pin).items())
-    elif learned := next((each.learned for each in hosts if each.host == one.host), job.learned):
+    elif learned := next((each.learned for each in streams_of(db, job.id) if each.host == one.host), job.learned):
         details["expected"] = ". ".join(filter(None, (learned.summary, learned.evidence, learned.expected)))
     if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
         details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
