@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +27,36 @@ PASSWORD = "correct horse"
 PROXY = "10.0.0.1"
 
 
+def add_user(app: Flask, name: str, role: str = "reader") -> None:
+    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, name, role=role, password=PASSWORD)
+
+
+def signed_in(app: Flask, name: str, password: str = PASSWORD) -> Visitor:
+    visitor = Visitor(app)
+    visitor.get("/sign-in")
+    assert visitor.post("/sign-in", name=name, password=password).status_code == 302
+    visitor.get("/settings")
+    return visitor
+
+
+def guess(visitor: Visitor, address: int, name: str, password: str) -> int:
+    """The status of an attempt to sign in from one of many addresses."""
+    visitor.get("/sign-in")
+    data = {"csrf_token": visitor.token, "name": name, "password": password}
+    at = {"REMOTE_ADDR": f"192.0.2.{address}"}
+    return visitor.client.post("/sign-in", data=data, environ_overrides=at).status_code
+
+
 @pytest.fixture
 def add(app: Flask, client: KeyClient) -> Callable[..., None]:
     """Adds a user of ``acme``: ``add("ana", "admin")``."""
-
-    def add(name: str, role: str = "reader") -> None:
-        service.change_user(services(app).tenancy, ACME, Action.ADD_USER, name, role=role, password=PASSWORD)
-
-    return add
+    return partial(add_user, app)
 
 
 @pytest.fixture
 def enter(app: Flask) -> Callable[..., Visitor]:
     """A visitor who has signed in with a password: ``enter("ana")``."""
-
-    def enter(name: str, password: str = PASSWORD) -> Visitor:
-        visitor = Visitor(app)
-        visitor.get("/sign-in")
-        assert visitor.post("/sign-in", name=name, password=password).status_code == 302
-        visitor.get("/settings")
-        return visitor
-
-    return enter
+    return partial(signed_in, app)
 
 
 def entries(app: Flask) -> list[tuple[str, str, str]]:
@@ -132,7 +141,7 @@ def test_passwords_are_guessed_a_few_times_a_minute_even_right_ones(
 ) -> None:
     app = make_app(WRONG_KEYS_PER_MINUTE=3)
     key = new_client("acme", app=app).key
-    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, "ana", role="admin", password=PASSWORD)
+    add_user(app, "ana", "admin")
     visitor = Visitor(app)
     visitor.get("/sign-in")
     for _ in range(3):
@@ -339,11 +348,8 @@ def test_the_current_password_is_guessed_a_few_times_a_minute(
 ) -> None:
     app = make_app(WRONG_KEYS_PER_MINUTE=3)
     new_client("acme", app=app)
-    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, "ana", role="admin", password=PASSWORD)
-    ana = Visitor(app)
-    ana.get("/sign-in")
-    assert ana.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
-    ana.get("/settings")
+    add_user(app, "ana", "admin")
+    ana = signed_in(app, "ana")
     changed = {"name": "ana", "password": "another horse"}
     statuses = [ana.post("/settings/users/change", **changed, current=f"guess {n}").status_code for n in range(3)]
     assert statuses == [422, 422, 429]
@@ -356,19 +362,10 @@ def test_guesses_from_many_addresses_are_limited_and_keep_nobody_out_of_their_ow
     app = make_app(WRONG_KEYS_PER_MINUTE=2)
     new_client("acme", app=app)
     for name in ("ana", "bob"):
-        service.change_user(services(app).tenancy, ACME, Action.ADD_USER, name, role="admin", password=PASSWORD)
-    guesser, own = Visitor(app), Visitor(app)
-    own.get("/sign-in")
-    assert own.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
-    own.get("/settings")
+        add_user(app, name, "admin")
+    guesser, own = Visitor(app), signed_in(app, "ana")
     assert own.post("/sign-out").status_code == 302
     clock.advance(minutes=1)
-
-    def guess(visitor: Visitor, address: int, name: str, password: str) -> int:
-        visitor.get("/sign-in")
-        data = {"csrf_token": visitor.token, "name": name, "password": password}
-        at = {"REMOTE_ADDR": f"192.0.2.{address}"}
-        return visitor.client.post("/sign-in", data=data, environ_overrides=at).status_code
 
     assert [guess(guesser, number, "ana", "wrong horse") for number in range(10)] == [401] * 10
     assert guess(guesser, 10, "ANA", PASSWORD) == 429
@@ -383,21 +380,12 @@ def test_a_browser_that_was_signed_in_before_is_no_way_around_the_limit_of_its_u
 ) -> None:
     app = make_app(WRONG_KEYS_PER_MINUTE=2)
     new_client("acme", app=app)
-    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, "ana", role="admin", password=PASSWORD)
-    thief, own = Visitor(app), Visitor(app)
-    thief.get("/sign-in")
-    assert thief.post("/sign-in", name="ana", password=PASSWORD).status_code == 302
+    add_user(app, "ana", "admin")
+    thief = signed_in(app, "ana")
     service.change_user(services(app).tenancy, ACME, Action.CHANGE_USER, "ana", password="another horse")
-
-    def guess(visitor: Visitor, address: int, password: str) -> int:
-        visitor.get("/sign-in")
-        data = {"csrf_token": visitor.token, "name": "ana", "password": password}
-        at = {"REMOTE_ADDR": f"192.0.2.{address}"}
-        return visitor.client.post("/sign-in", data=data, environ_overrides=at).status_code
-
-    statuses = [guess(thief, number, "wrong horse") for number in range(11)]
+    statuses = [guess(thief, number, "ana", "wrong horse") for number in range(11)]
     assert statuses == [401] * 10 + [429]
-    assert guess(own, 12, "another horse") == 302
+    assert guess(Visitor(app), 12, "ana", "another horse") == 302
 
 
 def test_attempts_with_long_names_take_little_memory(app: Flask) -> None:
@@ -473,7 +461,7 @@ def from_proxy(app: Flask, name: str, address: str = PROXY, **kwargs: Any) -> An
 def behind_proxy(make_app: Callable[..., Flask], new_client: NewClient) -> Flask:
     app = make_app(TRUSTED_PROXIES=PROXY, TRUSTED_AUTH_HEADER="Remote-User")
     new_client("acme", app=app)
-    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, "ana", role="admin", password=PASSWORD)
+    add_user(app, "ana", "admin")
     return app
 
 
