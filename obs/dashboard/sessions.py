@@ -5,7 +5,7 @@ from typing import cast
 from flask import g, request, session
 
 from obs.errors import ServiceError
-from obs.server.access_log import CALLER
+from obs.server.access_log import note_caller
 from obs.server.middleware import SIGNED_IN_AS, client_address
 from obs.services import services
 from obs.tenancy import keys, service
@@ -29,7 +29,7 @@ def find_viewer() -> Caller | None:
         g.viewer = None  # for the page that says why nobody is signed in
         g.viewer = found = _find_viewer()
         if found is not None:
-            request.environ.get(CALLER, {}).update(organization=found.org.slug, key=found.key_id or None)
+            note_caller(request.environ, found.org.slug, found.key_id)
     return cast("Caller | None", g.viewer)
 
 

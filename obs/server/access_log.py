@@ -25,6 +25,11 @@ _SECRET = re.compile(
 _log = logging.getLogger(__name__)
 
 
+def note_caller(environ: Mapping[str, Any], org: str, key_id: int) -> None:
+    """Name the organization and the key of a request in its line. `key_id` is 0 without a key."""
+    environ.get(CALLER, {}).update(organization=org, key=key_id or None)
+
+
 class AccessLog:
     """Adds a line for each request to the file `path` (``-``: standard error; empty: no log), in its own thread."""
 

@@ -12,7 +12,7 @@ from flask import g, request
 
 from obs.api import SECURITY, Blueprint
 from obs.errors import ServiceError
-from obs.server.access_log import CALLER
+from obs.server.access_log import note_caller
 from obs.server.middleware import ENVIRON_ORG, IngestAddress, client_address, client_network
 from obs.services import services
 from obs.storage.databases import Databases, Org
@@ -119,7 +119,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
         tenancy.quotas.count_failure(client_network(environ))
         hint = "Create a new key with: obs key create ORG --label LABEL"
         raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
-    environ.get(CALLER, {}).update(organization=credential.org.slug, key=credential.id)
+    note_caller(environ, credential.org.slug, credential.id)
     if environ.get(ENVIRON_ORG) not in (None, credential.org.slug):
         raise ServiceError("wrong_organization", hint="Use the ingest address of the key's own organization.")
     if not keys.allows(credential.scopes, scope):
@@ -141,5 +141,5 @@ def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str)
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
         tenancy.quotas.count_failure(client_network(environ))
         raise ServiceError("not_found")
-    environ.get(CALLER, {}).update(organization=org.slug, key=key_id or None)
+    note_caller(environ, org.slug, key_id)
     return Caller(org, key_id, frozenset(), now_ms, tenancy, Actor(name, client_address(environ)))

@@ -171,10 +171,7 @@ def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dic
 
 
 save = partial(save_row, table="incidents")
-"""Open an incident, or change the one whose ``id`` is in `values`; returns its id.
-
-Raises sqlite3.IntegrityError where one of the same job and kind is open.
-"""
+"""See `save_row`. Raises sqlite3.IntegrityError where an incident of the same job, kind and host is open."""
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:

@@ -261,10 +261,7 @@ class Problem(NamedTuple):
 
 
 def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
-    """The problems of jobs, of each kind of incidents, as far as they are flagged: of all jobs, or of some.
-
-    Jobs that are paused have none.
-    """
+    """The problems of all jobs, or of some, as far as they are flagged. Jobs that are paused have none."""
     found = f"SELECT job_id, kind, host, job, since FROM problems AS jobs WHERE since <= :now AND NOT {PAUSED_SQL}"
     if job_ids is not None:  # as numbers: SQLite searches for them in the view, but reads all of it for a subquery
         found += f" AND job_id IN ({', '.join(map(str, job_ids))})"
