@@ -2,9 +2,13 @@
 
 from typing import Any
 
+from flask import Flask
+
+from obs.heartbeat.store import expectations
+from obs.services import services
 from obs.times import format_ms
 from tests.alerts.conftest import Job
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 
 def test_a_job_on_time_has_no_incident(job: Job) -> None:
@@ -24,6 +28,20 @@ def test_sweeping_again_opens_no_second_incident(job: Job, clock: Clock) -> None
         clock.advance(hours=1)
         job.sweep()
     assert len(job.incidents()) == 1
+
+
+def test_the_problems_of_some_jobs_are_found_without_reading_all_jobs(app: Flask, job: Job, clock: Clock) -> None:
+    job.go_silent()
+    with services(app).tenancy.databases.read(ACME) as db:
+        statements: list[str] = []
+        db.set_trace_callback(statements.append)
+        assert [one.kind for one in expectations.problems(db, clock(), [1])] == ["overdue"]
+        assert expectations.problems(db, clock(), []) == []
+        db.set_trace_callback(None)
+        plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
+    read = [step for step in plan if "jobs" in step or "runs" in step]
+    assert sum(step.startswith("SEARCH jobs USING INTEGER PRIMARY KEY") for step in read) == 6
+    assert not any(step.startswith(("SCAN runs", "SCAN h")) for step in read)
 
 
 def test_not_a_millisecond_early(job: Job, clock: Clock) -> None:
