@@ -829,3 +829,9 @@ def schedules_of_hosts(db: Database) -> None:
             DELETE FROM host_schedules WHERE job_id = old.job_id;
         END
     """)
+
+
+@migrations()
+def hosts_end_in_code(db: Database) -> None:
+    """What is stored of a host that has ended is deleted where the others are stored."""
+    db.execute("DROP TRIGGER host_schedules_ended")

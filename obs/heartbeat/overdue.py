@@ -43,7 +43,7 @@ class Stream(NamedTuple):
 
     @property
     def last_heartbeat_at(self) -> int:
-        return self.memory.times[-1] if self.memory.times else 0
+        return self.memory.times[-1]
 
     @property
     def learned(self) -> schedule.Description:

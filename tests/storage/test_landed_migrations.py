@@ -56,6 +56,7 @@ LANDED = {
         "totals_by_five_minutes": "64b789f2ce2f431d",
         "series_by_week": "57c716a7576e2bf4",
         "schedules_of_hosts": "36349ac2953bcc50",
+        "hosts_end_in_code": "b13650a3a8fe90bd",
     },
 }
 

@@ -192,9 +192,11 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
         db.execute(add, (changed.job_id, VERSION, fit, learned))
     for one in expected.streams if kept.rowcount == 1 else ():
-        fit, times = zlib.compress(one.fit.to_json().encode(), level=1), (one.last_heartbeat_at, *one[3:])
-        add = "INSERT OR REPLACE INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        db.execute(add, (changed.job_id, one.host, VERSION, one.memory.encode(), fit, *times))
+        db.execute("DELETE FROM host_schedules WHERE job_id = ? AND host = ?", (changed.job_id, one.host))
+        if one.memory.times:  # else it has ended
+            fit, times = zlib.compress(one.fit.to_json().encode(), level=1), (one.last_heartbeat_at, *one[3:])
+            row = (changed.job_id, one.host, VERSION, one.memory.encode(), fit, *times)
+            db.execute("INSERT INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
     return kept.rowcount == 1
 
 

@@ -1,8 +1,7 @@
 """Rollups of runs by the hour, the day and the week of their start: which are missing, reading them, storing them.
 
 A series is the runs of a job in one place (its attribution) with one status and exit code. For each hour, day and week,
-a cell counts the runs of a series. The totals of an hour, and of each five minutes of it, count the runs of each
-status.
+a cell counts the runs of a series. The totals of an hour, and of each five minutes, count the runs of each status.
 
 An hour is rolled up in three steps: note an attempt, read the runs, and store the cells if the attempt is still noted.
 A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
