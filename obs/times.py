@@ -23,12 +23,12 @@ _UNIT_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, 
 _RELATIVE = re.compile(r"([+-])(\d{1,9})(ms|s|m|h|d|w)", re.ASCII)
 
 
-def parse_iso(text: str) -> int:
+def parse_iso(sent: object) -> int:
     """Parse an ISO 8601 time, which is UTC unless it has an offset, into milliseconds since the epoch.
 
-    Raises ValueError, with a message for the user, for any other text and for years before 1970 or after 9999.
+    Raises ValueError, with a message for the user, for anything else and for years before 1970 or after 9999.
     """
-    text = _LOST_PLUS.sub(r"\1+\2", text.strip())
+    text = _LOST_PLUS.sub(r"\1+\2", sent.strip()) if isinstance(sent, str) else ""
     if not _ISO.fullmatch(text):
         raise ValueError("Not an ISO 8601 time such as 2026-06-21T10:00:00Z.")
     try:

@@ -119,8 +119,7 @@ def _heartbeat(check_in: Mapping[str, Any], now_ms: int) -> Heartbeat:
 def _pin(check_in: Mapping[str, Any]) -> Pin | None:
     """The schedule that the monitor declares, or None. Raises ServiceError (422) for an invalid one."""
     config = check_in.get("monitor_config")
-    schedule = config.get("schedule") if isinstance(config, dict) else None
-    if not isinstance(config, dict) or not isinstance(schedule, dict):
+    if not isinstance(config, dict) or not isinstance(schedule := config.get("schedule"), dict):
         return None
     value, margin = schedule.get("value"), config.get("checkin_margin") or 1
     fields: dict[str, Any] = {"grace_seconds": margin * 60 if isinstance(margin, int) else margin}

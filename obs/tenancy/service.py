@@ -168,11 +168,6 @@ def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     return token
 
 
-def organization_of_link(tenancy: Tenancy, token: str) -> Org | None:
-    with tenancy.control.read() as db:
-        return store.find_sign_in_link(db, token, tenancy.clock())
-
-
 def use_sign_in_link(tenancy: Tenancy, token: str) -> bool:
     """Use up a sign-in link. False if another request was faster."""
     return tenancy.control.write(lambda db: store.delete_sign_in_link(db, token))

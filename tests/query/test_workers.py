@@ -86,7 +86,7 @@ def stopped_query(client: KeyClient, pool: ThreadPoolExecutor) -> tuple[int, Fut
     response = pool.submit(ask, client, "SELECT count(*) FROM runs LAST 1h")
     workers = services(client.application).queries.workers
     assert workers is not None
-    while not workers.running():
+    while not workers.busy.total():
         assert not response.done()
     return worker, response
 
@@ -160,7 +160,7 @@ def test_a_query_that_gets_no_turn_in_time_is_refused(query_request: QueryReques
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(workers.run, ACME, query_request)
-        while not workers.running():
+        while not workers.busy.total():
             assert not first.done()
         with pytest.raises(ServiceError) as refused:
             workers.run(Org("globex", 2), query_request._replace(limits=replace(LIMITS, max_seconds=1)))
@@ -230,7 +230,7 @@ def test_the_queries_of_one_organization_do_not_block_another(query_request: Que
         (first,) = children() - before
         os.kill(first, signal.SIGSTOP)
         acme = [pool.submit(workers.run, ACME, query_request) for _ in range(3)]
-        while workers.running() < 1:
+        while workers.busy.total() < 1:
             assert not any(one.done() for one in acme)
         workers.run(Org("globex", 2), query_request)
         (second,) = children() - before - {first}
@@ -239,7 +239,7 @@ def test_the_queries_of_one_organization_do_not_block_another(query_request: Que
             pool.submit(workers.run, org, query_request)
             for org in (Org("globex", 2), Org("initech", 3), Org("umbrella", 4))
         ]
-        while workers.running() < 2:
+        while workers.busy.total() < 2:
             assert not any(one.done() for one in others)
         os.kill(second, signal.SIGCONT)
         assert all(b"table" in one.result().body for one in others)
@@ -264,10 +264,10 @@ def test_organizations_take_turns(query_request: QueryRequest) -> None:
 
     with ThreadPoolExecutor(20) as pool:
         heavy = [pool.submit(run, Org(f"heavy-{number % 3}", number % 3 + 2)) for number in range(15)]
-        while workers.waiting() < 14:
+        while workers.waiting.total() < 14:
             assert not any(each.done() for each in heavy)
         light = pool.submit(run, Org("light", 9))
-        while workers.waiting() < 15:
+        while workers.waiting.total() < 15:
             assert not light.done()
         os.kill(worker, signal.SIGCONT)
     assert "light" in order[:4]
@@ -284,7 +284,7 @@ def test_queries_of_one_organization_do_not_wait_in_all_threads(query_request: Q
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor(20) as pool:
         accepted = [pool.submit(workers.run, ACME, query_request) for _ in range(9)]
-        while workers.waiting() < 8:
+        while workers.waiting.total() < 8:
             assert not any(each.done() for each in accepted)
         with pytest.raises(ServiceError) as refused:
             workers.run(ACME, query_request)

@@ -2,7 +2,6 @@
 
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
@@ -62,7 +61,7 @@ def add() -> ResponseReturnValue:
 @blp.get(f"/{_NUMBER}")
 def edit(number: int, form: Form | None = None) -> ResponseReturnValue:
     annotation = service.get(viewer(), number)
-    form = form or Form(_as_typed(annotation, forms.form_zone()))
+    form = form or Form(_as_typed(annotation))
     return render_template("annotations/edit.html", annotation=annotation, form=form)
 
 
@@ -71,7 +70,7 @@ def edit(number: int, form: Form | None = None) -> ResponseReturnValue:
 def change(number: int) -> ResponseReturnValue:
     """Set all fields to those of the form. A time that was not edited stays as it is, to the millisecond."""
     empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}
-    shown = _as_typed(service.get(viewer(), number), forms.form_zone())
+    shown = _as_typed(service.get(viewer(), number))
     fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS, _TIMES)}
     for name in _TIMES:
         if request.form.get(name) == shown[name]:
@@ -93,6 +92,6 @@ def delete(number: int) -> ResponseReturnValue:
     return forms.saved(f"Deleted {deleted.title}.", "dashboard.annotations.page")
 
 
-def _as_typed(annotation: Annotation, zone: ZoneInfo) -> dict[str, str]:
+def _as_typed(annotation: Annotation) -> dict[str, str]:
     values = {name: getattr(annotation, name) or "" for name in _FIELDS}
-    return {**values, **{name: forms.as_input(getattr(annotation, name), zone) for name in _TIMES}}
+    return {**values, **{name: forms.as_input(getattr(annotation, name), forms.form_zone()) for name in _TIMES}}

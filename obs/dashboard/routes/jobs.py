@@ -15,7 +15,6 @@ from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, Selection, versio
 from obs.dashboard.sessions import require_admin, take_new_key, viewer
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
-from obs.heartbeat.store import jobs as job_store
 from obs.heartbeat.store.jobs import Job
 from obs.services import services
 from obs.tenancy.auth import Caller
@@ -132,8 +131,7 @@ def _choice() -> Choice:
 @projects.get("", endpoint="page")
 def projects_page() -> ResponseReturnValue:
     caller = viewer()
-    with caller.read() as db:
-        jobs = job_store.jobs(db, caller.now_ms, after=None, limit=-1)
+    jobs = sorted(services().overviews(caller.org).show(caller).everything, key=lambda job: job.name)
     return render_template("projects.html", jobs=jobs, parts=_parts, states=STATES, trouble=TROUBLE)
 
 

@@ -14,7 +14,7 @@ from obs.errors import ServiceError
 from obs.server.middleware import client_address, client_network
 from obs.services import services
 from obs.storage.databases import Org
-from obs.tenancy import audit, keys, service
+from obs.tenancy import audit, keys, service, store
 from obs.tenancy.audit import Action, Actor
 from obs.tenancy.store import User
 
@@ -74,7 +74,8 @@ def _by_key(key: str) -> ResponseReturnValue:
 def by_link(token: str) -> ResponseReturnValue:
     """Sign in with a one-time link: a page with one button. Programs that only fetch the link do not use it up."""
     tenancy = services().tenancy
-    org = service.organization_of_link(tenancy, token)
+    with tenancy.control.read() as db:
+        org = store.find_sign_in_link(db, token, tenancy.clock())
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
     if org is None or not service.use_sign_in_link(tenancy, token):

@@ -113,8 +113,8 @@ class Workers:
         self._max_workers = max_workers
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
-        self._busy: Counter[Org] = Counter()
-        self._waiting: Counter[Org] = Counter()
+        self.busy: Counter[Org] = Counter()
+        self.waiting: Counter[Org] = Counter()
         self._turns: dict[Org, float] = {}
         """When the last turn of each organization that has one or waits for one began, by the monotonic clock."""
         self._closed = False
@@ -150,12 +150,6 @@ class Workers:
         finally:
             self._put_back(worker, org)
 
-    def running(self) -> int:
-        return self._busy.total()
-
-    def waiting(self) -> int:
-        return self._waiting.total()
-
     def close(self) -> None:
         """End the idle processes now, and each of the others when its query is done."""
         self._closed = True
@@ -164,36 +158,36 @@ class Workers:
     def _take(self, org: Org, limits: Limits) -> _Worker | None:
         """An idle worker, or None to start one. Raises ServiceError (503) if the organization gets no turn in time."""
         with self._changed:
-            self._waiting[org] += 1
+            self.waiting[org] += 1
             try:
                 # Any query that runs now ends within the limit, and then it is the turn of who waited the longest.
-                is_full = self._waiting[org] > _MAX_WAITING
+                is_full = self.waiting[org] > _MAX_WAITING
                 if is_full or not self._changed.wait_for(lambda: self._has_turn(org), timeout=2 * limits.max_seconds):
                     raise ServiceError("query_busy", headers={"Retry-After": "1"})
-                self._busy[org] += 1
+                self.busy[org] += 1
                 self._turns[org] = time.monotonic()
             finally:
-                self._waiting[org] -= 1
-                self._waiting += Counter()  # removes organizations without a query
+                self.waiting[org] -= 1
+                self.waiting += Counter()  # removes organizations without a query
                 self._changed.notify_all()
             return self._idle.pop() if self._idle else None
 
     def _has_turn(self, org: Org) -> bool:
         """Whether a process is free, and no other organization that may use it has fewer, or waits for longer."""
-        if self._busy.total() >= self._max_workers:
+        if self.busy.total() >= self._max_workers:
             return False
         share = max(1, self._max_workers - 1)
-        may_run = (each for each in self._waiting if self._busy[each] < share)
-        return org == min(may_run, key=lambda each: (self._busy[each], self._turns.get(each, 0)), default=None)
+        may_run = (each for each in self.waiting if self.busy[each] < share)
+        return org == min(may_run, key=lambda each: (self.busy[each], self._turns.get(each, 0)), default=None)
 
     def _put_back(self, worker: _Worker | None, org: Org | None = None) -> None:
         """End the turn of `org`, if any; keep `worker`, if it is alive, and end those that are idle for too long."""
         now = time.monotonic()
         with self._changed:
             if org is not None:
-                self._busy[org] -= 1
-                self._busy += Counter()
-                active = {*self._busy, *self._waiting}
+                self.busy[org] -= 1
+                self.busy += Counter()
+                active = {*self.busy, *self.waiting}
                 self._turns = {each: turn for each, turn in self._turns.items() if each in active}
             if worker is not None and worker.is_alive():
                 worker.idle_since = now
