@@ -70,7 +70,8 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
     def index(org: Org, _: int) -> None:
         in_batches(databases, org, upkeep.index_messages, share=BACKGROUND_SHARE, seconds=_INDEXING_SECONDS)
 
-    def purge(org: Org, now_ms: int) -> None:
+    def purge(org: Org) -> None:
+        now_ms = sweeper.clock.retention_ms()
         cutoff = now_ms - retention_days * DAY_MS
         for delete in (
             partial(annotations.delete_past_retention, cutoff=now_ms),
@@ -81,10 +82,6 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
         ):
             in_batches(databases, org, delete, share=BACKGROUND_SHARE)
 
-    def purge_all() -> None:
-        now_ms = sweeper.clock.retention_ms()
-        for_each_organization(tenancy, lambda org: purge(org, now_ms), tenancy.keyring.organizations())
-
     roll_up = partial(heartbeats.roll_up, databases, retention_days=retention_days)
     return {
         "sweep": Task(1, 1, sweeper.run),
@@ -93,7 +90,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
         "quotas and disk space": Task(5, 5, tenancy.quotas.watch),
         "index of messages": Task(30, 3, partial(for_changed, "index", index)),
         "rollups": Task(60, 5, partial(for_changed, "rollups", roll_up)),
-        "purge": Task(3600, 7, purge_all),
+        "purge": Task(3600, 7, lambda: for_each_organization(tenancy, purge, tenancy.keyring.organizations())),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from flask import Response, current_app, url_for
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from obs.api import ROW_ID, Blueprint, page_of, time_of_query
+from obs.api import ROW_ID, Blueprint, list_of, page_of, time_of_query
 from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.names import valid_name
@@ -29,7 +29,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
 
 
-@operation(jobs_blp, "GET", "query:read", schemas.JobListSchema, query=schemas.JobPageSchema)
+@operation(jobs_blp, "GET", "query:read", list_of("jobs", schemas.JobSchema, paged=True), query=schemas.JobPageSchema)
 def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
     """List jobs by name
 
@@ -131,7 +131,7 @@ def get_run(number: int) -> dict[str, Any]:
     return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline}
 
 
-@operation(maintenance_blp, "GET", "query:read", schemas.MaintenanceWindowListSchema)
+@operation(maintenance_blp, "GET", "query:read", list_of("maintenance_windows", _WINDOW))
 def list_windows() -> dict[str, Any]:
     """List maintenance windows, the latest start first"""
     with caller().read() as db:

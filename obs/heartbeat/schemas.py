@@ -114,9 +114,6 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
             raise ma.ValidationError(message, "duration_seconds" if recurs else "end_time")
 
 
-MaintenanceWindowListSchema = list_of("maintenance_windows", MaintenanceWindowSchema)
-
-
 _LEARNED = ma.fields.Nested(schema_of(Description, "Learned"), allow_none=True)
 _job_schema = partial(
     schema_of,
@@ -126,7 +123,6 @@ _job_schema = partial(
     pin=ma.fields.Nested(PinSchema, allow_none=True, metadata=about("The schedule that was set by hand.")),
 )
 JobSchema = _job_schema()
-JobListSchema = list_of("jobs", JobSchema, paged=True)
 _ABOUT_PING_URL = about(
     "Created when it is first requested. null unless the key has heartbeat:write.",
     "https://obs.example.com/in/acme/ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
