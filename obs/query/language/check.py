@@ -279,9 +279,8 @@ def _windowed(statement: nodes.Select, text: str) -> tuple[nodes.Select, nodes.W
     """The statement without the window in its WHERE, if one is there, and the window. Raises OqlError without any."""
     if statement.window is None and statement.where is not None:
         condition, window = _without_window(statement.where)
-        statement = replace(statement, where=condition, window=window)
-        if window is None:
-            statement = _with_window_of_time(statement)
+        where, window = _without_bounds(condition) if window is None else (condition, window)
+        statement = replace(statement, where=where, window=window)
     if statement.window is None:
         end = Span(len(text.rstrip()), len(text.rstrip()))
         message, hint = "The statement has no time window.", "Add a window, such as LAST 1h."
@@ -308,26 +307,24 @@ def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, node
     return condition, None
 
 
-def _with_window_of_time(statement: nodes.Select) -> nodes.Select:
-    """The statement with the conditions on the time in its WHERE, if they are joined with AND, as its window."""
-    condition = statement.where
-    assert condition is not None
+def _without_bounds(condition: nodes.Expression) -> tuple[nodes.Expression | None, nodes.Window | None]:
+    """Split WHERE from the conditions on the time in it that are the window, if they are joined with AND."""
     conditions: tuple[nodes.Expression, ...] = (condition,)
     if isinstance(condition, nodes.Operation) and condition.operator == "and":
         conditions = condition.operands
     rest: list[nodes.Expression] = []
     bounds: dict[str, nodes.Moment] = {}
-    for condition in conditions:
-        found = _bounds(condition)
+    for each in conditions:
+        found = _bounds(each)
         if found and not found.keys() & bounds:
             bounds |= found
         else:
-            rest.append(condition)
+            rest.append(each)
     if "since" not in bounds:
-        return statement
-    where = nodes.Operation(condition.span, "and", tuple(rest)) if len(rest) > 1 else rest[0] if rest else None
-    window = nodes.Window(condition.span, bounds["since"], bounds.get("until"))
-    return replace(statement, where=where, window=window)
+        return condition, None
+    last = conditions[-1].span
+    where = nodes.Operation(last, "and", tuple(rest)) if len(rest) > 1 else rest[0] if rest else None
+    return where, nodes.Window(last, bounds["since"], bounds.get("until"))
 
 
 def _bounds(condition: nodes.Expression) -> dict[str, nodes.Moment]:
