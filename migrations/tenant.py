@@ -835,3 +835,9 @@ def schedules_of_hosts(db: Database) -> None:
 def hosts_end_in_code(db: Database) -> None:
     """What is stored of a host that has ended is deleted where the others are stored."""
     db.execute("DROP TRIGGER host_schedules_ended")
+
+
+@migrations()
+def problems_are_found_in_code(db: Database) -> None:
+    """What is wrong with a job is found where expectations are stored, which knows the numbers of statuses."""
+    db.execute("DROP VIEW problems")

@@ -57,6 +57,7 @@ LANDED = {
         "series_by_week": "57c716a7576e2bf4",
         "schedules_of_hosts": "36349ac2953bcc50",
         "hosts_end_in_code": "b13650a3a8fe90bd",
+        "problems_are_found_in_code": "84bc5ada6b949879",
     },
 }
 

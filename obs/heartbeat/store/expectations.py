@@ -262,12 +262,26 @@ class Problem(NamedTuple):
     started_at: int
 
 
+_PROBLEMS = (
+    "SELECT jobs.id, 'overdue', '', name, overdue_since FROM jobs WHERE {which} AND overdue_since <= :now"
+    " AND NOT by_host",
+    "SELECT jobs.id, 'overdue', host, name, one.overdue_at FROM jobs JOIN host_schedules AS one ON job_id = jobs.id"
+    " WHERE {which} AND one.overdue_at <= :now AND by_host AND jobs.overdue_at IS NOT NULL",
+    "SELECT jobs.id, 'lost', '', name, lost_since FROM jobs WHERE {which} AND lost_since <= :now",
+    "SELECT jobs.id, 'too_often', '', name, too_often_since FROM jobs WHERE {which} AND too_often_since <= :now",
+    "SELECT jobs.id, 'failing', '', name, failing_since FROM jobs WHERE {which} AND failing_since <= :now"
+    " AND failures_in_row >= failure_tolerance",
+    "SELECT jobs.id, 'overrunning', '', name, min(overrunning_since) FROM jobs JOIN runs ON job_id = jobs.id"
+    f" WHERE {{which}} AND overrunning_since <= :now AND status = {Status.OPEN:d} GROUP BY jobs.id",
+)
+
+
 def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
     """The problems of all jobs, or of some, as far as they are flagged. Jobs that are paused have none."""
-    found = f"SELECT job_id, kind, host, job, since FROM problems AS jobs WHERE since <= :now AND NOT {PAUSED_SQL}"
-    if job_ids is not None:  # as numbers: SQLite searches for them in the view, but reads all of it for a subquery
-        found += f" AND job_id IN ({', '.join(map(str, job_ids))})"
-    return list(map(Problem._make, db.execute(found, {"now": now_ms})))
+    which, values = f"NOT {PAUSED_SQL}", {"now": now_ms, "ids": json.dumps([*(job_ids or ())])}
+    if job_ids is not None:
+        which += " AND jobs.id IN (SELECT value FROM json_each(:ids))"
+    return list(map(Problem._make, db.execute(" UNION ALL ".join(_PROBLEMS).format(which=which), values)))
 
 
 def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None = None) -> None:
