@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, NoReturn, get_args, get_type_hints
 
@@ -95,14 +96,28 @@ class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
 def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Callable[[APISpec], None]) -> None:
     """Register the areas' routes, and the OpenAPI document of them and of what `describe` adds, at /api/openapi.json.
 
-    Register the handlers of `obs.errors` afterwards: flask-smorest registers its own here.
+    The document is built when somebody first asks for it: that takes longer than the rest of a start.
     """
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.url_map.merge_slashes = False
+    for blueprint in blueprints:
+        app.register_blueprint(blueprint)
+    document = cache(partial(_document, app.url_map.converters, blueprints, describe))
+
+    @app.get("/api/openapi.json")
+    def openapi() -> flask.Response:
+        return app.response_class(document(), mimetype="application/json")
+
+
+def _document(
+    converters: Mapping[str, Any], blueprints: Iterable[SmorestBlueprint], describe: Callable[[APISpec], None]
+) -> str:
+    app = Flask(__name__, static_folder=None)  # of its own: flask-smorest adds routes and handlers of errors
+    app.url_map.converters.update(converters)
     app.config.update(
         API_TITLE="obs",
         API_VERSION=version("obs"),
         OPENAPI_VERSION="3.1.0",
-        OPENAPI_URL_PREFIX="/api",
-        OPENAPI_JSON_PATH="openapi.json",
         API_SPEC_OPTIONS={
             "info": {
                 "description": "Annotations, OQL queries and cron heartbeats.",
@@ -117,11 +132,9 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Calla
             },
         },
     )
-    app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.url_map.merge_slashes = False
     documented = _Api(app, spec_kwargs={"flask_plugin": _PathPlugin()})
     documented.register_field(Time, "string", "date-time")
-    for converter in app.url_map.converters.values():
+    for converter in converters.values():
         if hasattr(converter, "openapi"):
             documented.register_converter(converter, lambda instance: instance.openapi)
     describe(documented.spec)
@@ -130,6 +143,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Calla
     for name, schema in documented.spec.components.schemas.items():
         if name.endswith("Changes"):  # a change needs at least one field, which marshmallow cannot express
             schema["minProperties"] = 1
+    return json.dumps(documented.spec.to_dict(), indent=2)
 
 
 class Schema(ma.Schema):
