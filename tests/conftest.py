@@ -12,6 +12,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
 from hypothesis import settings
+from jinja2 import FileSystemBytecodeCache
 from werkzeug.test import TestResponse
 
 import migrations.control
@@ -137,6 +138,7 @@ def make_app(tmp_path: Path, clock: Clock, empty_files: Path) -> Iterator[Callab
             }
         )
         app.test_client_class = KeyClient
+        app.jinja_env.bytecode_cache = FileSystemBytecodeCache(str(empty_files))  # or each compiles its templates
         made.append(app)
         return app
 
