@@ -49,6 +49,7 @@ def test_slow_tests_run_when_they_are_asked_for(tmp_path: Path, option: str, exp
 
 
 def test_ci_runs_the_slow_tests_after_the_others() -> None:
-    *_, readme_command, slow = (ROOT / ".ci" / "run").read_text().splitlines()
+    *_, readme_command, slow, crash = (ROOT / ".ci" / "run").read_text().splitlines()
     assert readme_command.endswith("&& .venv/bin/pytest")
-    assert slow == HOW_TO_RUN_SLOW
+    assert slow == '.venv/bin/pytest -m "slow and not crash"'
+    assert crash == '.venv/bin/pytest -n 0 -m "slow and crash"'

@@ -247,6 +247,7 @@ def test_a_closed_standard_output_does_not_stop_requests(tmp_path: Path) -> None
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_ten_deaths_of_the_worker_in_a_row(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     for death in range(1, 11):
@@ -256,6 +257,7 @@ def test_ten_deaths_of_the_worker_in_a_row(serve: Callable[..., Server]) -> None
     assert server.process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_start_is_tried_again_after_growing_pauses(
     serve: Callable[..., Server], tmp_path: Path
 ) -> None:

@@ -30,6 +30,8 @@ RESPONSES = {
     "hangs": None,
 }
 """Responses of servers that are broken, or not obs."""
+ALL_RESPONSES = [pytest.param(one, marks=pytest.mark.slow) if raw is None else one for one, raw in RESPONSES.items()]
+"""The names of all; a server that hangs takes the test as long as the client waits."""
 
 
 class Machine:

@@ -113,7 +113,7 @@ asyncio.run(main())
     assert sorted(logs) == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("response", ["refused", "hangs", "error", "garbage"])
+@pytest.mark.parametrize("response", ["refused", "error", "garbage", pytest.param("hangs", marks=pytest.mark.slow)])
 def test_the_code_does_not_wait_for_a_broken_server(
     machine: Machine, runs: Runs, bad_server: Callable[[bytes | None], str], response: str
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.conftest import REFUSING, RESPONSES, Machine
+from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -93,7 +93,7 @@ def test_a_command_that_a_signal_killed(machine: Machine, runs: Runs) -> None:
     assert (runs("photos")[0]["status"], runs("photos")[0]["exit_code"]) == ("failed", 137)
 
 
-@pytest.mark.parametrize(("trap", "code"), [("", 143), ("trap '' TERM;", 137)])
+@pytest.mark.parametrize(("trap", "code"), [("", 143), pytest.param("trap '' TERM;", 137, marks=pytest.mark.slow)])
 def test_a_command_that_takes_too_long_is_stopped(
     machine: Machine, runs: Runs, trap: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +181,7 @@ def test_of_what_waits_for_long_the_newest_runs_are_kept(machine: Machine, sizes
     assert "photos" in waiting[-1].read_text()
 
 
-@pytest.mark.parametrize("response", list(RESPONSES))
+@pytest.mark.parametrize("response", ALL_RESPONSES)
 def test_a_server_that_is_broken_loses_nothing_and_delays_little(
     machine: Machine, runs: Runs, bad_server: Callable[[bytes | None], str], response: str
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from obs.heartbeat.runs import TROUBLE
-from tests.client.conftest import REFUSING, RESPONSES, Machine
+from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine
 from tests.conftest import Clock, KeyClient
 
 ESCAPE = "\x1b[31mred\x1b]0;title\x07"
@@ -187,7 +187,7 @@ def test_an_error_is_its_message_and_its_hint(machine: Machine, arguments: list[
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("response", list(RESPONSES))
+@pytest.mark.parametrize("response", ALL_RESPONSES)
 @pytest.mark.parametrize("command", [["jobs"], ["query", "SELECT 1"], ["annotate", "deploy/web", "4.2"], ["flush"]])
 def test_a_broken_server_is_an_error_in_one_line(
     machine: Machine, bad_server: Callable[[bytes | None], str], command: list[str], response: str

@@ -25,6 +25,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
+@pytest.mark.slow
 def test_a_backup_under_load_has_all_that_was_acknowledged_before_it_began(service: Service, tmp_path: Path) -> None:
     keys, ledger = make_organizations(service), Ledger()
     begun: dict[Path, float] = {}

@@ -10,7 +10,7 @@ from tests.crash.served import running_service
 JOBS = 500
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_burst_is_taken_whole_and_once(tmp_path: Path, killed: bool) -> None:
     allow_sockets(JOBS + 100)
     with running_service(tmp_path) as service:

@@ -27,6 +27,7 @@ def test_restarts_refuse_and_lose_nothing(tmp_path: Path, times: int, clients: i
         assert max(result.waits) < RESTARTED_SECONDS, result
 
 
+@pytest.mark.slow
 def test_clients_that_were_not_accepted_survive_the_death_of_a_worker(tmp_path: Path) -> None:
     with running_service(tmp_path) as service:
         result = restart_under_load(service, 3, 50, kill=True)
@@ -65,6 +66,7 @@ def test_a_suspended_machine_is_no_reason_to_replace_a_worker(tmp_path: Path) ->
         assert children(service.process.pid)[0] == worker
 
 
+@pytest.mark.slow
 def test_a_connection_that_has_sent_nothing_yet_is_waited_for(tmp_path: Path) -> None:
     with running_service(tmp_path) as service, closing(service.connect()) as slow:
         assert service.process is not None

@@ -106,6 +106,7 @@ def test_readyz_and_metrics_count_them(troubled: Troubled) -> None:
     assert f"obs_unusable_files {len(TROUBLES)}.0" in metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("org", [org for org in TROUBLES if org != "readonly"])
 def test_the_dashboard_shows_a_page(troubled: Troubled, org: str) -> None:
     """A person signed in to an organization in trouble sees what it is, and no trace."""

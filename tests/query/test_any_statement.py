@@ -76,6 +76,7 @@ def _check_error(body: dict[str, Any], statement: str) -> None:
     assert "^" in detail["caret"].split("\n")[1]
 
 
+@pytest.mark.slow
 @examples(0.5)
 @given(statement=statements())
 def test_a_valid_statement(send: Any, statement: str) -> None:

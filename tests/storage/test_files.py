@@ -97,6 +97,7 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_allowed() -> None:
     assert allowed == (65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536))
 
 
+@pytest.mark.slow
 def test_a_thousand_organizations_with_1024_descriptors(tmp_path: Path) -> None:
     """Open every file once and some again, in a process whose limit cannot be raised."""
     program = """

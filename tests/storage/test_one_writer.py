@@ -112,6 +112,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 def test_commands_do_not_write_to_files_of_organizations_and_do_not_checkpoint(
     audited: Audited, tmp_path: Path
 ) -> None:

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.strangers.against_document import run, serve
 
 
+@pytest.mark.slow
 def test_the_service_behaves_as_documented(tmp_path: Path) -> None:
     server = serve(tmp_path / "instance")
     try:

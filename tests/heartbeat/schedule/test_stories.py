@@ -15,6 +15,7 @@ from tests.heartbeat.schedule.jobs import at, cron
 from tests.heartbeat.schedule.stories import STORIES, lives, runs
 
 SEEDS = 2
+LONG = ("hourly-debug-25", "hourly-debug-200", "retries", "laptop")  # several seconds each
 JOBS = {
     expression: cron(expression, since="2025-03-03 00:00", count=count)
     for expression, count in (("*/5 * * * *", 600), ("0 * * * *", 300), ("0 2 * * *", 40), ("0 9 * * 1-5", 30))
@@ -22,7 +23,7 @@ JOBS = {
 FITS = {expression: learn(times) for expression, times in JOBS.items()}
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in STORIES])
 def test_the_mean_number_of_false_alarms(name: str) -> None:
     """The accepted means are for hundreds of lives; two may have one alarm more in all."""
     results = list(lives(name, SEEDS))
