@@ -63,13 +63,14 @@ class HealthchecksProtocol(HeartbeatProtocol):
         secret, _, rest = environ["PATH_INFO"][len(PREFIX) :].removesuffix("/").partition("/")
         job: str | PingUuid
         if UUID_PATTERN.fullmatch(secret):
-            job, action = PingUuid(secret.lower()), rest
+            secret = job = PingUuid(secret.lower())
+            action = rest
         else:
             name, _, action = rest.rpartition("/")
             if not name or (action not in _ACTIONS and not _EXIT_STATUS.fullmatch(action)):
                 name, action = rest, ""
             job = read_name_in_path(name)
-        caller = authenticate_ping(self._tenancy, environ, str(job) if isinstance(job, PingUuid) else secret)
+        caller = authenticate_ping(self._tenancy, environ, secret, is_uuid=isinstance(job, PingUuid))
         output, left_out = read_end(environ, MOST_OUTPUT_BYTES)
         heartbeat = _heartbeat(action, caller.now_ms, _run_id(environ.get("QUERY_STRING") or ""), output, left_out)
         return Submission(caller, (JobHeartbeat(job, heartbeat, read_attribution(environ)),))

@@ -33,9 +33,7 @@ class UptimeKumaProtocol(HeartbeatProtocol):
 
     def _read(self, environ: Mapping[str, Any]) -> Submission:
         uuid = PingUuid(environ["PATH_INFO"][len(_PREFIX) :].removesuffix("/").lower())
-        if "-" not in uuid:
-            raise ServiceError("not_found")  # a ping key, which does not name a job
-        caller = authenticate_ping(self._tenancy, environ, uuid)
+        caller = authenticate_ping(self._tenancy, environ, uuid, is_uuid=True)
         query = (environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
         sent = {name: values[0] for name, values in parse_qs(query).items()}
         *output, last = messages(sent.get("msg", "").encode()) or [""]

@@ -129,10 +129,10 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     return Caller(credential.org, credential.id, credential.scopes, now_ms, tenancy, actor)
 
 
-def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str) -> Caller:
-    """The caller of a request with a ping key or the UUID of a job in its URL. Raises ServiceError (404, 429)."""
+def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str, *, is_uuid: bool = False) -> Caller:
+    """The caller of a request with a ping key, or with the UUID of its job. Raises ServiceError (404, 429)."""
     now_ms, key_id, name = tenancy.clock(), 0, "ping URL"
-    if "-" in secret:
+    if is_uuid:
         org = tenancy.keyring.organization_of_ping_url(secret)
     elif (credential := tenancy.keyring.find(secret, now_ms)) is not None and keys.PING in credential.scopes:
         org, key_id, name = credential.org, credential.id, credential.name

@@ -402,6 +402,15 @@ def test_a_wrong_key_is_rejected(web: FlaskClient, client: KeyClient, rows: Rows
     assert rows("SELECT * FROM jobs") == []
 
 
+def test_the_uuid_of_a_job_is_no_key_for_check_ins_of_other_jobs(web: FlaskClient, ping_url: str, rows: Rows) -> None:
+    uuid = ping_url.rpartition("/")[2]
+    assert web.get(f"/api/1/cron/other/{uuid}/?status=ok").status_code == 403
+    body = envelope(("check_in", {"monitor_slug": "backup", "status": "error"}))
+    for headers in ({"X-Sentry-Auth": f"Sentry sentry_key={uuid}"}, {"X-Sentry-Auth": f"sentry_key={uuid.upper()}"}):
+        assert web.post("/api/1/envelope/", data=body, headers=headers).status_code == 403
+    assert name_and_statuses(rows) == [("backup", 1)]
+
+
 def test_check_ins_by_url(web: FlaskClient, ping_key: str, rows: Rows) -> None:
     base = f"/api/1/cron/nightly/{ping_key}"
     assert web.get(f"{base}/?status=in_progress&check_in_id={ID}").status_code == 200
