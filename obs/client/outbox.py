@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from glob import escape, glob
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -77,7 +78,8 @@ class Outbox:
                 pass  # the file has them; they are sent at the end of the run, or by the next one
             if self._path:
                 _make_room()
-        self._file.close()
+        with suppress(OSError):  # the disk is full
+            self._file.close()
         try:
             flush()
         except ServerError as error:
@@ -92,7 +94,7 @@ def folder() -> str:
 
 def _make_room() -> None:
     """Delete the runs that are waiting beyond the newest ones: the older a heartbeat is, the less it says."""
-    paths = [os.path.join(folder(), name) for name in sorted(os.listdir(folder()), reverse=True)]
+    paths = sorted(glob(os.path.join(escape(folder()), "*.ndjson")), reverse=True)
     deleted, size = 0, 0
     for number, path in enumerate(paths, 1):
         with suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
@@ -119,13 +121,12 @@ def send(server: Server, event: Any) -> None:
 def flush() -> int:
     """Send what earlier runs could not send, with the original times; returns of how many. Raises ServerError."""
     server, sent = configured(), 0
-    for name in sorted(os.listdir(folder()) if os.path.isdir(folder()) else ()):
-        path = os.path.join(folder(), name)
-        # These errors: its run goes on, or another process has sent it.
-        with suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
+    for path in sorted(glob(os.path.join(escape(folder()), "*.ndjson"))):
+        # These errors: its run goes on, another process has sent it, or it is another user's.
+        with suppress(BlockingIOError, FileNotFoundError, PermissionError), open(path, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for line in file:
-                if line.endswith(b"\n"):  # else the disk was full, or the process killed
+                with suppress(ValueError):  # it is incomplete: the disk was full, or the process killed
                     send(server, json.loads(line))
             if file.tell():  # else its run begins at this moment
                 os.unlink(path)

@@ -36,6 +36,7 @@ class Server:
             kind = {"http": HTTPConnection, "https": HTTPSConnection}[address.scheme]
             with closing(kind(address.hostname or "", address.port, timeout=_SECONDS)) as connection:
                 sent = {"X-API-Key": self._key, "Content-Type": "application/json", **headers}
+                sent = {name: re.sub("[^ -~]", "?", value) for name, value in sent.items()}  # else they are dropped
                 connection.request(method, address.path + self._api + path, json.dumps(body) if body else None, sent)
                 response = connection.getresponse()
                 content = response.read()

@@ -1,6 +1,8 @@
 """``obs run``: the command runs as without it, and what it does is reported."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -249,6 +251,28 @@ def test_what_the_server_refuses_for_good_is_dropped_with_a_warning(machine: Mac
     assert done.returncode == 0
     assert b"422" in done.stderr
     assert machine.waiting() == []
+
+
+@pytest.mark.parametrize("service", ["M\u00fcller", "\u65e5\u672c", "a\nb"])
+def test_a_place_that_no_header_can_have_does_not_keep_heartbeats_from_the_server(
+    machine: Machine, runs: Runs, service: str
+) -> None:
+    assert machine.obs("run", "photos", "--service", service, "--", "true").returncode == 0
+    assert [(run["status"], run["service"]) for run in runs("photos")] == [("success", re.sub("[^ -~]", "?", service))]
+    assert machine.waiting() == []
+
+
+def test_what_is_damaged_or_not_a_run_in_the_spool_does_not_stop_the_others(machine: Machine, runs: Runs) -> None:
+    machine.spool.mkdir(parents=True)
+    (machine.spool / "0-folder").mkdir()
+    (machine.spool / "0-notes.txt").write_text("mine\n")
+    good = json.dumps(["ping", {"name": "photos"}, {}])
+    (machine.spool / "1-run.ndjson").write_bytes(b'\0\0\n["start", {"na\n' + good.encode() + b"\n\xff\n")
+    (machine.spool / "2-run.ndjson").write_text(good + "\n")
+    done = machine.obs("flush")
+    assert (done.returncode, done.stderr) == (0, b"obs: sent the heartbeats of 2 runs\n")
+    assert len(runs("photos")) == 2
+    assert sorted(path.name for path in machine.spool.iterdir()) == ["0-folder", "0-notes.txt"]
 
 
 def test_with_a_wrong_key_runs_wait_until_it_is_corrected(machine: Machine, runs: Runs) -> None:
