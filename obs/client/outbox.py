@@ -115,6 +115,9 @@ def send(server: Server, event: Any) -> None:
     except ServerError as error:
         if error.status not in _REFUSED:
             raise
+        if error.status == 422 and body.pop("time", "") > now(-3600):  # perhaps by a wrong clock: it is about now
+            send(server, event)
+            return
         warn(f"a heartbeat was refused ({error.status}): {error}")
 
 
@@ -135,7 +138,7 @@ def flush() -> int:
 
 
 def now(later_seconds: int = 0) -> str:
-    """The time, or one that is so much later, in ISO 8601."""
+    """The time, or one that is so much later or earlier, in ISO 8601."""
     seconds, ms = divmod(time.time_ns() // 1_000_000 + later_seconds * 1000, 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z"
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from obs.times import format_ms
 from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine
+from tests.conftest import Clock
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -273,6 +275,22 @@ def test_what_is_damaged_or_not_a_run_in_the_spool_does_not_stop_the_others(mach
     assert (done.returncode, done.stderr) == (0, b"obs: sent the heartbeats of 2 runs\n")
     assert len(runs("photos")) == 2
     assert sorted(path.name for path in machine.spool.iterdir()) == ["0-folder", "0-notes.txt"]
+
+
+@pytest.mark.parametrize("hours", [-1, 24 * 365])
+def test_while_the_clock_of_the_machine_is_wrong_the_server_takes_its_own_time(
+    machine: Machine, runs: Runs, clock: Clock, hours: int
+) -> None:
+    clock.advance(hours=hours)
+    machine.spool.mkdir(parents=True)
+    old = ["ping", {"name": "photos", "time": "1999-12-31T23:00:00.000Z"}, {}]
+    (machine.spool / "1-run.ndjson").write_text(json.dumps(old) + "\n")
+    done = machine.obs("run", "photos", "--", "sh", "-c", "echo text; sleep 0.1; exit 3")
+    assert (done.returncode, done.stderr.count(b"was refused (422): time: ")) == (3, 1)  # what is really old
+    (run,) = runs("photos")
+    assert (run["status"], log(run), run["ended_at"]) == ("failed", "text\n", format_ms(clock.now_ms))
+    assert 100 <= run["duration_ms"] < 60_000
+    assert machine.waiting() == []
 
 
 def test_with_a_wrong_key_runs_wait_until_it_is_corrected(machine: Machine, runs: Runs) -> None:
