@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import selectors
 import signal
 import subprocess
@@ -124,11 +125,14 @@ class Run:
 
 
 def _write(target: int, piece: bytes) -> bool:
-    """Write all of `piece`; False if nobody reads it."""
-    with suppress(OSError):
+    """Write all of `piece`, or what there is space for; False if nobody reads it."""
+    try:
         while piece:
+            select.select([], [target], [])  # another program may have made it non-blocking
             piece = piece[os.write(target, piece) :]
-    return not piece
+    except OSError as error:
+        return not isinstance(error, BrokenPipeError)
+    return True
 
 
 def messages(output: bytes) -> list[str]:

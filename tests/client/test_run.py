@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -125,6 +126,25 @@ def test_a_reader_that_ends_stops_the_command_as_without(machine: Machine, runs:
     process.stdout.close()
     assert process.wait(timeout=30) == 128 + signal.SIGPIPE
     assert runs("photos")[0]["status"] == "failed"
+
+
+def test_a_full_disk_does_not_stop_the_command(machine: Machine, runs: Runs) -> None:
+    with open("/dev/full", "wb") as full:
+        script = "for i in 1 2 3; do echo $i; sleep 0.1; done; exit 4"
+        assert machine.obs("run", "photos", "--", "sh", "-c", script, stdout=full).returncode == 4
+    assert (runs("photos")[0]["exit_code"], log(runs("photos")[0])) == (4, "1\n2\n3\n")
+
+
+def test_an_output_that_another_program_has_made_non_blocking_gets_all(machine: Machine) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    process = machine.start("run", "photos", "--", "head", "-c", "1000000", "/dev/zero", stdout=writing)
+    while select.select([], [writing], [], 0)[1]:  # until it is full
+        os.sched_yield()
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert len(pipe.read()) == 1_000_000
+    assert process.wait(timeout=30) == 0
 
 
 def test_output_arrives_while_the_command_runs(machine: Machine, runs: Runs) -> None:
