@@ -43,12 +43,13 @@ def _report(options: argparse.Namespace, command: list[str]) -> int:
     outbox = Outbox(options.job, {name: getattr(options, name) for name in ("host", "service", "project")})
     if options.command == "run":
         return Run(command, outbox, options).report()
-    for message in messages((options.text or sys.stdin.read()).encode()) if options.command == "log" else ():
-        outbox.add("log", run_id=None, message=message)
+    if options.command == "log":
+        for message in messages(os.fsencode(options.text) if options.text else sys.stdin.buffer.read()):
+            outbox.add("log", run_id=None, message=message)
     if options.command == "ping" and options.systemd:
         return int(import_module(".setup", __package__).report_unit(outbox))
     if options.command == "ping":
-        outbox.add("ping")
+        outbox.add("ping", run_id=None)
     outbox.close()
     return 0
 

@@ -15,7 +15,7 @@ import pytest
 
 from obs.times import format_ms
 from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine
-from tests.conftest import Clock
+from tests.conftest import Clock, KeyClient
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -333,3 +333,26 @@ def test_without_a_server_and_without_a_home_the_command_runs(machine: Machine) 
     )
     assert (done.returncode, done.stdout) == (0, b"text\n")
     assert b"cannot store" in done.stderr
+
+
+# Heartbeats one by one
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_log_message_is_sent_whatever_its_bytes(machine: Machine, runs: Runs, client: KeyClient, locale: str) -> None:
+    client.post("/api/v1/heartbeat/photos/start")
+    environment = {**machine.environment, "LC_ALL": locale}
+    for arguments, text in (["log", "photos"], b"\xc3\xa4\xff"), (["log", "photos", b"\xc3\xb6\xff"], b""):
+        process = machine.start(args=[*machine.program, *arguments], env=environment, stdin=subprocess.PIPE)
+        assert process.communicate(text, timeout=30) == (b"", b"")
+        assert process.returncode == 0
+    assert log(runs("photos")[0]) == "\xe4\ufffd\xf6\ufffd"
+
+
+def test_a_ping_is_a_run_or_a_sign_of_life_of_the_open_run(machine: Machine, runs: Runs) -> None:
+    machine.obs("ping", "photos")
+    machine.obs("run", "photos", "--", *machine.program, "ping", "photos")
+    assert [[event["kind"] for event in run["timeline"]] for run in runs("photos")] == [
+        ["ping"],
+        ["start", "ping", "end"],
+    ]
