@@ -34,3 +34,21 @@ def test_the_obs_of_the_service_offers_the_commands_of_the_client(
 def test_the_client_needs_only_the_standard_library(machine: Machine) -> None:
     command = [sys.executable, "-I", "-S", str(machine.home / "obs"), "ping", "photos"]
     assert subprocess.run(command, env=machine.environment, capture_output=True).returncode == 0
+
+
+@pytest.mark.curl
+@pytest.mark.parametrize(
+    ("changes", "is_reported"),
+    [({}, True), ({"TMPDIR": "/dev/null"}, True), ({"OBS_URL": None}, False), ({"OBS_API_KEY": None}, False)],
+)
+def test_a_command_of_the_shell_script_runs_in_any_case(
+    machine: Machine, client: KeyClient, changes: dict[str, str | None], is_reported: bool
+) -> None:
+    (machine.home / "obs.sh").write_bytes(client.get("/client/obs.sh").data)
+    changed = {**machine.environment, "OBS_URL": f"{machine.url}/", **changes}
+    environment = {name: value for name, value in changed.items() if value is not None}
+    command = ["sh", str(machine.home / "obs.sh"), "photos", "--", "sh", "-c", "cat; echo err >&2; exit 9"]
+    done = subprocess.run(command, env=environment, input=b"text\n", capture_output=True)
+    assert (done.returncode, done.stdout) == (9, b"text\nerr\n")
+    runs = client.get("/api/v1/jobs/photos/runs").json.get("runs", [])
+    assert [(run["status"], run["exit_code"]) for run in runs] == [("failed", 9)] * is_reported
