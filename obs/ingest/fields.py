@@ -170,6 +170,15 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
     return values
 
 
+def read_duration(value: Any, unit_ms: int) -> int | None:
+    """So many units in milliseconds; None for an invalid duration, with which other monitors accept heartbeats."""
+    try:
+        duration_ms = float(value) * unit_ms
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return round(duration_ms) if 0 <= duration_ms <= LONGEST_DURATION_MS else None
+
+
 def read_name_in_path(text: str) -> str:
     """The name of a job in a path, of which `text` is a part as WSGI passes it. Raises ServiceError (422)."""
     if not text.isascii():

@@ -7,7 +7,7 @@ key; the number of the project has no meaning.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from marshmallow import ValidationError
@@ -19,10 +19,11 @@ from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.store.record import Recorded
-from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution, read_name_in_path
+from obs.ingest.fields import read_attribution, read_duration, read_name_in_path
 from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, authenticate_ping
+from obs.times import SECOND_MS
 
 _CRON = re.compile(r"/api/\d+/cron/(?P<monitor>.+)/(?P<key>[^/]+)/?", re.ASCII)
 _ENVELOPE = re.compile(r"/api/\d+/envelope/?", re.ASCII)
@@ -94,8 +95,9 @@ def _submission(caller: Caller, check_ins: list[Mapping[str, Any]], environ: Map
 
 def _job(check_in: Mapping[str, Any]) -> str:
     """The job of a check-in: the monitor; outside of production with the environment. Raises ServiceError (422)."""
-    monitor, environment = check_in.get("monitor_slug"), check_in.get("environment") or "production"
-    return valid_name(monitor if environment == "production" else f"{monitor}@{environment}", "json", "monitor_slug")
+    monitor = valid_name(check_in.get("monitor_slug"), "json", "monitor_slug")
+    environment = check_in.get("environment") or "production"
+    return monitor if environment == "production" else valid_name(f"{monitor}@{environment}", "json", "environment")
 
 
 def _heartbeat(check_in: Mapping[str, Any], now_ms: int) -> Heartbeat:
@@ -107,17 +109,12 @@ def _heartbeat(check_in: Mapping[str, Any], now_ms: int) -> Heartbeat:
         raise invalid_field("json", "check_in_id", "Not a UUID.")
     run_id = run_id.replace("-", "").lower().strip("0") and run_id.replace("-", "").lower() if run_id else None
     kind, outcome = _STATUSES[status]
-    try:
-        duration_ms = None if duration in (None, "") or kind is Kind.START else round(float(duration) * 1000)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise invalid_field("json", "duration", "Not a number of seconds.") from error
-    if duration_ms is not None and not 0 <= duration_ms <= LONGEST_DURATION_MS:
-        raise invalid_field("json", "duration", "Out of range.")
+    duration_ms = None if kind is Kind.START else read_duration(duration, SECOND_MS)
     return Heartbeat(kind, now_ms, run_id or None, outcome, duration_ms=duration_ms)
 
 
 def _pin(check_in: Mapping[str, Any]) -> Pin | None:
-    """The schedule that the monitor declares, or None. Raises ServiceError (422) for an invalid one."""
+    """The schedule that the monitor declares; None without a valid one, which must not cost the check-in."""
     config = check_in.get("monitor_config")
     if not isinstance(config, dict) or not isinstance(schedule := config.get("schedule"), dict):
         return None
@@ -129,7 +126,6 @@ def _pin(check_in: Mapping[str, Any]) -> Pin | None:
         seconds = _UNIT_SECONDS.get(str(schedule.get("unit")))
         fields["interval_seconds"] = value * seconds if seconds and isinstance(value, int) else None
     try:
-        pin: Pin = JobChangesSchema().load({"pin": fields})["pin"]
-    except ValidationError as error:
-        raise invalid_field("json", "monitor_config", "The schedule is not valid.") from error
-    return pin
+        return cast("Pin", JobChangesSchema().load({"pin": fields})["pin"])
+    except ValidationError:
+        return None

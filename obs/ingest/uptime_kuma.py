@@ -9,7 +9,7 @@ from obs.client.run import messages
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Recorded
-from obs.ingest.fields import LONGEST_DURATION_MS, read_attribution
+from obs.ingest.fields import read_attribution, read_duration
 from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
 from obs.tenancy.auth import authenticate_ping
 
@@ -38,16 +38,7 @@ class UptimeKumaProtocol(HeartbeatProtocol):
         sent = {name: values[0] for name, values in parse_qs(query).items()}
         *output, last = messages(sent.get("msg", "").encode()) or [""]
         status = Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED
-        took = _duration_ms(sent.get("ping", ""))
+        took = read_duration(sent.get("ping"), 1)
         said: dict[str, Any] = {"duration_ms": took, "message": last or None, "output": output}
         heartbeat = Heartbeat(Kind.END, caller.now_ms, status=status, **said)
         return Submission(caller, (JobHeartbeat(uuid, heartbeat, read_attribution(environ)),))
-
-
-def _duration_ms(ping: str) -> int | None:
-    """The duration in the parameter `ping`; None for an empty or invalid one, which Uptime Kuma accepts too."""
-    try:
-        duration_ms = float(ping)
-    except ValueError:
-        return None
-    return round(duration_ms) if 0 <= duration_ms <= LONGEST_DURATION_MS else None

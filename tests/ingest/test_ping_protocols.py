@@ -381,16 +381,40 @@ def test_one_invalid_check_in_rejects_the_whole_envelope(send: Callable[..., Tes
         {"monitor_slug": None},
         {"check_in_id": "1"},
         {"check_in_id": 1},
-        {"duration": "long"},
-        {"duration": -1},
-        {"duration": float("inf")},
-        {"monitor_config": {"schedule": {"type": "crontab", "value": "every day"}}},
-        {"monitor_config": {"schedule": {"type": "interval", "value": 1, "unit": "century"}}},
+        {"monitor_slug": None, "environment": "staging"},
+        {"monitor_slug": "", "environment": "staging"},
+        {"environment": "\n"},
     ]
     for change in changes:
         assert send(("check_in", valid), ("check_in", {**valid, **change})).status_code == 400, change
     assert send(("check_in", [])).status_code == 400
     assert rows("SELECT * FROM jobs") == []
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"duration": "long"},
+        {"duration": -1},
+        {"duration": 10**400},
+        {"duration": []},
+        {"duration": 32 * 86_400},
+        {"monitor_config": "daily"},
+        {"monitor_config": {"schedule": "0 3 * * *"}},
+        {"monitor_config": {"schedule": {"type": "crontab", "value": "every day"}}},
+        {"monitor_config": {"schedule": {"type": "crontab", "value": "0 3 * * *"}, "timezone": "Europe/Atlantis"}},
+        {"monitor_config": {"schedule": {"type": "crontab", "value": "0 3 * * *"}, "checkin_margin": 10**9}},
+        {"monitor_config": {"schedule": {"type": "interval", "value": 1, "unit": "century"}}},
+    ],
+)
+def test_a_check_in_counts_although_its_duration_or_schedule_is_invalid(
+    send: Callable[..., TestResponse], client: KeyClient, clock: Clock, about: dict[str, Any]
+) -> None:
+    send(("check_in", {"monitor_slug": "mail", "status": "in_progress"}))
+    clock.advance(seconds=7)
+    assert send(("check_in", {"monitor_slug": "mail", "status": "ok", **about})).status_code == 200
+    job = client.get("/api/v1/jobs/mail").json
+    assert (job["last_outcome"], job["last_duration_ms"], job["pin"]) == ("success", 7000, None)
 
 
 def test_a_wrong_key_is_rejected(web: FlaskClient, client: KeyClient, rows: Rows) -> None:
