@@ -8,7 +8,7 @@ from typing import Any
 import marshmallow as ma
 
 from obs.annotations import service
-from obs.api import Blueprint, ChangesSchema, Schema, Text, WholeNumber, about
+from obs.api import Blueprint, Schema, Text, WholeNumber, about
 from obs.errors import ServiceError, invalid_field
 from obs.tenancy.auth import caller, operation
 from obs.times import MAX_MS
@@ -33,10 +33,6 @@ class GrafanaAnnotationSchema(Schema):
     )
     time = WholeNumber(**_TIME, metadata=about("Milliseconds since 1970; default: now.", 1507037197339))
     timeEnd = WholeNumber(**_TIME, metadata=about("The end of a band.", 1507180805056))  # noqa: N815
-
-
-class GrafanaChangesSchema(GrafanaAnnotationSchema, ChangesSchema):
-    pass
 
 
 def _refuse(error: ServiceError) -> tuple[dict[str, Any], int, dict[str, str]]:
@@ -66,7 +62,7 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
     return {"message": "Annotation added", "id": service.create(caller(), fields)[0].id}
 
 
-@operation(blp, f"PATCH {_ONE}", _WRITE, GrafanaAnswerSchema, body=GrafanaChangesSchema, errors=(404, 409))
+@operation(blp, f"PATCH {_ONE}", _WRITE, GrafanaAnswerSchema, body=GrafanaAnnotationSchema, errors=(404, 409))
 def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
     """Change an annotation as in Grafana, such as its end"""
     times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}

@@ -151,6 +151,16 @@ def test_a_program_ends_what_it_has_begun(client: KeyClient, add: Callable[..., 
     assert replaced["start_time"] == format_ms(clock.now_ms - 9_000)
 
 
+@pytest.mark.parametrize("changes", [{}, {"panelId": 4}, {"text": "", "tags": [], "time": 0}])
+def test_a_change_of_what_obs_does_not_have_is_accepted(
+    client: KeyClient, add: Callable[..., dict[str, Any]], changes: dict[str, Any]
+) -> None:
+    begun = add(text="x", tags=["deploy/web"])
+    done = client.patch(f"{URL}/{begun['id']}", json=changes)
+    assert (done.status_code, done.json) == (200, {"message": "Annotation patched"})
+    assert client.get(f"/api/v1/annotations/{begun['id']}").json == begun
+
+
 def test_a_change_of_what_is_missing_or_in_the_wrong_order_is_refused(
     client: KeyClient, add: Callable[..., dict[str, Any]], clock: Clock
 ) -> None:
