@@ -192,19 +192,25 @@ def test_ping_urls_and_ping_keys_are_masked(
         f"/api/push/{uuid}?status=up",
         f"/ping/{secrets[1]}/nightly/0",
         "/ping/mistyped/nightly",
+        f"/api/v3/checks/{uuid}/pings/",
+        f"/api/1/cron/nightly/{uuid}/?check_in_id=1b671a64-40d5-491e-99b0-da01ff1f3341",
+        f"/ping//{uuid.upper()}",
         f"/api/1/cron/nightly/{secrets[1]}/?status=ok",
         f"/api/1/envelope/?sentry_key={secrets[1]}",
     ):
         web.get(sent)
-    lines = _lines(logging_app, path)[-6:]
+    lines = _lines(logging_app, path)[-9:]
     assert [line["path"] for line in lines] == [
         "/in/acme/ping/***/start?rid=1b671a64-40d5-491e-99b0-da01ff1f3341",
         "/api/push/***?status=up",
         "/ping/***/nightly/0",
         "/ping/***/nightly",
+        "/api/v3/checks/***/pings/",
+        "/api/1/cron/nightly/***/?check_in_id=1b671a64-40d5-491e-99b0-da01ff1f3341",
+        "/ping//***",
         "/api/1/cron/nightly/***/?status=ok",
         "/api/1/envelope/?sentry_key=***",
     ]
-    assert [line["organization"] for line in lines] == ["acme", "acme", "acme", None, "acme", None]
+    assert [line["organization"] for line in lines] == ["acme", "acme", "acme", None, None, None, None, "acme", None]
     metrics = web.get("/metrics").text
     assert not [secret for secret in secrets if secret in path.read_text() or secret in metrics]

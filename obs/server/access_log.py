@@ -19,7 +19,8 @@ _MOST_WAITING = 100_000  # if the disk is this far behind, lines are left out
 _BATCH_SECONDS = 0.1
 _SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
 _SECRET = re.compile(
-    r"(?:(?<=/sign-in/)|(?<=/ping/)|(?<=/api/push/))[^/?&\s]+|obs_[a-z0-9-]+_[0-9a-z]{8,}|\b[0-9a-f]{32}\b",
+    r"(?:(?<=/sign-in/)|(?<=/ping/)|(?<=/api/push/))[^/?&\s]+|obs_[a-z0-9-]+_[0-9a-z]{8,}"
+    r"|(?<!id=)\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b",
     re.IGNORECASE,
 )
 _log = logging.getLogger(__name__)
