@@ -6,7 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -107,7 +107,7 @@ def check(repair: bool, folder: Path) -> None:
     if repair:
         with alone(folder / SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
             for path in paths:
-                with explained(), closing(open_writer(path, 5)) as db:
+                with suppress(ServiceError), explained(), closing(open_writer(path, 5)) as db:  # or it is named below
                     db.execute("BEGIN IMMEDIATE")
                     for difference in upkeep.differences(db, repair=True):
                         click.echo(f"Repaired {path}: {difference}", err=True)
@@ -131,7 +131,7 @@ def _problems(path: Path) -> list[str]:
                 found = [f"the step {name} of the schema is missing or unknown" for name in sorted(missing | unknown)]
                 found = damages(db) or found or ([] if is_control else upkeep.differences(db))
         except click.ClickException as error:
-            found = [error.message]
+            found = [error.message.removeprefix(f"{path}: ")]
         if not found:
             break
     return found

@@ -147,6 +147,19 @@ def test_every_file_is_checked(obs: Obs, instance: Path, tenancy: Tenancy, what:
     assert problem in done.stdout
 
 
+@pytest.mark.parametrize("what", FILES)
+def test_what_cannot_be_repaired_is_named_and_the_others_are_repaired(
+    obs: Obs, instance: Path, tenancy: Tenancy, what: str
+) -> None:
+    tenancy.databases.close()
+    path, other = file_of(instance, "acme"), file_of(instance, "globex")
+    FILES[what][0](path)
+    _change(other, "UPDATE jobs SET run_count = 9")
+    done = obs("check", "--repair")
+    assert (done.exit_code, done.stdout.count(str(path))) == (1, len(done.stdout.splitlines()))
+    assert f"Repaired {other}: " in done.stderr
+
+
 def test_damage_in_one_byte_of_a_backup(obs: Obs, instance: Path, backups: Path) -> None:
     obs("backup", str(backups))
     (backup,) = backups.iterdir()
