@@ -33,9 +33,10 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
         _copy_files(folder, temporary)
         digests = files.digests(temporary)
         write_once(temporary / files.SUMS, "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)))
-        temporary.rename(target / datetime.now(UTC).strftime("obs-%Y-%m-%dT%H%M%SZ"))
+        new = temporary.rename(target / datetime.now(UTC).strftime("obs-%Y-%m-%dT%H%M%SZ"))
         sync_folder(target)
-        for old in sorted(target.glob("obs-????-??-??T??????Z"))[:-keep] if keep else ():
+        others = sorted(set(target.glob("obs-????-??-??T??????Z")) - {new}, reverse=True)
+        for old in others[keep - 1 :] if keep else ():
             old.rename(temporary)  # what is being deleted has no name either
             shutil.rmtree(temporary)
 

@@ -64,6 +64,18 @@ def test_the_newest_backups_are_kept(obs: Obs, instance: Path, backups: Path) ->
     assert len(names) == 3
 
 
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_a_new_backup_is_kept_although_the_clock_was_ahead_before(
+    obs: Obs, instance: Path, backups: Path, keep: int
+) -> None:
+    for year in (2098, 2099):
+        (backups / f"obs-{year}-01-01T000000Z").mkdir()
+    assert obs("backup", str(backups), "--keep", str(keep)).exit_code == 0
+    first, *others = sorted(path.name for path in backups.iterdir())
+    assert first < "obs-2098"
+    assert others == ["obs-2098-01-01T000000Z", "obs-2099-01-01T000000Z"][3 - keep :]
+
+
 def test_a_damaged_file_is_named_and_leaves_the_earlier_backups(
     obs: Obs, instance: Path, backups: Path, tenancy: Tenancy
 ) -> None:
