@@ -61,15 +61,14 @@ class HealthchecksProtocol(HeartbeatProtocol):
 
     def _read(self, environ: Mapping[str, Any]) -> Submission:
         secret, _, rest = environ["PATH_INFO"][len(PREFIX) :].removesuffix("/").partition("/")
-        job: str | PingUuid
-        if UUID_PATTERN.fullmatch(secret):
-            secret = job = PingUuid(secret.lower())
-            action = rest
-        else:
+        if not UUID_PATTERN.fullmatch(secret):
             name, _, action = rest.rpartition("/")
             if not name or (action not in _ACTIONS and not _EXIT_STATUS.fullmatch(action)):
                 name, action = rest, ""
             job = read_name_in_path(name)
+        else:
+            secret = job = PingUuid(secret.lower())
+            action = rest
         caller = authenticate_ping(self._tenancy, environ, secret, is_uuid=isinstance(job, PingUuid))
         output, left_out = read_end(environ, MOST_OUTPUT_BYTES)
         heartbeat = _heartbeat(action, caller.now_ms, _run_id(environ.get("QUERY_STRING") or ""), output, left_out)

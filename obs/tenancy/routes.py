@@ -12,8 +12,6 @@ from obs.tenancy.keys import ANY, DEFAULT_SCOPES, PING, ROLES, SCOPES, USER_NAME
 
 blp = Blueprint("keys", __name__, url_prefix="/api/v1/keys", description="API keys of the organization.")
 me_blp = Blueprint("me", __name__, url_prefix="/api/v1/me", description="The key of the request.")
-
-
 _SCOPES = ma.fields.List(ma.fields.Str(), metadata={"example": ["heartbeat:write"]})
 KeySchema = schema_of(store.Key, leave_out={"org", "key"}, scopes=_SCOPES)
 NewKeySchema = schema_of(store.Key, "NewKey", {"org"}, scopes=_SCOPES)
