@@ -94,6 +94,7 @@ _VERDICT = ma.fields.Str(required=True, validate=ma.validate.OneOf(incidents.VER
 VerdictSchema = Schema.from_dict({"verdict": _VERDICT}, name="VerdictSchema")
 _EFFECT = ma.fields.Str(allow_none=True, metadata=api.about("What has changed by it, in words."))
 JudgedSchema = Schema.from_dict({"incident": ma.fields.Nested(IncidentSchema), "effect": _EFFECT}, name="JudgedSchema")
+_TESTED = {"delivered": ma.fields.Bool(), "answer": ma.fields.Str()}
 IncidentListSchema = list_of("incidents", IncidentSchema, paged=True)
 
 
@@ -158,11 +159,6 @@ class PreviewSchema(Schema):
     periods = ma.fields.List(ma.fields.Nested(IncidentSchema), metadata={"description": "They have no id."})
 
 
-class TestResultSchema(Schema):
-    delivered = ma.fields.Bool()
-    answer = ma.fields.Str()
-
-
 @operation(blp, "GET /channels", "admin", list_of("channels", ChannelSchema))
 def list_channels() -> dict[str, Any]:
     """List the channels"""
@@ -204,7 +200,7 @@ def delete_channel(channel_id: int) -> None:
     services().alerts.delete(caller(), channel_id)
 
 
-@operation(blp, f"POST {_CHANNEL}/test", "admin", TestResultSchema, errors=(404,))
+@operation(blp, f"POST {_CHANNEL}/test", "admin", Schema.from_dict(_TESTED, name="TestResultSchema"), errors=(404,))
 def test_channel(channel_id: int) -> Answer:
     """Send a test message
 

@@ -70,9 +70,8 @@ def init_app(app: Flask) -> None:
     pages.after_request(compression.answer)
     for blueprint in (*(page.blp for page in _PAGES), jobs.projects, alerts.incidents, libraries.vega):
         pages.register_blueprint(blueprint)
-    app.register_blueprint(pages)
-    app.register_blueprint(libraries.docs)
-    app.register_blueprint(libraries.client)
+    for blueprint in (pages, libraries.docs, libraries.client):
+        app.register_blueprint(blueprint)
     app.context_processor(_who)
     app.after_request(_add_policy)
 
