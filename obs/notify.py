@@ -12,8 +12,6 @@ from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-import tzlocal
-
 from obs.alerts import message
 from obs.alerts.courier import Answer, failure
 from obs.alerts.message import Fact
@@ -28,7 +26,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.store import jobs
 from obs.heartbeat.store.expectations import streams_of
 from obs.storage.databases import Org
-from obs.sweep import for_each_organization
+from obs.sweep import for_each_organization, time_zones
 from obs.tenancy import instance
 from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, SECOND_MS, WEEK_MS, duration_words
@@ -46,7 +44,7 @@ class Notifier:
     def __init__(self, tenancy: Tenancy, alerts: AlertService, settings: Mapping[str, Any]) -> None:
         self._tenancy, self._alerts = tenancy, alerts
         self._base_url = instance.base_url(settings)
-        self._zone = ZoneInfo(tzlocal.get_localzone_name())
+        self._zone = ZoneInfo(time_zones("")[0])
         self._pending: dict[Org, Pending] = {}
         self._sent: dict[tuple[Org, int], tuple[str, Callable[..., None], Future[Answer]]] = {}
 

@@ -288,9 +288,12 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
 def time_zones(configured: str) -> list[str]:
     """The time zones in which jobs may be scheduled, the likeliest first: that of the machine, then UTC.
 
-    `configured` are names separated by spaces. Raises ConfigError for an unknown one.
+    `configured` are names separated by spaces. Raises ConfigError for an unknown one. A machine may have no zone, such
+    as a small container, or an unknown one: then it is UTC.
     """
-    zones = list(dict.fromkeys([tzlocal.get_localzone_name().replace("Etc/UTC", "UTC"), "UTC", *configured.split()]))
+    machine = tzlocal.get_localzone_name() or "UTC"
+    machine = machine.replace("Etc/UTC", "UTC") if find_zone(machine) else "UTC"
+    zones = list(dict.fromkeys([machine, "UTC", *configured.split()]))
     for zone in zones:
         if find_zone(zone) is None:
             raise ConfigError(f"TIME_ZONES contains {zone!r}, which is not a known time zone")

@@ -59,14 +59,19 @@ def test_a_job_with_history_is_expected_again(by_path: Sender, client: KeyClient
 
 @pytest.mark.parametrize(
     ("machine", "summary"),
-    [("Europe/Berlin", "Every day at 11:00, Europe/Berlin"), ("Etc/UTC", "Every day at 10:00, UTC")],
+    [
+        ("Europe/Berlin", "Every day at 11:00, Europe/Berlin"),
+        ("Etc/UTC", "Every day at 10:00, UTC"),
+        (None, "Every day at 10:00, UTC"),  # a small container has no time zone
+        ("Nowhere/Else", "Every day at 10:00, UTC"),
+    ],
 )
 def test_times_are_in_the_zone_of_the_machine_where_others_fit_equally_well(
     make_app: Callable[..., Flask],
     new_client: Callable[..., KeyClient],
     monkeypatch: pytest.MonkeyPatch,
     clock: Clock,
-    machine: str,
+    machine: str | None,
     summary: str,
 ) -> None:
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: machine)
