@@ -1,6 +1,7 @@
 """States, results, durations, moments, sizes and cells as words or HTML. Pure; all times are milliseconds."""
 
 import re
+from contextlib import suppress
 
 from markupsafe import Markup
 
@@ -93,7 +94,9 @@ def cell(value: str | float | bool | None, column: str) -> Markup | str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return moment(parse_iso(value), to_the_second=True) if _ISO.fullmatch(value) else value
+        with suppress(ValueError):  # what clients send may only look like a time, and a computed one be before 1970
+            return moment(parse_iso(value), to_the_second=True) if _ISO.fullmatch(value) else value
+        return value
     words = f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
     if column.endswith("_ms") and value >= 1000:
         return Markup('<span title="{} ms">{}</span>').format(words, duration(value))

@@ -31,6 +31,14 @@ def test_a_number_is_shown_large(reader: Visitor) -> None:
     assert '<p class="single"><b>3</b> count' in text
 
 
+@pytest.mark.parametrize("written", ["max(time) - 36525d", "any('2026-02-30T10:00:00.000Z')"])
+def test_what_is_no_time_of_the_service_is_shown_as_text(reader: Visitor, clock: Clock, written: str) -> None:
+    clock.advance(seconds=1)
+    status, text = ask(reader, f"SELECT {written} AS x FROM runs LAST 1d")
+    assert status == 200
+    assert re.search(r'<p class="single"><b>(1926-06-21T09:58:59|2026-02-30T10:00:00).000Z</b>', text)
+
+
 def test_an_error_is_shown_with_its_position(reader: Visitor) -> None:
     status, text = ask(reader, "SELECT count(*) FROM runs WHERE durationms > 5 LAST 1d")
     assert status == 400
