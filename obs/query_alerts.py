@@ -183,7 +183,7 @@ class QueryAlerts:
 
 def _found(db: sqlite3.Connection, alert_id: int | None) -> list[Alert]:
     """All alerts, or one. Raises ServiceError (404)."""
-    found = store.alerts(db, alert_id)
+    found = store.alerts(db, alert_id) if (alert_id or 0).bit_length() < 64 else []  # SQLite has no larger numbers
     if alert_id is not None and not found:
         raise ServiceError("alert_not_found", f"There is no alert with id {alert_id}.")
     return found

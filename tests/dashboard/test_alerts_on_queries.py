@@ -122,3 +122,9 @@ def test_incidents_of_alerts_lead_to_the_page_of_alerts(admin: Visitor, app: Fla
     page = admin.get("/incidents").text
     assert re.search(r'<a href="/alerts">failures: nas01</a>', page)
     assert "firing" in page
+
+
+@pytest.mark.parametrize("number", ["7", "99999999999999999999", "-99999999999999999999"])
+def test_an_alert_that_does_not_exist_is_not_found(admin: Visitor, number: str) -> None:
+    assert admin.get(f"{PAGE}?id={number}").status_code == 404
+    assert admin.post(PAGE, **FIELDS, id=number, name="failures", action="save").status_code == 404
