@@ -64,7 +64,7 @@ ERROR_CODES = {
     "internal_error": (500, "An unexpected error; the service's log has the details under the request id."),
     "too_many_bodies": (503, "Too many requests are waiting for their bodies to arrive; nothing was recorded."),
     "query_busy": (503, "All query processes are busy; try again."),
-    "query_process_died": (503, "The process that ran the query was killed, and so was the one after it."),
+    "query_process_died": (503, "The process that runs the query was killed twice, or cannot be started."),
     "storage_busy": (503, "The organization's file is busy; try again."),
     "storage_full": (503, "The disk is full; nothing was recorded."),
     "storage_unavailable": (503, "The organization's file cannot be used."),

@@ -1,6 +1,7 @@
 """Query processes: they give the same responses as one process, and the end of one fails only its query."""
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -113,6 +114,17 @@ def test_a_query_whose_processes_are_killed_twice_is_refused(client: KeyClient) 
     assert "out of memory" in refused.json["hint"]
     assert refused.headers["Retry-After"]
     assert ask(client, "SHOW SOURCES").status_code == 200
+
+
+def test_a_process_that_cannot_be_started_is_reported(client: KeyClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("subprocess.Popen", refuse)
+        refused = ask(client, "SELECT count(*) FROM runs LAST 1h")
+    assert (refused.status_code, refused.json["error"]) == (503, "query_process_died")
+    assert ask(client, "SELECT count(*) FROM runs LAST 1h").status_code == 200
 
 
 def test_an_idle_process_that_was_killed_fails_no_query(client: KeyClient) -> None:

@@ -60,16 +60,16 @@ class _Worker:
     """One process. It runs one query at a time."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            descriptor = theirs.fileno()
-            command = [sys.executable, "-c", f"from {__name__} import main; main()", str(descriptor)]
-            self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603
-        self._connection = Connection(ours.detach())
-        self.idle_since = time.monotonic()
         try:
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                descriptor = theirs.fileno()
+                command = [sys.executable, "-c", f"from {__name__} import main; main()", str(descriptor)]
+                self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603
+                self._connection = Connection(ours.detach())
+            self.idle_since = time.monotonic()
             self._exchange(tuple(sources), _START_SECONDS)  # does not count against the time limit of a query
-        except TimeoutError as error:
+        except OSError as error:  # no memory, no more processes or descriptors, or no answer in time
             raise _WorkerDiedError from error
 
     def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
