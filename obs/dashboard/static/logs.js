@@ -35,9 +35,10 @@
   }
 
   async function search(text) {
+    const pattern = text.replace(/[\\%_]/g, "\\$&");
     const { rows } = await ask(`SELECT time, run_id, message FROM events WHERE job = ${quoted(form.dataset.job)} ` +
-      `AND message ILIKE ${quoted(`%${text}%`)} ORDER BY time DESC LIMIT ${MOST} LAST 90d`);
-    /* In ILIKE, % and _ stand for any characters. */
+      `AND message ILIKE ${quoted(`%${pattern}%`)} ESCAPE '\\' ORDER BY time DESC LIMIT ${MOST} LAST 90d`);
+    /* A message may have the text only in the escape sequences of a terminal. */
     const entries = rows.map(([time, run, message]) => [time, run, lines(message.replace(ESCAPE, ""), text.toLowerCase())])
       .filter(([, , hits]) => hits.length > 0).map(entry);
     const list = element("ul", "found", ...entries);

@@ -46,6 +46,18 @@ def test_wildcards_and_quotes_are_text(page: Page, address: str) -> None:
         expect(page.locator(".found li")).to_have_count(count)
 
 
+def test_a_percent_sign_is_found_behind_many_messages_without_it(
+    page: Page, address: str, client: KeyClient, clock: Clock
+) -> None:
+    for message in ("copied 100% of it", *["copied 100 files"] * 60):
+        client.post(f"{ALPHA}/log", data=message)
+        clock.advance(seconds=1)
+    page.goto(f"{address}/job?name=it%27s%20alpha")
+    search(page, "100%")
+    expect(page.locator("#log-found p")).to_have_text("1 message of the last 90 days with “100%”:")
+    expect(page.locator(".found pre")).to_have_text("copied 100% of it")
+
+
 @pytest.mark.usefixtures("messages")
 def test_hostile_text_is_found_and_shown_as_text(page: Page, address: str) -> None:
     page.goto(f"{address}/job?name=it%27s%20alpha")
