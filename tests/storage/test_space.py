@@ -99,6 +99,19 @@ def test_what_can_wait_stops_first(
     assert "little free space" not in admin.get("/").text
 
 
+def test_a_download_of_a_backup_leaves_the_reserve_free(app: Flask, disk: Disk, admin: Visitor) -> None:
+    path = services(app).tenancy.databases.path(ACME)
+    with path.open("ab") as file:
+        file.truncate(100 * MIB)  # as large as if it were full
+    leave(app, disk, 611)
+    refused = admin.get("/settings/backup")
+    assert refused.status_code == 507
+    assert "611 MiB are free, 512 MiB are reserved for heartbeats" in refused.text
+    leave(app, disk, 613)
+    with admin.get("/settings/backup") as backup:
+        assert backup.status_code == 200
+
+
 def test_heartbeats_of_existing_jobs_are_recorded_to_the_last(
     app: Flask, disk: Disk, client: KeyClient, runner: FlaskCliRunner
 ) -> None:

@@ -117,10 +117,11 @@ def audit_log() -> str:
 @blp.get("/backup")
 def download() -> Response:
     caller = require_admin()
-    caller.tenancy.quotas.space.refuse(caller.tenancy.quotas.space.is_low)
+    space, original = caller.tenancy.quotas.space, caller.tenancy.databases.path(caller.org)
     with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
         path = Path(folder) / "copy.db"
         with caller.read() as db:
+            space.refuse(space.is_low or space.free_bytes - original.stat().st_size < space.reserve_bytes)
             copy(db, path)
         copied = path.open("rb")  # stays readable after the file is deleted
     name = f"{caller.org}-{times.format_ms(caller.now_ms)[:10]}.db"
