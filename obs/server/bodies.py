@@ -44,7 +44,7 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
 
     Raises ServiceError: `too_large` for a Content-Length above MOST_BODY_BYTES (the body is not read), 413 for such a
     body in chunks or after decompression, 400 for an invalid Content-Length and for damaged data, 415 for an encoding
-    or charset that is not supported, and what `Bodies.read` raises.
+    or charset that is not supported, and what `Body.read` raises.
     """
     text = environ.get("CONTENT_LENGTH") or "0"
     if "HTTP_TRANSFER_ENCODING" in environ:
@@ -75,7 +75,7 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
 
 
 def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
-    """The last `most_bytes` bytes of a body, as sent, and how many precede them. Raises what `Bodies.read` raises."""
+    """The last `most_bytes` bytes of a body, as sent, and how many precede them. Raises what `Body.read` raises."""
     end, size = b"", 0
     length = sys.maxsize if "HTTP_TRANSFER_ENCODING" in environ else int(environ.get("CONTENT_LENGTH") or 0)
     while size < length and (piece := environ["wsgi.input"].read(min(_PIECE_BYTES, length - size))):
@@ -108,44 +108,24 @@ class Bodies:
 
     def __init__(self, app: Callable[..., Iterable[bytes]], threads: int, patience_seconds: float) -> None:
         self._app = app
-        self._patience_seconds = patience_seconds  # from the start of the first read to the last byte
-        self._api_readers = threading.BoundedSemaphore(max(1, threads // 2))
-        self._page_readers = threading.BoundedSemaphore(max(1, min(_PAGE_READERS, threads // 4)))
+        self.patience_seconds = patience_seconds  # from the start of the first read to the last byte
+        self.api_readers = threading.BoundedSemaphore(max(1, threads // 2))
+        self.page_readers = threading.BoundedSemaphore(max(1, min(_PAGE_READERS, threads // 4)))
         self._queue = threading.BoundedSemaphore(max(1, threads // 4))
-        self._waiting: dict[object, tuple[float, str]] = {}
+        self.waiting: dict[Body, tuple[float, str]] = {}
         threading.Thread(target=self._watch, name="slow-bodies", daemon=True).start()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ.get("CONTENT_LENGTH", "0") != "0" or "HTTP_TRANSFER_ENCODING" in environ:
-            environ["wsgi.input"] = _Body(self, environ)
+            environ["wsgi.input"] = Body(self, environ)
         return self._app(environ, start_response)
 
-    def read(self, read: Callable[[int], bytes], size: int, environ: Mapping[str, Any], begun: float) -> bytes:
-        """Call ``read(size)`` as one of the readers; `begun` is the `time.monotonic` of the body's first read.
-
-        Raises ServiceError: 503 when no reader is free, 408 when the body takes too long.
-        """
-        readers = self._api_readers if environ["PATH_INFO"].startswith(("/api/", "/ping/")) else self._page_readers
-        if not self._acquire(readers):
-            raise ServiceError("too_many_bodies", hint="Try again in a moment.", headers={"Retry-After": "1"})
-        token = object()
-        self._waiting[token] = (begun, environ.get("REMOTE_ADDR", ""))
-        try:
-            data = read(size)
-        finally:
-            del self._waiting[token]
-            readers.release()
-        if time.monotonic() - begun >= self._patience_seconds:
-            message = f"The body did not arrive within {self._patience_seconds:g} s. Nothing was recorded."
-            raise ServiceError("body_timeout", message)
-        return data
-
-    def _acquire(self, readers: threading.BoundedSemaphore) -> bool:
+    def acquire(self, readers: threading.BoundedSemaphore) -> bool:
         """Become one of `readers`, briefly waiting for it. While clients are slow, only a few threads may wait."""
         if readers.acquire(blocking=False):
             return True
         slow_since = time.monotonic() - _SLOW_SECONDS
-        if not any(begun <= slow_since for begun, _ in list(self._waiting.values())):
+        if not any(begun <= slow_since for begun, _ in list(self.waiting.values())):
             return readers.acquire(timeout=_BURST_SECONDS)
         if not self._queue.acquire(blocking=False):
             return False
@@ -157,30 +137,45 @@ class Bodies:
     def _watch(self) -> None:
         while True:
             time.sleep(_WATCH_SECONDS)
-            late = time.monotonic() - self._patience_seconds
-            peers = {peer for begun, peer in list(self._waiting.values()) if begun <= late}
+            late = time.monotonic() - self.patience_seconds
+            peers = {peer for begun, peer in list(self.waiting.values()) if begun <= late}
             if peers:
-                closed = close_silent_connections(peers, self._patience_seconds)
+                closed = close_silent_connections(peers, self.patience_seconds)
                 _log.warning("closed %d connections from %s: bodies did not arrive", closed, ", ".join(sorted(peers)))
 
 
-class _Body:
+class Body:
     def __init__(self, bodies: Bodies, environ: dict[str, Any]) -> None:
         self._bodies = bodies
-        self._read = environ["wsgi.input"].read
+        self._read: Callable[[int], bytes] = environ["wsgi.input"].read
         self._environ = environ
         self._is_chunked = "HTTP_TRANSFER_ENCODING" in environ
         self._missing = sys.maxsize if self._is_chunked else int(environ["CONTENT_LENGTH"])
         self._begun: float | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, all for -1. Raises what `Bodies.read` raises, and 400 for an incomplete body."""
+        """At most `size` bytes, all for -1.
+
+        Raises ServiceError: 503 when no reader is free, 408 when the body takes too long, 400 when it is incomplete.
+        """
         size = self._missing if size < 0 else min(size, self._missing)
         if size == 0:
             return b""
         if self._begun is None:
             self._begun = time.monotonic()
-        data = self._bodies.read(self._read, size, self._environ, self._begun)
+        bodies, is_of_api = self._bodies, self._environ["PATH_INFO"].startswith(("/api/", "/ping/"))
+        readers = bodies.api_readers if is_of_api else bodies.page_readers
+        if not bodies.acquire(readers):
+            raise ServiceError("too_many_bodies", hint="Try again in a moment.", headers={"Retry-After": "1"})
+        bodies.waiting[self] = (self._begun, self._environ.get("REMOTE_ADDR", ""))
+        try:
+            data = self._read(size)
+        finally:
+            del bodies.waiting[self]
+            readers.release()
+        if time.monotonic() - self._begun >= bodies.patience_seconds:
+            message = f"The body did not arrive within {bodies.patience_seconds:g} s. Nothing was recorded."
+            raise ServiceError("body_timeout", message)
         self._missing -= len(data)
         if len(data) < size and not self._is_chunked:
             message = f"The body is incomplete: {self._missing} bytes are missing. Nothing was recorded."

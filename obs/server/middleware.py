@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from obs.config import ConfigError
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-Middleware = Callable[[Wsgi], Wsgi]
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
@@ -18,7 +17,7 @@ _CLIENT = "obs.client_address"
 _PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
 
 
-def allow_origins(setting: str) -> Middleware:
+def allow_origins(setting: str) -> Callable[[Wsgi], Wsgi]:
     """The middleware for CORS_ORIGINS: pages of these origins, separated by spaces, may use the API; ``*``: all pages.
 
     Credentials are not allowed: the API accepts no cookies, only keys. Raises ConfigError.
@@ -112,11 +111,10 @@ class IngestAddress:
 
     def __init__(self, template: str, base_url: str) -> None:
         """`base_url` has no trailing slash. Raises ConfigError for a template that does not contain ``{org}`` once."""
-        url = urlsplit(template.replace("{base_url}", base_url))
+        self._url = template.replace("{base_url}", base_url)
+        url = urlsplit(self._url)
         if template.count("{org}") != 1 or "{org}" not in url.netloc + url.path or not url.scheme:
             raise ConfigError(f"INGEST_URL_TEMPLATE must be a URL that contains {{org}} once, not {template!r}")
-        self._template = template
-        self._base_url = base_url
         self._host = self._path = None
         if "{org}" in url.netloc:
             host = re.escape(url.hostname or "").replace(re.escape("{org}"), _ORG)
@@ -127,7 +125,7 @@ class IngestAddress:
 
     def url(self, org: str) -> str:
         """The ingest address of `org`. Clients append the paths of the API to it."""
-        return self._template.replace("{base_url}", self._base_url).replace("{org}", org).rstrip("/")
+        return self._url.replace("{org}", org).rstrip("/")
 
     def recognize(self, app: Wsgi) -> Wsgi:
         """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
