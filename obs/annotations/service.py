@@ -6,7 +6,6 @@ from typing import Any
 
 from obs.annotations import rules, store
 from obs.annotations.rules import Annotation
-from obs.errors import ServiceError
 from obs.tenancy import audit
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
@@ -37,7 +36,7 @@ def update(
     """
 
     def unit(db: sqlite3.Connection) -> Annotation:
-        stored = _find(db, caller, annotation_id)
+        stored = store.find(db, annotation_id, caller.now_ms)
         rules.check_change(stored, versions)
         revised = rules.revised(stored, changes, caller.now_ms)
         store.save(db, revised)
@@ -50,7 +49,7 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
     """Delete an annotation and return it. Raises ServiceError (404, 409 or 412) as `update` does."""
 
     def unit(db: sqlite3.Connection) -> Annotation:
-        deleted = _find(db, caller, annotation_id)
+        deleted = store.find(db, annotation_id, caller.now_ms)
         rules.check_change(deleted, versions)
         store.delete(db, annotation_id)
         subject = f"annotation {annotation_id} ({deleted.name})"
@@ -62,11 +61,4 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
 
 def get(caller: Caller, annotation_id: int) -> Annotation:
     with caller.read() as db:
-        return _find(db, caller, annotation_id)
-
-
-def _find(db: sqlite3.Connection, caller: Caller, annotation_id: int) -> Annotation:
-    annotation = store.find(db, annotation_id, caller.now_ms)
-    if annotation is None:
-        raise ServiceError("annotation_not_found", f"There is no annotation with id {annotation_id}.")
-    return annotation
+        return store.find(db, annotation_id, caller.now_ms)

@@ -9,6 +9,7 @@ from functools import partial
 
 from obs.annotations.rules import Annotation, last_moment
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
+from obs.errors import ServiceError
 from obs.storage.connection import delete_oldest, save_row
 from obs.times import MAX_MS
 
@@ -16,12 +17,12 @@ _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM 
 _MAX_ID = 2**63 - 1  # of a row in SQLite
 
 
-def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation | None:
-    if annotation_id > _MAX_ID:
-        return None
+def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation:
+    """The annotation with this id. Raises ServiceError (404)."""
     kept = f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?"
-    row = db.execute(kept, (annotation_id, now_ms - RETENTION_MS)).fetchone()
-    return None if row is None else _annotation(row)
+    for row in db.execute(kept, (annotation_id, now_ms - RETENTION_MS)) if annotation_id <= _MAX_ID else ():
+        return _annotation(row)
+    raise ServiceError("annotation_not_found", f"There is no annotation with id {annotation_id}.")
 
 
 def page(

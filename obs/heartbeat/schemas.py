@@ -132,8 +132,7 @@ _HOST = {"host": ma.fields.Str(), "learned": _LEARNED, "last_heartbeat_at": Time
 _HOST |= {name: Time(allow_none=True) for name in ("expected_at", "overdue_at")}
 _HOSTS = ma.fields.List(ma.fields.Nested(Schema.from_dict(_HOST, name="HostSchema")))
 JobWithPingUrlSchema = _job_schema("JobWithPingUrl", ping_url=_PING_URL, hosts=_HOSTS)
-RunSchema = schema_of(Run)
-RunListSchema = list_of("runs", RunSchema, paged=True)
+RunListSchema = list_of("runs", schema_of(Run), paged=True)
 RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.List(ma.fields.Nested(schema_of(Event))))
 
 

@@ -19,7 +19,7 @@ these places are what could have been written there.
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyparsing as pp
 
@@ -49,9 +49,7 @@ def parse(text: str, parameters: dict[str, Any] | None = None) -> Statement:
         errors.append(OqlError("oql_bad_parameter", scan.token_at(text, len(text)), message, hint=hint))
     if errors:
         raise min(errors, key=lambda error: error.span.start)
-    statement = trees[0]
-    assert isinstance(statement, Statement)
-    return statement
+    return cast("Statement", trees[0])
 
 
 def _syntax_error(segment: Segment) -> OqlError:
