@@ -158,13 +158,8 @@ def claim_ping_url(tenancy: Tenancy, org: Org, uuid: str) -> None:
 
 def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     """A new token that signs in as an admin once, within SIGN_IN_LINK_MS. Raises ServiceError (404)."""
-    token, now_ms = secrets.token_urlsafe(24), tenancy.clock()
-
-    def unit(db: sqlite3.Connection) -> None:
-        org = _known(store.organization(db, slug), slug)
-        store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms)
-
-    tenancy.control.write(unit)
+    token, now_ms, org = secrets.token_urlsafe(24), tenancy.clock(), find_organization(tenancy, slug)
+    tenancy.control.write(lambda db: store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms))
     return token
 
 
