@@ -841,3 +841,25 @@ def hosts_end_in_code(db: Database) -> None:
 def problems_are_found_in_code(db: Database) -> None:
     """What is wrong with a job is found where expectations are stored, which knows the numbers of statuses."""
     db.execute("DROP VIEW problems")
+
+
+@migrations()
+def hosts_survive_corrections(db: Database) -> None:
+    """A correction after a wrong clock forgets the fits of hosts, and moves what is expected of them.
+
+    Their heartbeats are kept, or a host that is silent would never be found again. Only an excuse has them learned
+    again.
+    """
+    db.execute("DROP TRIGGER host_schedules_forgotten")
+    db.execute("DROP TRIGGER host_schedules_excused")
+    db.execute("""
+        CREATE TRIGGER host_schedules_forgotten AFTER DELETE ON fits BEGIN
+            UPDATE host_schedules SET version = 0 WHERE job_id = old.job_id;
+        END
+    """)
+    db.execute("""
+        CREATE TRIGGER host_schedules_excused AFTER UPDATE OF overdue_at ON host_schedules
+        WHEN old.overdue_at IS NOT NULL AND new.overdue_at IS NULL BEGIN
+            UPDATE jobs SET revision = revision + 1 WHERE id = new.job_id;
+        END
+    """)

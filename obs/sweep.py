@@ -109,7 +109,7 @@ class Sweeper:
                 incidents.save(db, values={"id": one.id, "verdict": verdict})
                 audit.add(db, caller.actor, now_ms, Action.JUDGE_INCIDENT, f"{one.job}: {verdict}")
                 _wait(db, one, verdict == FALSE_ALARM, now_ms)
-                _open_and_close(db, [one.job_id or 0], channels, now_ms)
+                _open_and_close(db, [one.job_id or 0], channels, Reading(now_ms))
             waits = [] if (job := jobs.job(db, one.job, now_ms)) is None else job.waits
             effect = next((wait.words for wait in waits if wait.incident_id == one.id), None)
             return {"incident": incidents.incident(db, incident_id), "effect": effect}
@@ -180,12 +180,12 @@ def sweep(
     if due_at is not None and due_at <= now_ms:
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     with databases.read(org) as db:
-        to_open, to_close = _incident_changes(db, now_ms)
+        to_open, to_close = _incident_changes(db, seen)
     if concerned := sorted({problem.job_id for problem in to_open} | {job_id for job_id, _ in to_close}):
         channels = alerts.channels(org) if alerts else ()
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
-            databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, now_ms=now_ms))
+            databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, seen=seen))
             if alerts:
                 alerts.woken.add(org)
     with databases.read(org) as db:
@@ -214,26 +214,27 @@ def _keep(learned: Iterable[_Learned], db: sqlite3.Connection, channels: Sequenc
 
 
 def _incident_changes(
-    db: sqlite3.Connection, now_ms: int, job_ids: Sequence[int] | None = None
+    db: sqlite3.Connection, seen: Reading, job_ids: Sequence[int] | None = None
 ) -> tuple[list[Problem], list[tuple[int, int]]]:
     """The problems that have no incident, and the (job id, id) of the incidents to close; of all jobs, or of some.
 
-    No incident is opened during maintenance of its job.
+    No incident is opened during maintenance of its job. While the clock is behind, nothing is learned of single hosts,
+    and their incidents stay open.
     """
-    problems = {(one.job_id, one.kind, one.host): one for one in expectations.problems(db, now_ms, job_ids)}
+    problems = {(one.job_id, one.kind, one.host): one for one in expectations.problems(db, seen, job_ids)}
     known = incidents.open_incidents(db, job_ids)
-    to_close = [(key[0], known[key]) for key in known.keys() - problems.keys()]
+    to_close = [(key[0], known[key]) for key in known.keys() - problems.keys() if not (seen.is_behind and key[2])]
     opened = sorted(problems.keys() - known.keys())
-    covered = maintenance.covered_jobs(db, now_ms) if opened else ()
+    covered = maintenance.covered_jobs(db, seen.now_ms) if opened else ()
     return [problems[key] for key in opened if key[0] not in covered], sorted(to_close)
 
 
-def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], now_ms: int) -> None:
+def _open_and_close(db: sqlite3.Connection, job_ids: Sequence[int], channels: Sequence[Channel], seen: Reading) -> None:
     """Open and close incidents of some jobs, as it is now."""
-    problems, to_close = _incident_changes(db, now_ms, job_ids)
+    problems, to_close = _incident_changes(db, seen, job_ids)
     to_open = [{**one._asdict(), "kind": IncidentKind[one.kind.upper()]} for one in problems]
     closed = incidents.incidents_by_id(db, [incident_id for _, incident_id in to_close])
-    open_and_close(db, to_open, closed, channels, now_ms)
+    open_and_close(db, to_open, closed, channels, seen.now_ms)
 
 
 def open_and_close(

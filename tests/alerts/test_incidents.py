@@ -6,6 +6,7 @@ from flask import Flask
 
 from obs.heartbeat.store import expectations
 from obs.services import services
+from obs.tenancy.clock import Reading
 from obs.times import format_ms
 from tests.alerts.conftest import Job
 from tests.conftest import ACME, Clock, KeyClient
@@ -35,8 +36,8 @@ def test_the_problems_of_some_jobs_are_found_without_reading_all_jobs(app: Flask
     with services(app).tenancy.databases.read(ACME) as db:
         statements: list[str] = []
         db.set_trace_callback(statements.append)
-        assert [one.kind for one in expectations.problems(db, clock(), [1])] == ["overdue"]
-        assert expectations.problems(db, clock(), []) == []
+        assert [one.kind for one in expectations.problems(db, Reading(clock()), [1])] == ["overdue"]
+        assert expectations.problems(db, Reading(clock()), []) == []
         db.set_trace_callback(None)
         plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     read = [step for step in plan if "jobs" in step or "runs" in step]

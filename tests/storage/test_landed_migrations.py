@@ -58,6 +58,7 @@ LANDED = {
         "schedules_of_hosts": "36349ac2953bcc50",
         "hosts_end_in_code": "b13650a3a8fe90bd",
         "problems_are_found_in_code": "84bc5ada6b949879",
+        "hosts_survive_corrections": "a9ab92813752f582",
     },
 }
 

@@ -17,7 +17,8 @@ from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
 from obs.heartbeat.source import PAUSED_SQL
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
+from obs.tenancy.clock import Reading
+from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
 
 HISTORY = 256
 """How many of the last runs of a job are read whenever it is learned."""
@@ -263,22 +264,24 @@ class Problem(NamedTuple):
 
 
 _PROBLEMS = (
-    "SELECT jobs.id, 'overdue', '', name, overdue_since FROM jobs WHERE {which} AND overdue_since <= :now"
+    "SELECT jobs.id, 'overdue', '', name, overdue_since FROM jobs WHERE {which} AND overdue_since <= :latest"
     " AND NOT by_host",
     "SELECT jobs.id, 'overdue', host, name, one.overdue_at FROM jobs JOIN host_schedules AS one ON job_id = jobs.id"
     " WHERE {which} AND one.overdue_at <= :now AND by_host AND jobs.overdue_at IS NOT NULL",
-    "SELECT jobs.id, 'lost', '', name, lost_since FROM jobs WHERE {which} AND lost_since <= :now",
-    "SELECT jobs.id, 'too_often', '', name, too_often_since FROM jobs WHERE {which} AND too_often_since <= :now",
-    "SELECT jobs.id, 'failing', '', name, failing_since FROM jobs WHERE {which} AND failing_since <= :now"
+    "SELECT jobs.id, 'lost', '', name, lost_since FROM jobs WHERE {which} AND lost_since <= :latest",
+    "SELECT jobs.id, 'too_often', '', name, too_often_since FROM jobs WHERE {which} AND too_often_since <= :latest",
+    "SELECT jobs.id, 'failing', '', name, failing_since FROM jobs WHERE {which} AND failing_since <= :latest"
     " AND failures_in_row >= failure_tolerance",
     "SELECT jobs.id, 'overrunning', '', name, min(overrunning_since) FROM jobs JOIN runs ON job_id = jobs.id"
-    f" WHERE {{which}} AND overrunning_since <= :now AND status = {Status.OPEN:d} GROUP BY jobs.id",
+    f" WHERE {{which}} AND overrunning_since <= :latest AND status = {Status.OPEN:d} GROUP BY jobs.id",
 )
 
 
-def problems(db: sqlite3.Connection, now_ms: int, job_ids: Iterable[int] | None = None) -> list[Problem]:
+def problems(db: sqlite3.Connection, seen: Reading, job_ids: Iterable[int] | None = None) -> list[Problem]:
     """The problems of all jobs, or of some, as far as they are flagged. Jobs that are paused have none."""
-    which, values = f"NOT {PAUSED_SQL}", {"now": now_ms, "ids": json.dumps([*(job_ids or ())])}
+    # What was flagged before the clock was set back may be in the future.
+    times = {"now": seen.now_ms, "latest": MAX_MS if seen.is_behind else seen.now_ms}
+    which, values = f"NOT {PAUSED_SQL}", {**times, "ids": json.dumps([*(job_ids or ())])}
     if job_ids is not None:
         which += " AND jobs.id IN (SELECT value FROM json_each(:ids))"
     return list(map(Problem._make, db.execute(" UNION ALL ".join(_PROBLEMS).format(which=which), values)))

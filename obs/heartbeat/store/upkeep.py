@@ -68,10 +68,11 @@ _TIMES = ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
 _RUN = ", ".join(f"{column} = min({column} + :step_ms, :latest_ms)" for column in _TIMES)
 _SINCE = ("overdue_since", "failing_since", "lost_since")
 _PAST = ("last_heartbeat_at", "last_success_at", "created_at", "paused_at", *_SINCE)
+_MEMORIES = "SELECT '{0}' AS name, rowid AS place, job_id, memory FROM {0}"
+_REMEMBERED = " UNION ALL ".join(map(_MEMORIES.format, ("memories", "host_schedules")))
 _WRONG_HEARTBEATS = (
-    "SELECT memories.job_id, memory, json_group_array(heartbeat_at)"
-    " FROM runs JOIN memories ON memories.job_id = runs.job_id"
-    f" WHERE id IN (SELECT run_id FROM events WHERE {_WRONG} AND {_TIME_IS_WRONG}) GROUP BY memories.job_id"
+    f"SELECT name, place, memory, json_group_array(heartbeat_at) FROM runs JOIN ({_REMEMBERED}) USING (job_id)"
+    f" WHERE id IN (SELECT run_id FROM events WHERE {_WRONG} AND {_TIME_IS_WRONG}) GROUP BY name, place"
 )
 _STATEMENTS = (
     # An open run goes on: the time since its start is the time that has passed.
@@ -90,6 +91,7 @@ _STATEMENTS = (
     f" WHERE max({', '.join(f'coalesce({column}, 0)' for column in _PAST)}) > :latest_ms",
     "UPDATE jobs SET expected_at = expected_at + :step_ms, overdue_at = overdue_at + :step_ms"
     " WHERE :step_ms <> 0 AND overdue_since IS NULL",
+    "UPDATE host_schedules SET expected_at = expected_at + :step_ms, overdue_at = overdue_at + :step_ms",
     "UPDATE unknown_times SET end_time = :latest_ms WHERE end_time > :latest_ms",
     "UPDATE jobs SET revision = revision + 1, waits = NULL"  # false alarms of a wrong clock
     " WHERE EXISTS (SELECT 1 FROM json_each(waits) WHERE max(value ->> 1, value ->> 2) > :latest_ms)",
@@ -103,9 +105,10 @@ def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None
     """
     after = db.execute(_AFTER, correction).fetchone() if correction["step_ms"] else (2**63 - 1,)
     values = {**correction, "after": 0 if after is None else after[0]}
-    for job_id, memory, wrong in db.execute(_WRONG_HEARTBEATS, values).fetchall():
+    for table, place, memory, wrong in db.execute(_WRONG_HEARTBEATS, values).fetchall():
         kept = Memory().add(set(Memory.decode(memory).times).difference(json.loads(wrong)))
-        db.execute("UPDATE memories SET memory = ? WHERE job_id = ?", (kept.encode(), job_id))
+        change = f"UPDATE {table} SET memory = :kept" if kept.times else f"DELETE FROM {table}"
+        db.execute(f"{change} WHERE rowid = :place", {"place": place, "kept": kept.encode()})
     for statement in _STATEMENTS:
         db.execute(statement, values)
 
