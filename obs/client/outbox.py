@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from glob import escape, glob
+from itertools import count
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -31,7 +32,7 @@ class Outbox:
 
     def __init__(self, job: str, attribution: Mapping[str, str | None]) -> None:
         """`attribution` has the values of ``host``, ``service`` and ``project``."""
-        self._job, self._run_id, self._added = job, os.urandom(16).hex(), 0
+        self._job, self._run_id, self._numbers = job, os.urandom(16).hex(), count()
         self._headers = {f"X-Platform-{name.title()}": value for name, value in attribution.items() if value}
         self._path = os.path.join(folder(), f"{time.time_ns()}-{self._run_id}.ndjson")
         try:
@@ -48,9 +49,8 @@ class Outbox:
 
     def add(self, kind: str, **fields: Any) -> None:
         """Add a heartbeat. A start and an end are on the disk when this returns, with those before them."""
-        headers = {**self._headers, "Idempotency-Key": f"{self._run_id}-{self._added}"}
+        headers = {**self._headers, "Idempotency-Key": f"{self._run_id}-{next(self._numbers)}"}
         event = [kind, {"name": self._job, "run_id": self._run_id, "time": now(), **fields}, headers]
-        self._added += 1
         try:
             self._file.write(json.dumps(event).encode() + b"\n")
             self._file.flush()
@@ -94,9 +94,8 @@ def folder() -> str:
 
 def _make_room() -> None:
     """Delete the runs that are waiting beyond the newest ones: the older a heartbeat is, the less it says."""
-    paths = sorted(glob(os.path.join(escape(folder()), "*.ndjson")), reverse=True)
     deleted, size = 0, 0
-    for number, path in enumerate(paths, 1):
+    for number, path in enumerate(sorted(glob(os.path.join(escape(folder()), "*.ndjson")), reverse=True), 1):
         with suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
             size += os.fstat(file.fileno()).st_size
             if number > _MOST_RUNS or size > _MOST_BYTES:
@@ -126,11 +125,12 @@ def flush() -> int:
     server, sent = configured(), 0
     for path in sorted(glob(os.path.join(escape(folder()), "*.ndjson"))):
         # These errors: its run goes on, another process has sent it, or it is another user's.
-        with suppress(BlockingIOError, FileNotFoundError, PermissionError), open(path, "rb") as file:
+        with suppress(BlockingIOError, FileNotFoundError, PermissionError), open(path, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for line in file:
+            for line in iter(file.readline, b""):
                 with suppress(ValueError):  # it is incomplete: the disk was full, or the process killed
                     send(server, json.loads(line))
+                os.pwrite(file.fileno(), b"#", file.tell() - len(line))  # so that it is never sent again
             if file.tell():  # else its run begins at this moment
                 os.unlink(path)
                 sent += 1

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from marshmallow import ValidationError
 
@@ -59,9 +59,8 @@ class SentryProtocol(HeartbeatProtocol):
         path = _CRON.fullmatch(environ["PATH_INFO"])
         assert path is not None
         caller = authenticate_ping(self._tenancy, environ, path["key"])
-        sent = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING") or "").items()}
-        if body := read_body(environ):
-            sent = {**sent, **json_object(body, _JSON)}
+        sent: dict[str, Any] = dict(parse_qsl(environ.get("QUERY_STRING") or ""))
+        sent |= json_object(body, _JSON) if (body := read_body(environ)) else {}
         return _submission(caller, [{**sent, "monitor_slug": read_name_in_path(path["monitor"])}], environ)
 
     def _read_envelope(self, environ: Mapping[str, Any]) -> Submission:

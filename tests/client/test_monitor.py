@@ -45,6 +45,20 @@ assert (double.__name__, double.__doc__) == ("double", "It doubles.")
     assert machine.waiting() == []
 
 
+def test_messages_of_several_threads_all_count(machine: Machine) -> None:
+    script = """
+import threading
+sys.setswitchinterval(1e-7)
+with monitor("photos") as log:
+    threads = [threading.Thread(target=lambda: [log("text") for _ in range(500)]) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+    python(machine, script, OBS_URL=REFUSING)
+    keys = [headers["Idempotency-Key"] for _, _, headers in machine.waiting()]
+    assert len(keys) == len(set(keys)) == 4_002
+
+
 def test_an_exception_is_reported_and_raised_again(machine: Machine, runs: Runs) -> None:
     script = """
 @monitor("photos")

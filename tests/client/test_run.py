@@ -12,10 +12,13 @@ from functools import partial
 from typing import Any
 
 import pytest
+from flask import Flask
 
+from obs.services import services
+from obs.tenancy import service
 from obs.times import format_ms
 from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine
-from tests.conftest import Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -295,6 +298,22 @@ def test_what_is_damaged_or_not_a_run_in_the_spool_does_not_stop_the_others(mach
     assert (done.returncode, done.stderr) == (0, b"obs: sent the heartbeats of 2 runs\n")
     assert len(runs("photos")) == 2
     assert sorted(path.name for path in machine.spool.iterdir()) == ["0-folder", "0-notes.txt"]
+
+
+def test_what_was_sent_before_the_server_took_no_more_is_not_sent_again(
+    machine: Machine, runs: Runs, app: Flask, clock: Clock
+) -> None:
+    tenancy = services(app).tenancy
+    service.set_limit(tenancy, ACME, "max_heartbeats_per_minute", 2)
+    tenancy.quotas.watch()
+    machine.spool.mkdir(parents=True)
+    pings = [json.dumps(["ping", {"name": "photos"}, {"Idempotency-Key": str(number)}]) for number in range(3)]
+    (machine.spool / "1-run.ndjson").write_text("\n".join([*pings, ""]))
+    assert machine.obs("flush").returncode == 1
+    clock.advance(hours=25)  # the service has forgotten the keys
+    assert machine.obs("flush").returncode == 0
+    assert len(runs("photos")) == 3
+    assert list(machine.spool.iterdir()) == []
 
 
 @pytest.mark.parametrize("hours", [-1, 24 * 365])
