@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -96,11 +96,13 @@ def restore(source: Path, org: str | None, new_name: str | None, folder: Path) -
 
 def _restore(source: Path, instance: Path) -> Path | None:
     make_folder(instance, 0o700)
-    with files.alone(instance / files.SERVER_LOCK, f"A server is running on {instance}. Stop it first."):
+    problem = f"A server is running on {instance}. Stop it first."
+    with files.alone(instance / files.SERVER_LOCK, problem), ExitStack() as cleanup:
         restored, previous = instance / ".restored", instance / f"previous-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"
         shutil.rmtree(restored, ignore_errors=True)
+        cleanup.callback(shutil.rmtree, restored, ignore_errors=True)
         shutil.copytree(source, restored)
-        files.require_unchanged(restored)
+        files.require_unchanged(restored, source)
         for path in restored.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         before = [path for path in instance.iterdir() if not path.name.startswith((".", "previous-"))]
@@ -110,7 +112,6 @@ def _restore(source: Path, instance: Path) -> Path | None:
         for path in sorted(restored.iterdir(), key=lambda path: path.name == files.CONTROL):  # without it, no instance
             if path.name != files.SUMS:
                 path.rename(instance / path.name)
-        shutil.rmtree(restored)
         sync_folder(instance)
     return previous if before else None
 
@@ -118,7 +119,7 @@ def _restore(source: Path, instance: Path) -> Path | None:
 def _restore_organization(source: Path, instance: Path, org: str, new_name: str) -> Path | None:
     """Give an organization a copy of the file in the backup; returns its previous file, which stays where it is."""
     if source.is_dir():
-        files.require_unchanged(source)
+        files.require_unchanged(source, source)
         source = files.organization(source, org)
     previous = files.organizations(instance).get(new_name)
     with (

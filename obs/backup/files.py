@@ -84,12 +84,12 @@ def digests(folder: Path) -> dict[str, str]:
     return found
 
 
-def require_unchanged(backup: Path) -> None:
-    """Raise ClickException unless the files of a backup are those that were written, byte for byte."""
-    if not (backup / SUMS).exists():
+def require_unchanged(folder: Path, backup: Path) -> None:
+    """Raise ClickException unless the files in `folder` are those of `backup` as they were written, byte for byte."""
+    if not (folder / SUMS).exists():
         raise click.ClickException(f"{backup} is not a backup: it has no {SUMS}.")
-    written = {line[66:]: line[:64] for line in (backup / SUMS).read_text().splitlines()}
-    for name, _ in sorted(written.items() ^ digests(backup).items()):
+    written = {line[66:]: line[:64] for line in (folder / SUMS).read_text().splitlines()}
+    for name, _ in sorted(written.items() ^ digests(folder).items()):
         raise click.ClickException(f"{backup / name} has changed since the backup was written. Use another backup.")
 
 
@@ -103,7 +103,7 @@ def check(repair: bool, folder: Path) -> None:
     code = 0
     paths = list(organizations(folder, leaves_no_log=True).values())
     if (folder / SUMS).exists():
-        require_unchanged(folder)
+        require_unchanged(folder, folder)
     if repair:
         with alone(folder / SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
             for path in paths:

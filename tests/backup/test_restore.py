@@ -69,8 +69,9 @@ def test_damage_in_one_byte_of_a_backup_is_found(obs: Obs, backup: Path, instanc
     before = stored(file_of(instance, "acme"))
     done = obs("restore", str(backup), *arguments)
     assert done.exit_code == 1
-    assert "tenants/acme." in done.stderr
+    assert f"{backup / 'tenants' / 'acme.'}" in done.stderr
     assert "has changed since the backup was written" in done.stderr
+    assert not (instance / ".restored").exists()
     assert stored(file_of(instance, "acme")) == before
 
 
@@ -136,7 +137,8 @@ def test_what_is_no_backup_is_refused(obs: Obs, instance: Path, tmp_path: Path) 
     (tmp_path / "empty").mkdir()
     done = obs("restore", str(tmp_path / "empty"))
     assert done.exit_code == 1
-    assert "is not a backup: it has no SHA256SUMS." in done.stderr
+    assert f"{tmp_path / 'empty'} is not a backup: it has no SHA256SUMS." in done.stderr
+    assert not (instance / ".restored").exists()
     (tmp_path / "text.db").write_text("no database")
     assert obs("restore", str(tmp_path / "text.db"), "--org", "acme").exit_code == 1
     assert (instance / "control.db").exists()
