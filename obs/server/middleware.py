@@ -114,7 +114,7 @@ class IngestAddress:
         self._url = template.replace("{base_url}", base_url)
         url = urlsplit(self._url)
         if template.count("{org}") != 1 or "{org}" not in url.netloc + url.path or not url.scheme:
-            raise ConfigError(f"INGEST_URL_TEMPLATE must be a URL that contains {{org}} once, not {template!r}")
+            raise ConfigError(f"INGEST_URL_TEMPLATE must be a URL that contains {{org}} once, not {self._url!r}")
         self._host = self._path = None
         if "{org}" in url.netloc:
             host = re.escape(url.hostname or "").replace(re.escape("{org}"), _ORG)

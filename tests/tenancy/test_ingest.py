@@ -86,6 +86,8 @@ def test_the_address_of_an_organization(template: str, base_url: str, url: str) 
 def test_an_invalid_template_is_rejected(make_app: Callable[..., Any], template: str) -> None:
     with pytest.raises(ConfigError, match="INGEST_URL_TEMPLATE"):
         make_app(INGEST_URL_TEMPLATE=template)
+    with pytest.raises(ConfigError, match=r"obs\.example\.com/in/"):
+        make_app(BASE_URL="obs.example.com")
 
 
 def test_a_template_with_another_path(make_app: Callable[..., Flask], new_client: NewClient) -> None:
