@@ -25,7 +25,6 @@ metrics_blp = Blueprint(
 )
 
 _WINDOW = schemas.MaintenanceWindowSchema
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
 
 
@@ -160,12 +159,6 @@ def delete_window(window_id: int) -> None:
 def get_metrics() -> Response:
     """Get the jobs as metrics for Prometheus"""
     with caller().read() as db:
-        jobs = store.jobs_by_id(db, None, caller().now_ms)
-    labelled = []
-    for job in jobs.values():
-        labels = {"job": job.name, "host": job.host, "service": job.service, "project": job.project}
-        escaped = (f'{label}="{(value or "").translate(_ESCAPES)}"' for label, value in labels.items())
-        labelled.append((",".join(escaped), job))
-    template = current_app.jinja_env.get_template("metrics.txt")
-    text = template.render(jobs=labelled, outcomes=OUTCOMES, trouble=TROUBLE)
+        jobs = store.metrics(db, caller().now_ms)
+    text = current_app.jinja_env.get_template("metrics.txt").render(jobs=jobs, outcomes=OUTCOMES, trouble=TROUBLE)
     return Response(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -110,8 +110,9 @@ _RUN = """
            runs.exit_code, runs.late_ms, a.host, a.service, a.project
     FROM runs JOIN jobs ON jobs.id = runs.job_id LEFT JOIN attributions AS a ON a.id = runs.attribution_id
 """
-
-
+_LABEL = r"""'{}="' || replace(replace(replace(ifnull({}, ''), '\', '\\'), '"', '\"'), char(10), '\n') || '"'"""
+_PLACE = ("host", "service", "project")
+_LABELS = " || ',' || ".join(map(_LABEL.format, ("job", *_PLACE), ("name", *_PLACE)))
 _JOB_FILTERS = {
     "q": "instr(lower(jobs.name), lower(:q)) > 0",
     "prefix": "substr(jobs.name, 1, length(:prefix)) = :prefix",
@@ -135,6 +136,14 @@ def job(db: sqlite3.Connection, name: str, now_ms: int) -> Job | None:
 def jobs_by_id(db: sqlite3.Connection, ids: Iterable[int] | None, now_ms: int) -> dict[int, Job]:
     which = "1" if ids is None else "jobs.id IN (SELECT value FROM json_each(:ids))"
     return {one.id: one for one in _jobs(db, which, now=now_ms, ids=json.dumps(list(ids or ())))}
+
+
+def metrics(db: sqlite3.Connection, now_ms: int) -> list[sqlite3.Row]:
+    """All jobs as metrics of Prometheus, by column name: the labels as text, and the values."""
+    counts = ", ".join(f"{outcome}_count" for outcome in OUTCOMES)
+    found = f"SELECT {_LABELS} AS labels, {STATE_SQL} AS status, {OVERDUE_SQL} AS overdue, last_success_at,"
+    found += f" last_duration_ms, {counts} FROM jobs LEFT JOIN attributions AS a ON a.id = attribution_id"
+    return db.execute(found, {"now": now_ms}).fetchall()
 
 
 def job_id(db: sqlite3.Connection, name: str) -> int | None:
