@@ -26,7 +26,7 @@ _LOCK_SLICE_SECONDS = 0.25
 _turn = threading.Lock()
 """One batch at a time, of all files, runs its units: threads that run statements at once mostly wait for the
 interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
-_TURN_SECONDS = 0.01  # a batch that has waited for so long runs beside the one that takes long
+_TURN_SECONDS = 0.01  # when a batch has run its units for so long, others run beside it
 
 
 class _Waiting:
@@ -45,6 +45,8 @@ class _Waiting:
 
 class GroupCommit:
     """The only writer of one SQLite file in this process."""
+
+    _turn_ends = 0.0  # by `time.monotonic`, for all files
 
     def __init__(self, connection: sqlite3.Connection, path: Path, most_waiting: int, busy_seconds: float) -> None:
         """Takes over `connection`, which `open_writer` returned for `path`. At most `most_waiting` units may wait.
@@ -112,8 +114,10 @@ class GroupCommit:
                 finally:
                     with self._mutex:
                         batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
-                has_turn = _turn.acquire(timeout=_TURN_SECONDS)
+                has_turn = _turn.acquire(timeout=max(0.0, GroupCommit._turn_ends - time.monotonic()))
                 try:
+                    if has_turn:
+                        GroupCommit._turn_ends = time.monotonic() + _TURN_SECONDS
                     is_done = self._run_together(batch)
                 finally:
                     if has_turn:
@@ -135,20 +139,18 @@ class GroupCommit:
 
     def _begin(self) -> None:
         """Begin a transaction. While another program has locked the file, only a few requests may wait."""
-        end = None
-        while True:
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                now = time.monotonic()
-                end = end or now + self._busy_seconds - _LOCK_SLICE_SECONDS
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= end:
-                    self._most_waiting = self._usually_waiting
-                    raise
+        end = time.monotonic() + self._busy_seconds
+        try:
+            while True:
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                        raise
                 self._reject_most()
-            else:
-                self._most_waiting = self._usually_waiting
-                return
+        finally:
+            self._most_waiting = self._usually_waiting
 
     def _require_file(self) -> None:
         """Refuse to write to a file that was deleted before this transaction. See `Databases.delete`."""

@@ -279,9 +279,8 @@ _PROBLEMS = (
 
 def problems(db: sqlite3.Connection, seen: Reading, job_ids: Iterable[int] | None = None) -> list[Problem]:
     """The problems of all jobs, or of some, as far as they are flagged. Jobs that are paused have none."""
-    # What was flagged before the clock was set back may be in the future.
-    times = {"now": seen.now_ms, "latest": MAX_MS if seen.is_behind else seen.now_ms}
-    which, values = f"NOT {PAUSED_SQL}", {**times, "ids": json.dumps([*(job_ids or ())])}
+    which, values = f"NOT {PAUSED_SQL}", {"now": seen.now_ms, "ids": json.dumps([*(job_ids or ())])}
+    values["latest"] = MAX_MS if seen.is_behind else seen.now_ms  # what is flagged may be in the future, then
     if job_ids is not None:
         which += " AND jobs.id IN (SELECT value FROM json_each(:ids))"
     return list(map(Problem._make, db.execute(" UNION ALL ".join(_PROBLEMS).format(which=which), values)))
