@@ -29,7 +29,7 @@ def due(job: Job) -> Due | None:
         case Interval(interval_ms):
             return Due("", "UTC", interval_ms)
         case Cron(cron, zone) | Description(state="regular", cron=cron, zone=zone) if job.interval_ms is not None:
-            return Due(cron or "", zone, job.interval_ms)
+            return Due(str(cron) if len(str(cron).split()) == 5 else "", zone, job.interval_ms)  # none with seconds
     return None
 
 
