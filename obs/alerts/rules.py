@@ -60,7 +60,7 @@ def evaluate(
             end += [group] if group in alert.firing else []
         elif group not in alert.firing:
             since = alert.pending.get(group, now_ms)
-            if now_ms - since > alert.for_ms + 2 * alert.every_ms + MINUTE_MS:
+            if not 0 <= now_ms - since <= alert.for_ms + 2 * alert.every_ms + MINUTE_MS:  # or the clock was set back
                 since = now_ms  # else it would be firing already: there were no evaluations, so it may have been well
             (begin if now_ms - since >= alert.for_ms else pending)[group] = since
     return begin, end, pending

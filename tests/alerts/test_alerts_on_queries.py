@@ -447,3 +447,14 @@ def test_groups_that_differ_only_after_a_nul_fire_each(world: World) -> None:
     evaluate(world, minutes=1)
     evaluate(world, minutes=1)
     assert [job for job, *_ in incidents(world)] == ["failures: a\0b", "failures: a\0c"]
+
+
+def test_an_alert_that_is_pending_fires_in_time_after_the_clock_is_set_back(world: World) -> None:
+    alert = create(world, no_data="alert", operator="<", **{"for": "5m"})
+    evaluate(world, seconds=1)
+    assert shown(world, alert)["state"] == "pending"
+    evaluate(world, days=-3)
+    for _ in range(5):
+        assert shown(world, alert)["state"] == "pending"
+        evaluate(world, minutes=1)
+    assert shown(world, alert)["state"] == "firing"
