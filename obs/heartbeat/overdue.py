@@ -168,8 +168,18 @@ def streams(runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callabl
     for time, host in sorted(runs):
         times[host].append(time)
     found = {one.host: one for one in known}
-    own = [host for host in times if host not in found and _has_own_schedule(times[host], everything, learn)]
-    if found or sum(len(times[host]) for host in own) > _NEARLY_ALL * len(runs):
+    own, nearly_all = list[str](), _NEARLY_ALL * len(runs)
+    possible = len(runs) if len(found) < _MOST else 0  # runs of hosts with a schedule, and of those not checked yet
+    # Those with few runs come first: to find that they have no schedule takes no learning.
+    for host in sorted(times.keys() - found.keys(), key=lambda host: (len(times[host]), times[host])):
+        if possible <= (0 if found else nearly_all):
+            break
+        if _has_own_schedule(times[host], everything, learn):
+            own.append(host)
+        else:
+            possible -= len(times[host])
+    if found or possible > nearly_all:
+        own.sort(key=times.__getitem__)
         found |= {host: Stream(host) for host in own[: _MOST - len(found)]}
     for host, one in found.items():
         memory = one.memory.add(times[host])
