@@ -193,10 +193,32 @@ def test_hosts_are_waited_for_when_all_runs_of_the_job_were_purged(silent: Watch
     assert sorted(open_ones(silent)) == [f"backup on {name}" for name in NAMES]
 
 
+def never(*_: Any) -> overdue.Expectation:
+    raise AssertionError("No host needs to be learned.")
+
+
 def test_many_hosts_with_few_runs_take_no_time_to_learn() -> None:
     runs = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(3) for at in range(80)]
+    assert overdue.streams(runs, [], never) == []
 
-    def learn(*_: Any) -> overdue.Expectation:
-        raise AssertionError("A host has too few runs.")
 
-    assert overdue.streams(runs, [], learn) == []
+def test_regular_hosts_take_no_time_to_learn_while_too_many_runs_are_of_others() -> None:
+    regular = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(40) for at in range(3)]
+    others = [(START + hour * HOUR_MS + 20 * MINUTE_MS, f"container{hour}") for hour in range(40)]
+    assert overdue.streams(regular + others, [], never) == []
+
+
+def test_no_more_hosts_are_learned_when_as_many_are_known_as_are_told_apart() -> None:
+    names = [f"node{at:02}" for at in range(20)]
+    runs = [(START + day * DAY_MS + at * MINUTE_MS, name) for day in range(12) for at, name in enumerate(names)]
+    learned: list[Any] = []
+
+    def learn(times: Any, fit: Any) -> overdue.Expectation:
+        learned.append(times)
+        return overdue.expect(times, (), ["UTC"], None, fit)
+
+    known = overdue.streams(runs, [], learn)
+    assert [one.host for one in known] == names[:16]
+    learned.clear()
+    assert overdue.streams(runs, known, learn) == known
+    assert learned == [one.memory.times for one in known]

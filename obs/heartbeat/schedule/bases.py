@@ -77,30 +77,29 @@ class Lattice:
         two slots, the last 35 % of the time belongs to the later slot, because runs are late more often than early.
         """
         slots, period, count = self.slots, self.period_ms, len(self.slots)
-        following = [*slots[1:], slots[0] + period]
-        bounds = [later - int(_EARLY_SHARE * (later - slot)) for slot, later in zip(slots, following, strict=True)]
-        bounds.insert(0, bounds[-1] - period)
-        periods_a_day = DAY_MS // period
+        begins, _ = self.hours
+        ends = [later - int(_EARLY_SHARE * (later - slot)) - begins for slot, later in pairwise(slots)]
+        # Periods begin where the time begins that belongs to their first slot.
+        parts = [divmod(wall - begins, period) for wall in walls]
+        places = [bisect_right(ends, time) for _, time in parts] if ends else [0] * len(parts)
+        centres = [slot - begins for slot in slots]
+        residuals = [time - centres[place] for (_, time), place in zip(parts, places, strict=True)]
+        if period == DAY_MS:
+            return [day for day, _ in parts], places, residuals
+        days = [hour // 24 for hour, _ in parts]
+        if self.open == ALL_HOURS:
+            return days, [hour % 24 * count + place for (hour, _), place in zip(parts, places, strict=True)], residuals
         position_of = {number: position for position, number in enumerate(self.open)}
-        days, places, residuals = [], [], []
-        for wall in walls:
-            whole, time = divmod(wall, period)
-            place = bisect_right(bounds, time) - 1
-            if place < 0:
-                place, whole, time = count - 1, whole - 1, time + period
-            elif place == count:
-                place, whole, time = 0, whole + 1, time - period
-            day, number = divmod(whole, periods_a_day)
-            position = position_of.get(number)
+        for at, (hour, _) in enumerate(parts):
+            position = position_of.get(hour % 24)
             if position is None:
                 # A heartbeat in a closed hour is a very late run of the last open hour.
-                position = bisect_right(self.open, number) - 1
+                position = bisect_right(self.open, hour % 24) - 1
                 if position < 0:
-                    position, day = len(self.open) - 1, day - 1
-                place, time = count - 1, wall - day * DAY_MS - self.open[position] * period
-            days.append(day)
-            places.append(position * count + place)
-            residuals.append(time - slots[place])
+                    position, days[at] = len(self.open) - 1, days[at] - 1
+                places[at] = count - 1
+                residuals[at] = walls[at] - days[at] * DAY_MS - self.open[position] * period - slots[-1]
+            places[at] += position * count
         return days, places, residuals
 
     def moved(self, ahead_ms: int) -> tuple["Lattice", int, int]:

@@ -187,14 +187,13 @@ def _weighed(draft: _Draft, shares: dict[str, float], best: float, past: Past, e
     spare = least - (_LATTICE_BITS + lattice.bits + sum(bits))
     office_hours = lattice.period_ms == HOUR_MS and len(lattice.open) < 24
     first_offset = group[0][1]
-    accounts: dict[tuple[int, int], dict[Gate, Account | None]] = {}
+    known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
     for zone, offset in group:
         local, shift, more = lattice.moved(offset - first_offset)
         size = lattice.size
         days = [day + shift + (place >= size - more) for day, place in zip(first_days, first_places, strict=True)]
         places = [(place + more) % size for place in first_places]
         active = {day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS}
-        known = accounts.setdefault((shift, more), {})
         tried = dict(gates.candidates(tuple(sorted(active)), days[-1] - days[0])) if active else {}
         active.update(wall // DAY_MS for wall in past.walls(zone)[:-1])
         if active:
@@ -210,13 +209,17 @@ def _weighed(draft: _Draft, shares: dict[str, float], best: float, past: Past, e
             allowance = best + _NEGLIGIBLE_BITS - least - stated
             if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate)):
                 continue
-            if gate not in known:
-                ranks = [
-                    None if rank is None else rank * size + place
-                    for rank, place in zip(gate.ranks(days), places, strict=True)
-                ]
-                known[gate] = account(ranks, residuals, bits, allowance + spare, excused)
-            seen = known[gate]
+            ranks = [
+                None if rank is None else rank * size + place
+                for rank, place in zip(gate.ranks(days), places, strict=True)
+            ]
+            # Only their distances matter. They are the same for all gates that close no day of the history.
+            first = next((rank for rank in ranks if rank is not None), 0)
+            key = tuple([None if rank is None else rank - first for rank in ranks])
+            seen, allowed = known.get(key, (None, -math.inf))
+            if seen is None and allowed < allowance:
+                seen = account(ranks, residuals, bits, allowance + spare, excused)
+                known[key] = seen, allowance
             if seen is not None and seen.residuals:
                 prior = _LATTICE_BITS + lattice.bits + stated
                 weighed = Weighed(Hypothesis(zone, local, gate, 0, prior), seen, older_bits)
