@@ -20,6 +20,8 @@ _LATER["healthchecks"] = ".importing"
 
 def main(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
+    while os.open(os.devnull, os.O_RDWR) <= 2:
+        pass  # standard streams that are closed: files of our own must not be in their place
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = _parser().parse_args(arguments[:end]), arguments[end + 1 :]
     try:
@@ -98,7 +100,6 @@ def _param(text: str) -> tuple[str, object]:
 
 
 def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not match:
+    if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)):
         raise argparse.ArgumentTypeError("not a time such as 90s, 30m or 2h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]

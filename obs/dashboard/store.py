@@ -26,7 +26,6 @@ _ERROR = re.compile(r"error|exception|fail|fatal|denied|refused|cannot|timed? ?o
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _PROBLEM = f"status IN ({Status.FAILED:d}, {Status.LOST:d})"
 
-
 Position = tuple[int, int, int]
 """How far the changes to jobs were read: the last event, the last other change, and the last deletion."""
 

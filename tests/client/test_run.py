@@ -150,6 +150,13 @@ def test_an_output_that_another_program_has_made_non_blocking_gets_all(machine: 
     assert process.wait(timeout=30) == 0
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_without_standard_streams_ends_as_without(machine: Machine, runs: Runs, closed: str) -> None:
+    script = f'"$@" run photos -- sh -c "echo text; exit 4" {closed}'
+    assert machine.obs(args=["sh", "-c", script, "sh", *machine.program]).returncode == 4
+    assert (runs("photos")[0]["exit_code"], log(runs("photos")[0])) == (4, "text\n")
+
+
 def test_output_arrives_while_the_command_runs(machine: Machine, runs: Runs) -> None:
     script = "i=0; while [ $i -lt 400 ]; do echo line $i of the output that is sent at once; i=$((i+1)); done; cat"
     process = machine.start("run", "photos", "--", "sh", "-c", script, stdin=subprocess.PIPE)
