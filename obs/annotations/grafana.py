@@ -63,6 +63,7 @@ def add_grafana_annotation(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 @operation(blp, f"PATCH {_ONE}", _WRITE, GrafanaAnswerSchema, body=GrafanaAnnotationSchema, errors=(404, 409))
+@blp.doc(requestBody={"required": False})
 def patch_grafana_annotation(sent: dict[str, Any], annotation_id: int) -> dict[str, str]:
     """Change an annotation as in Grafana, such as its end"""
     times = {"start_time": sent.get("time"), "end_time": sent.get("timeEnd")}
