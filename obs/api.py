@@ -23,6 +23,7 @@ from obs.server.bodies import read_body
 
 ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
 ROW_ID = "int(max=9223372036854775807)"  # in a rule: the id of a row, up to the largest that SQLite has
+Describe = Callable[[APISpec], None]  # adds operations to the OpenAPI document that are handled before Flask
 SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]  # a key in either header
 
 
@@ -93,7 +94,7 @@ class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
         return None if rule is None else super().path_helper(rule, **kwargs)  # None: not a route of Flask
 
 
-def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Callable[[APISpec], None]) -> None:
+def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Describe) -> None:
     """Register the areas' routes, and the OpenAPI document of them and of what `describe` adds, at /api/openapi.json.
 
     The document is built when somebody first asks for it: that takes longer than the rest of a start.
@@ -109,9 +110,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Calla
         return app.response_class(document(), mimetype="application/json")
 
 
-def _document(
-    converters: Mapping[str, Any], blueprints: Iterable[SmorestBlueprint], describe: Callable[[APISpec], None]
-) -> str:
+def _document(converters: Mapping[str, Any], blueprints: Iterable[SmorestBlueprint], describe: Describe) -> str:
     app = Flask(__name__, static_folder=None)  # of its own: flask-smorest adds routes and handlers of errors
     app.url_map.converters.update(converters)
     app.config.update(
