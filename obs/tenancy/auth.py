@@ -77,7 +77,7 @@ def operation(
     """Have a view handle `rule`, a method and a path such as ``GET /prefixes``: 401 without a key, 403 without `scope`.
 
     The view gets the loaded `body` or `query` first. What it returns is sent as `returns` says, with this `status`.
-    `errors` are the statuses of errors that are special to the operation.
+    `errors` are the statuses of errors that are special to the operation. A slash at the end of the path is optional.
     """
     method, _, path = rule.partition(" ")
 
@@ -97,7 +97,7 @@ def operation(
         first, *words = view.__name__.split("_")
         operation_id = "".join([first, *(word.capitalize() for word in words)])
         documented = Blueprint.doc(**{"security": SECURITY, "x-scope": scope, "operationId": operation_id})(checked)
-        return cast("View", blp.route(path, methods=[method])(documented))
+        return cast("View", blp.route(path, methods=[method], strict_slashes=not path.endswith("/"))(documented))
 
     return decorate
 

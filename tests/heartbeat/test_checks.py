@@ -63,6 +63,15 @@ def test_all_fields(by_path: Sender, admin: KeyClient, reader: KeyClient, clock:
         assert reader.get(f"{CHECKS}{one}").json == check(reader)
 
 
+@pytest.mark.parametrize("rest", ["", "/{}/pings", "/{}/flips"])
+def test_the_slash_at_the_end_is_optional(by_path: Sender, reader: KeyClient, rest: str) -> None:
+    """A redirect to it would name the scheme and the host of the request, which may be those behind a proxy."""
+    by_path("ping")
+    path = f"/api/v3/checks{rest.format(check(reader)['unique_key'])}"
+    assert reader.get(path).status_code == 200
+    assert reader.get(path).json == reader.get(f"{path}/").json
+
+
 def test_the_status_of_a_check(by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
     admin.put("/api/v1/jobs/backup", json={"pin": {"interval_seconds": 3600, "grace_seconds": 600}})
     assert (status(admin), check(admin)["last_ping"]) == (("new", "new", False), None)
