@@ -38,7 +38,6 @@ class UptimeKumaProtocol(HeartbeatProtocol):
         sent = {name: values[0] for name, values in parse_qs(query).items()}
         *output, last = messages(sent.get("msg", "").encode()) or [""]
         status = Status.SUCCESS if sent.get("status", "up") == "up" else Status.FAILED
-        took = read_duration(sent.get("ping"), 1)
-        said: dict[str, Any] = {"duration_ms": took, "message": last or None, "output": output}
-        heartbeat = Heartbeat(Kind.END, caller.now_ms, status=status, **said)
+        outcome: dict[str, Any] = {"status": status, "duration_ms": read_duration(sent.get("ping"), 1)}
+        heartbeat = Heartbeat(Kind.END, caller.now_ms, message=last or None, output=output, **outcome)
         return Submission(caller, (JobHeartbeat(uuid, heartbeat, read_attribution(environ)),))

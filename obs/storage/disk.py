@@ -83,8 +83,7 @@ def make_folder(folder: Path, mode: int) -> None:
     """Create `folder` with `mode`, and its parents, if they are missing. Raises OSError."""
     if folder.is_dir():
         return
-    if not folder.parent.is_dir():
-        make_folder(folder.parent, 0o777)
+    make_folder(folder.parent, 0o777)
     folder.mkdir(mode=mode, exist_ok=True)
     sync_folder(folder.parent)
 
@@ -95,11 +94,15 @@ def write_once(path: Path, text: str) -> str:
     It is never incomplete, even after a power loss: it gets its name once its contents are on disk.
     """
     if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.") as file:
+        # FileNotFoundError: it was renamed.
+        with suppress(FileNotFoundError), tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new.") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-            with suppress(FileExistsError):  # another process was faster: unlike a rename, a link keeps its file
+            try:
                 os.link(file.name, path)
+            except OSError:  # unlike a rename, a link keeps the file of a process that was faster
+                if not path.exists():  # there are file systems without links, such as FAT
+                    os.rename(file.name, path)
         sync_folder(path.parent)
     return path.read_text()

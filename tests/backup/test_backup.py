@@ -1,5 +1,7 @@
 """``obs backup``: complete, verified, private, and out of the way."""
 
+import errno
+import os
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -74,6 +76,25 @@ def test_a_new_backup_is_kept_although_the_clock_was_ahead_before(
     first, *others = sorted(path.name for path in backups.iterdir())
     assert first < "obs-2098"
     assert others == ["obs-2098-01-01T000000Z", "obs-2099-01-01T000000Z"][3 - keep :]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_links_gets_a_complete_backup(
+    obs: Obs, instance: Path, backups: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def link(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    done = obs("backup", str(backups))
+    assert (done.exit_code, done.output) == (0, "")
+    backup = _only(backups)
+    assert sorted(path.name for path in backup.iterdir()) == [
+        *("SHA256SUMS", "config.toml", "control.db"),
+        *("secret_key", "tenants"),
+    ]
+    assert (backup / "SHA256SUMS").stat().st_mode & 0o777 == 0o600
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=backup, check=True)
 
 
 def test_a_damaged_file_is_named_and_leaves_the_earlier_backups(
