@@ -17,7 +17,6 @@ from werkzeug.http import HTTP_STATUS_CODES
 
 _log = logging.getLogger(__name__)
 
-
 ERROR_CODES = {
     "bad_request": (400, "The request is malformed."),
     "invalid_json": (400, "The body is not valid JSON, or not a JSON object."),

@@ -79,12 +79,11 @@ def _heartbeat(action: str, now_ms: int, run_id: str | None, output: bytes, left
     """What a ping reports. Raises ServiceError (422) for an unknown `action`."""
     note = f"(The first {left_out:,} bytes were left out.)\n".encode() if left_out else b""
     *earlier, message = messages(note + output) or [""]
-    if action in _ACTIONS:
-        kind, status = _ACTIONS[action]
-        return Heartbeat(kind, now_ms, run_id, status, message=message or None, output=earlier)
-    if not _EXIT_STATUS.fullmatch(action) or int(action) > 255:
+    if action not in _ACTIONS and (not _EXIT_STATUS.fullmatch(action) or int(action) > 255):
         raise invalid_field("path", "exit_status", "Must be a whole number from 0 to 255.")
-    return Heartbeat(Kind.END, now_ms, run_id, exit_code=int(action), message=message or None, output=earlier)
+    kind, status = _ACTIONS.get(action, (Kind.END, None))
+    exit_code = None if action in _ACTIONS else int(action)
+    return Heartbeat(kind, now_ms, run_id, status, exit_code, message=message or None, output=earlier)
 
 
 def _run_id(query: str) -> str | None:
