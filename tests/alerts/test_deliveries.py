@@ -5,10 +5,13 @@ import hmac
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from flask import Flask
 
+from obs.alerts.courier import Courier
 from obs.services import services
 from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
@@ -368,3 +371,15 @@ def test_secrets_are_shown_once_at_most(world: World, receiver: Receiver) -> Non
     everything = world.client.get("/api/v1/channels").text + world.client.get(f"/api/v1/channels/{channel}").text
     for secret in (SECRET, "secret-path", "my-topic", "pw@"):
         assert secret not in everything
+
+
+def test_a_second_answer_to_an_attempt_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt may be ended by its time limit after it has written its answer: then there are two."""
+    program = tmp_path / "courier"
+    first, second = (f'{{"id": {number}, "delivered": true, "answer": "{number}"}}' for number in (1, 2))
+    program.write_text(f"#!/bin/sh\nread -r order; echo '{first}'; echo '{first}'; read -r order; echo '{second}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    with closing(Courier(lambda: True)) as courier:
+        for number in ("1", "2"):
+            assert courier.submit({"op": "fetch", "kind": "webhook"}).result(10)["answer"] == number

@@ -94,7 +94,7 @@ class Courier:
         for line in process.stdout or ():
             answer = json.loads(line)
             self._active_at = time.monotonic()
-            waiting.pop(answer.pop("id")).set_result(answer)
+            waiting.pop(answer.pop("id"), Future()).set_result(answer)  # two, if it was ended right after the answer
         with self._lock, suppress(BrokenPipeError), process:  # closes its pipes
             while waiting:
                 waiting.popitem()[1].set_result(failure("The process that sends messages has ended."))
