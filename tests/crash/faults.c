@@ -3,7 +3,7 @@
  * With FAULTS_JOURNAL it appends every change and every sync of those files to a journal, from which diskmodel.py
  * rebuilds what a disk may hold after the power was cut. With FAULTS_CONTROL, a file of `struct control` that the test
  * maps, it makes the disk full, syncs fail or take long, and shifts the wall clock. FAULTS_READ_ONLY is a path that can
- * only be read (permissions do not stop root, as whom CI runs).
+ * only be read (permissions do not stop root, as whom CI runs). To all processes, the machine has run for a day longer.
  *
  * A change is noted after it was made and a sync before and after it: what the journal calls durable was durable.
  */
@@ -363,6 +363,7 @@ TWO_NAMES(linkat, LINKED, (int a, const char *from, int b, const char *to, int f
 int clock_gettime(clockid_t clock, struct timespec *now) {
     REAL(int, clock_gettime, clockid_t, struct timespec *);
     int done = real_clock_gettime(clock, now);
+    if (done == 0 && clock == CLOCK_BOOTTIME) now->tv_sec += 24 * 60 * 60; /* soon after a boot, clocks are often set */
     if (done == 0 && clock == CLOCK_REALTIME && control->clock_offset_ns) {
         int64_t shifted = (int64_t)now->tv_sec * 1000000000 + now->tv_nsec + control->clock_offset_ns;
         now->tv_sec = shifted / 1000000000;
