@@ -863,3 +863,89 @@ def hosts_survive_corrections(db: Database) -> None:
             UPDATE jobs SET revision = revision + 1 WHERE id = new.job_id;
         END
     """)
+
+
+@migrations()
+def series_of_events(db: Database) -> None:
+    """Rollups of events beside those of runs, of how late runs started, and of the squares of all values.
+
+    The tables of rollups are created again: a series with a `kind` has events, whose values are the lengths of their
+    messages, and a series without a job the rows of all jobs, which replaces the tables of totals. Hours are rolled up
+    again, because no rollup has the new columns.
+    """
+    db.execute("DELETE FROM rolled_up_hours")
+    units = {"hour": 3600000, "day": 86400000, "week": 604800000}
+    db.execute("DROP VIEW counted_runs")
+    for table in (*(f"series_by_{unit}" for unit in units), "series", "totals_by_hour", "totals_by_five_minutes"):
+        db.execute(f"DROP TABLE {table}")
+    db.execute("""
+        CREATE TABLE series (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            job_id INTEGER REFERENCES jobs(id) ON DELETE CASCADE,
+            status INTEGER,
+            attribution_id INTEGER,
+            exit_code INTEGER,
+            kind INTEGER
+        ) STRICT
+    """)
+    parts = ("job_id", "status", "attribution_id", "exit_code", "kind")
+    key = ", ".join(f"ifnull({part}, -9223372036854775807)" for part in parts)
+    db.execute(f"CREATE UNIQUE INDEX series_key ON series({key})")
+    db.execute("CREATE INDEX series_job ON series(job_id)")  # for its foreign key
+    numbers = ("total", "least", "most", "squares_high", "squares_low")
+    for unit, length in {**units, "five_minutes": 300000}.items():
+        values = [
+            f"{prefix}valued INTEGER NOT NULL, {', '.join(f'{prefix}{name} INTEGER' for name in numbers)}"
+            for prefix in ("", "late_")
+        ]
+        db.execute(f"""
+            CREATE TABLE series_by_{unit} (
+                series_id INTEGER NOT NULL REFERENCES series(id) ON DELETE CASCADE,
+                {unit} INTEGER NOT NULL,
+                started_at INTEGER GENERATED ALWAYS AS ({unit} * {length}) VIRTUAL,
+                runs INTEGER NOT NULL,
+                first_at INTEGER NOT NULL,
+                last_at INTEGER NOT NULL,
+                {", ".join(values)},
+                sorted BLOB,
+                late_sorted BLOB,
+                PRIMARY KEY (series_id, {unit})
+            ) STRICT, WITHOUT ROWID
+        """)
+    counts = ["runs", "first_at", "last_at"]
+    counts += [f"{prefix}{name}" for prefix in ("", "late_") for name in ("valued", *numbers)]
+    for unit in ("day", "week"):
+        columns = f"series_id, {unit}, {', '.join(counts)}"
+        db.execute(f"CREATE INDEX series_by_{unit}_counts ON series_by_{unit}({columns})")
+    db.execute("""
+        CREATE VIEW counted_runs AS
+        WITH gaps AS (
+            SELECT 0 AS start, (SELECT min(hour) FROM rolled_up_hours WHERE attempt IS NULL) AS end
+            UNION ALL
+            SELECT hour + 1, (SELECT min(hour) FROM rolled_up_hours WHERE hour > last.hour AND attempt IS NULL)
+            FROM rolled_up_hours AS last WHERE attempt IS NULL AND NOT EXISTS
+                (SELECT 1 FROM rolled_up_hours WHERE hour = last.hour + 1 AND attempt IS NULL)
+        )
+        SELECT job_id, hour, first_at AS started_at, status, runs, valued AS timed, total AS total_ms
+        FROM series CROSS JOIN series_by_hour AS cells ON cells.series_id = series.id
+        WHERE job_id IS NOT NULL AND kind IS NULL
+            AND EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour = cells.hour AND attempt IS NULL)
+        UNION ALL
+        SELECT job_id, started_at / 3600000, started_at, status, 1, duration_ms IS NOT NULL, duration_ms
+        FROM gaps CROSS JOIN runs
+        ON started_at >= gaps.start * 3600000 AND started_at < ifnull(gaps.end * 3600000, 9223372036854775807)
+    """)
+    is_rolled_up = "EXISTS (SELECT 1 FROM rolled_up_hours WHERE hour = {}.{} / 3600000)"
+    forget = "DELETE FROM rolled_up_hours WHERE hour = {}.{} / 3600000;"
+    for table, time, columns in (
+        ("runs", "started_at", "job_id, status, started_at, duration_ms, exit_code, attribution_id, late_ms"),
+        ("events", "received_at", "job_id, kind, received_at, attribution_id, message"),
+    ):
+        for event, rows in (("insert", ["new"]), ("delete", ["old"]), (f"update OF {columns}", ["old", "new"])):
+            name = f"{table}_{event.partition(' ')[0]}"
+            db.execute(f"DROP TRIGGER IF EXISTS {name}")
+            changed = is_rolled_up.format(rows[-1], time)
+            if len(rows) > 1:
+                changed += f" OR (old.{time} <> new.{time} AND {is_rolled_up.format('old', time)})"
+            forgets = " ".join(forget.format(row, time) for row in rows)
+            db.execute(f"CREATE TRIGGER {name} AFTER {event} ON {table} WHEN {changed} BEGIN {forgets} END")

@@ -33,14 +33,16 @@ class Column:
     search: str = ""  # a full-text index (FTS5, trigrams), whose rowid is the `id` of the source's table
     hidden: bool = False  # whether SELECT * leaves it out
     unsearched: str = ""  # the SELECT of the ids that the index may lack
+    measured: str | None = None  # how the columns of cells begin that have its INTEGERs, or the lengths of its texts
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
     """A table that counts the rows of a source together by a unit of time, and by some columns.
 
-    `from_sql` is a FROM clause, in which ``{spans}`` is replaced by the numbers to read, and ``{joins}`` by the joins
-    of the source. In it, columns of the source have the names that they have in the source's own table.
+    A unit is a part of an hour, an hour or more. `from_sql` is a FROM clause, in which ``{spans}`` is replaced by the
+    numbers to read, and ``{joins}`` by the joins of the source. In it, columns of the source have the names that they
+    have in the source's own table.
     """
 
     unit_ms: int
@@ -48,21 +50,8 @@ class Grain:
     complete: str  # the SELECT of the spans from `:first` to before `:end` for which the table agrees with the rows
     columns: frozenset[str]  # the columns of the source that it keeps apart
     from_sql: str
-    cells: str  # the table with the counts: those of `obs.heartbeat.store.rollups.Cell`, and the unit's `started_at`
-    key: str = ""  # identifies what the columns keep apart; the FROM clause reads in its order
-
-
-@dataclass(frozen=True, slots=True)
-class Rollup:
-    """The tables that count the rows of a source together.
-
-    `grains` are in the order in which they are tried; those with the same columns from the longest unit to the
-    shortest. A unit is a part of an hour, an hour or more. `measured` is the source's column whose values they have, an
-    INTEGER.
-    """
-
-    grains: tuple[Grain, ...]
-    measured: str
+    cells: str  # the table with the counts: those of `obs.heartbeat.store.rollups.Cell`, and the unit's `started_at`,
+    # in the order of the `id` of the source's table, which identifies what the columns keep apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ class Source:
     tables: tuple[str, ...]  # all tables that its SQL reads: a query on it can read no other
     joins: tuple[tuple[str, str], ...] = ()  # name and SQL, in the order in which to add them; none adds or hides rows
     where: str = ""  # a condition that holds for every row
-    rollup: Rollup | None = None
+    grains: tuple[Grain, ...] = ()  # in the order in which to try them; those with the same columns by falling length
     admin_only: bool = False  # whether reading it needs the scope `admin`
 
     def by_name(self) -> dict[str, Column]:

@@ -22,7 +22,7 @@ from obs.tenancy.cli import opened
 
 LEFT_OUT = (
     *("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_"),
-    *("rolled_", "series", "totals_by_", "fits", "memories", "host_", "unknown_times", "job_changes", "deliver"),
+    *("rolled_", "series", "fits", "memories", "host_", "unknown_times", "job_changes", "deliver"),
 )
 """How the names of tables begin that are not exported: see above."""
 

@@ -231,9 +231,10 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
             attempts, attempt = attempts + 1, secrets.randbits(62)
             databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
             with databases.read(org) as db:
-                counted = rollups.read(db, unit, number)
-            if counted is not None:
-                done += databases.write(org, partial(rollups.keep, counted=counted, attempt=attempt))
+                cells = rollups.read(db, unit, number)
+            if cells is not None:
+                keep = partial(rollups.keep, unit=unit, number=number, cells=cells, attempt=attempt)
+                done += databases.write(org, keep)
     if attempts and time.monotonic() < end:
         in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
     return done

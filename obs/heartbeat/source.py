@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
-from obs.sources import Column, Grain, Rollup, Source, Type, one_of
-from obs.times import DAY_MS, HOUR_MS, MAX_MS, WEEK_MS
+from obs.sources import Column, Grain, Source, Type, one_of
+from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, WEEK_MS
 
 # SQLite would choose the index runs_job, and read every run of the job.
 _OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
@@ -47,10 +47,6 @@ def _joins(table: str) -> tuple[tuple[str, str], ...]:
     return ("jobs", f"JOIN jobs ON jobs.id = {table}.job_id"), ("attributions", attributions)
 
 
-STATUS_NUMBERS_SQL = ", ".join(f"{status:d}" for status in Status)
-"""The numbers of all statuses, for IN: so that SQLite looks up a range of hours in the key of each status."""
-
-
 def _known(unit: str, parts: int = 1) -> str:
     """The spans of parts of complete units. A unit minus its place among these is the same for consecutive units."""
     known = f"SELECT {unit}, {unit} - row_number() OVER (ORDER BY {unit}) AS run FROM rolled_up_{unit}s"
@@ -59,24 +55,29 @@ def _known(unit: str, parts: int = 1) -> str:
     return f"SELECT {span} FROM ({known}) GROUP BY run ORDER BY run"
 
 
-def _by_series(unit: str, unit_ms: int) -> Grain:
-    apart = frozenset({"job", "status", "host", "service", "project", "exit_code"})
-    cells = f" CROSS JOIN series_by_{unit} AS cells ON cells.series_id = runs.id"
-    from_sql = f"series AS runs {{joins}} CROSS JOIN {{spans}}{cells}"
-    return Grain(unit_ms, f"cells.{unit}", _known(unit), apart, from_sql, "cells", "runs.id")
+_UNITS = {"week": WEEK_MS, "day": DAY_MS, "hour": HOUR_MS, "five_minutes": 5 * MINUTE_MS}
 
 
-def _totals(unit: str, parts: int) -> Grain:
-    from_sql = f"{{spans}} CROSS JOIN totals_by_{unit} AS runs ON runs.status IN ({STATUS_NUMBERS_SQL}) {{joins}}"
-    return Grain(HOUR_MS // parts, f"runs.{unit}", _known("hour", parts), frozenset({"status"}), from_sql, "runs")
+def _grains(table: str, column: str, *of_job: str) -> tuple[Grain, ...]:
+    """The cells of all jobs by `column`, then those by job and its place too."""
+    is_run = f"{table}.kind IS {'NULL' if table == 'runs' else 'NOT NULL'}"
+    grains = []
+    for job, units, columns in (
+        ("NULL", ("hour", "five_minutes"), ()),
+        ("NOT NULL", ("week", "day", "hour"), ("job", *_PLACES, *of_job)),
+    ):
+        for unit in units:
+            known = _known("hour", 12) if unit == "five_minutes" else _known(unit)
+            on = f"cells.series_id = {table}.id AND {is_run} AND {table}.job_id IS {job}"
+            from_sql = f"series AS {table} {{joins}} CROSS JOIN {{spans}} CROSS JOIN series_by_{unit} AS cells ON {on}"
+            apart = frozenset({column, *columns})
+            grains.append(Grain(_UNITS[unit], f"cells.{unit}", known, apart, from_sql, "cells"))
+    return tuple(grains)
 
 
 _BEFORE = "FROM runs AS r INDEXED BY runs_job WHERE r.job_id = runs.job_id AND r.started_at < runs.started_at"
 _GAP_SQL = f"runs.started_at - (SELECT r.started_at {_BEFORE} ORDER BY r.started_at DESC LIMIT 1)"
-_UNITS = ("hour", "day", "week")
-_ROLLUPS = ("series", "totals_by_hour", "totals_by_five_minutes", *(f"series_by_{unit}" for unit in _UNITS))
-_ROLLUPS += tuple(f"rolled_up_{unit}s" for unit in _UNITS)
-_BY_SERIES = (_by_series("week", WEEK_MS), _by_series("day", DAY_MS), _by_series("hour", HOUR_MS))
+_ROLLUPS = ("series", *(f"series_by_{unit}" for unit in _UNITS), *(f"rolled_up_{unit}s" for unit in list(_UNITS)[:3]))
 RUNS = Source(
     name="runs",
     row="a run",
@@ -90,14 +91,16 @@ RUNS = Source(
         Column("status", Type.TEXT, "runs.status", f"{one_of(STATUSES)}.", values=STATUSES),
         *_ATTRIBUTION,
         Column("exit_code", Type.INTEGER, "runs.exit_code", "The exit code that was reported."),
-        Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took."),
+        Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took.", measured=""),
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
-        Column("late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started."),
+        Column(
+            "late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started.", measured="late_"
+        ),
         Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
     ),
     tables=("runs", "jobs", "attributions", *_ROLLUPS),
     joins=_joins("runs"),
-    rollup=Rollup((_totals("hour", 1), _totals("five_minutes", 12), *_BY_SERIES), "duration_ms"),
+    grains=_grains("runs", "status", "exit_code"),
 )
 
 _INDEX = "event_messages"
@@ -106,6 +109,7 @@ _UNINDEXED = (
     "SELECT id FROM events WHERE instr(events.message, char(0)) > 0"
     " UNION ALL SELECT id FROM events WHERE id > (SELECT up_to FROM indexed_messages)"
 )
+_MESSAGE = Column("message", Type.TEXT, "events.message", "The text sent with it.", measured="")
 EVENTS = Source(
     name="events",
     row="a heartbeat",
@@ -117,10 +121,11 @@ EVENTS = Source(
         _job("events"),
         Column("kind", Type.TEXT, "events.kind", f"{one_of(KINDS)}.", values=KINDS),
         *_ATTRIBUTION,
-        Column("message", Type.TEXT, "events.message", "The text sent with it.", search=_INDEX, unsearched=_UNINDEXED),
+        replace(_MESSAGE, search=_INDEX, unsearched=_UNINDEXED),
     ),
-    tables=("events", "jobs", "attributions", *_MESSAGES),
+    tables=("events", "jobs", "attributions", *_MESSAGES, *_ROLLUPS),
     joins=_joins("events"),
+    grains=_grains("events", "kind"),
 )
 
 _NOT_KIND = tuple(column for column in EVENTS.columns if column.name != "kind")

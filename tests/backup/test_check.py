@@ -59,14 +59,11 @@ DERIVED = {
     "too many runs": ("UPDATE jobs SET run_count = 4", "run_count of the job nightly is 4, and 3 by its rows"),
     "timed runs": ("UPDATE jobs SET timed_run_count = 9", "timed_run_count of the job nightly is 9, and 1 by its rows"),
     "failures": ("UPDATE jobs SET failures_in_row = 7", "failures_in_row of the job nightly is 7, and 2 by its rows"),
-    "hours by status": (
-        "UPDATE totals_by_hour SET total_ms = total_ms + 1",
-        "the totals of 1 hours, days and weeks differ",
-    ),
-    "five minutes": ("UPDATE totals_by_five_minutes SET last_at = 5", "the totals of 1 hours, days and weeks differ"),
-    "hours by series": ("UPDATE series_by_hour SET runs = 5", "the totals of 2 hours, days and weeks differ"),
-    "days": ("UPDATE series_by_day SET most_ms = 5", "the totals of 1 hours, days and weeks differ"),
-    "durations by hour": ("UPDATE totals_by_hour SET durations = NULL", "the totals of 1 hours, days and weeks differ"),
+    "hours": ("UPDATE series_by_hour SET total = total + 1", "the totals of 1 hours, days and weeks differ"),
+    "five minutes": ("UPDATE series_by_five_minutes SET last_at = 5", "the totals of 1 hours, days and weeks differ"),
+    "late runs": ("UPDATE series_by_hour SET late_valued = 5", "the totals of 1 hours, days and weeks differ"),
+    "days": ("UPDATE series_by_day SET most = 5", "the totals of 1 hours, days and weeks differ"),
+    "durations": ("UPDATE series_by_hour SET sorted = NULL", "the totals of 2 hours, days and weeks differ"),
     "index": ("UPDATE indexed_messages SET up_to = 1000", "the index of messages ends at event 1000"),
 }
 

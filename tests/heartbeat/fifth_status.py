@@ -77,9 +77,10 @@ def totals(folder: Path) -> dict[str, Any]:
         assert answer.status_code == 200, answer.text
         return sorted(answer.json["rows"])  # type: ignore[index]
 
-    def count(table: str) -> dict[str, int]:
+    def count(unit: str) -> dict[str, int]:
+        of_all = f"series JOIN series_by_{unit} ON series_id = series.id WHERE job_id IS NULL AND kind IS NULL"
         with tenancy.databases.read(ACME) as db:
-            rows = db.execute(f"SELECT status, sum(runs) FROM {table} GROUP BY status").fetchall()
+            rows = db.execute(f"SELECT status, sum(runs) FROM {of_all} GROUP BY status").fetchall()
         return {STATUSES[row[0]]: row[1] for row in rows}
 
     def rolled_up() -> bool:
@@ -124,7 +125,7 @@ def totals(folder: Path) -> dict[str, Any]:
         "calendar": by_day,
         "calendar_as_drawn": drawn,
         "is_rolled_up": rolled_up(),
-        "rollups": {table: count(table) for table in ("totals_by_hour", "totals_by_five_minutes")},
+        "rollups": {unit: count(unit) for unit in ("hour", "five_minutes")},
         "oql_from_rows": from_rows,
         "oql_from_rollups": [ask(query) for query in queries],
     }

@@ -59,6 +59,7 @@ LANDED = {
         "hosts_end_in_code": "b13650a3a8fe90bd",
         "problems_are_found_in_code": "84bc5ada6b949879",
         "hosts_survive_corrections": "a9ab92813752f582",
+        "series_of_events": "63b354bacc09fbbb",
     },
 }
 

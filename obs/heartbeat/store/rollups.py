@@ -1,76 +1,69 @@
-"""Rollups of runs by the hour, the day and the week of their start: which are missing, reading them, storing them.
+"""Rollups of runs and events by the hour, the day and the week: which are missing, reading them, storing them.
 
-A series is the runs of a job in one place (its attribution) with one status and exit code. For each hour, day and week,
-a cell counts the runs of a series. The totals of an hour, and of each five minutes, count the runs of each status.
+A series is the runs of a job in one place (its attribution) with one status and exit code, or its events in one place
+of one kind. For each hour, day and week, a cell counts the rows of a series. Other series are all runs with one status,
+and all events of one kind: they have cells for each hour and each five minutes. The time of a run is its start, that of
+an event when it arrived.
 
-An hour is rolled up in three steps: note an attempt, read the runs, and store the cells if the attempt is still noted.
-A run that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
+An hour is rolled up in three steps: note an attempt, read the rows, and store the cells if the attempt is still noted.
+A row that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
 its hours in the same way, and a week from its days.
 """
 
-import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from obs.heartbeat.source import STATUS_NUMBERS_SQL
 from obs.storage.connection import first_value
 from obs.storage.packed import LARGEST_BLOB, pack, unpack
 from obs.times import HOUR_MS
 
 LARGEST_TOTAL_MS = 2**38
-"""Hours whose runs took longer than this in total, 8.7 years, are not rolled up: so the mean over three years of hours
-is computed without rounding (2^53)."""
+"""Hours whose runs of one status took longer than this in total, 8.7 years, are not rolled up: so the mean over three
+years of hours is computed without rounding (2^53)."""
 
-Series = tuple[int, int, int | None, int | None]
-"""The job, status, attribution and exit code of runs."""
+Series = tuple[int | None, ...]
+"""The job, status, attribution, exit code and kind: runs have no kind, events no status and exit code."""
+_SERIES = ("job_id", "status", "attribution_id", "exit_code", "kind")
 
 Unit = Literal["hour", "day", "week"]
+"""Units are numbered from 1970, so that weeks begin on Thursdays."""
 _PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 7)}
 """What days and weeks are rolled up from: the unit, and how many of it."""
+_TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "week": (("week", 1),)}
+"""The units of the cells that are stored with an hour, a day or a week: how many of them there are."""
 
-_TOTALS = {"hour": 1, "five_minutes": 12}
-"""The units of the tables of totals: how many of them an hour has."""
-_OF_HOUR = {
-    unit: f"totals_by_{unit} WHERE status IN ({STATUS_NUMBERS_SQL})"
-    f" AND {unit} >= ?1 * {count} AND {unit} < (?1 + 1) * {count}"
-    for unit, count in _TOTALS.items()
-}
+
+_VALUES = ("valued", "total", "least", "most", "squares_high", "squares_low", "sorted")
+Values = tuple[Any, ...]
+"""What is stored of the values that some rows have, as _VALUES: how many, their sum, the least, the most, the sum of
+their squares (`squares_high` * 2^32 + `squares_low`), and all of them, sorted."""
 
 
 class Cell(NamedTuple):
-    """What is stored of some runs: how many, how many with a duration, the durations, the first and the last start."""
+    """What is stored of rows: how many, the first and the last time, durations or lengths of messages, and lateness."""
 
     runs: int
-    timed: int
-    total_ms: int | None
-    least_ms: int | None
-    most_ms: int | None
     first_at: int
     last_at: int
-    durations: bytes | None
+    values: Values
+    late: Values
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """The cells of an hour, a day or a week. `number` counts the unit from 1970; its weeks begin on Thursdays.
+_COLUMNS = ("runs", "first_at", "last_at", *_VALUES, *(f"late_{name}" for name in _VALUES))
+_CELL = ", ".join(_COLUMNS)
 
-    Only hours have `totals`: for each of their units, the cells by status and the number of the unit.
-    """
-
-    unit: Unit
-    number: int
-    cells: Mapping[Series, Cell]
-    totals: Mapping[str, Mapping[tuple[int, int], Cell]] = field(default_factory=dict)
+Place = tuple[str, int, Series]
+"""Where a cell is stored: the unit, its number, the series."""
 
 
 def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]:
     """The hours from `oldest` up to, not including, `end` that are not rolled up, the latest day first.
 
     Within a day they ascend: SQLite fills the pages of a table if rows are added in the order of their key. Hours
-    before the first run are left out, except for hours with stored totals whose runs are gone.
+    before the first row are left out, except for hours with stored totals whose runs are gone.
     """
     first = _first(db, oldest)
     rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND attempt IS NULL"
@@ -80,9 +73,10 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
 
 
 def _first(db: sqlite3.Connection, oldest: int) -> int | None:
-    """The first hour of the first week from `oldest` on that has runs or stored totals: a week is rolled up whole."""
-    hours = f"SELECT min(started_at) / {HOUR_MS} AS hour FROM runs WHERE started_at >= ? UNION ALL"
-    hours += f" SELECT min(hour) FROM totals_by_hour WHERE status IN ({STATUS_NUMBERS_SQL})"
+    """The first hour of the first week from `oldest` on that has rows or stored totals: a week is rolled up whole."""
+    hours = f"SELECT min(started_at) / {HOUR_MS} AS hour FROM runs WHERE started_at >= ?1 UNION ALL"
+    hours += f" SELECT min(received_at) / {HOUR_MS} FROM events WHERE received_at >= ?1 UNION ALL"
+    hours += " SELECT min((SELECT min(hour) FROM series_by_hour WHERE series_id = id)) FROM series WHERE job_id IS NULL"
     return cast("int | None", first_value(db, f"SELECT min(hour) / 168 * 168 FROM ({hours})", (oldest * HOUR_MS,)))
 
 
@@ -114,62 +108,66 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) 
     db.execute(f"INSERT OR REPLACE INTO rolled_up_{unit}s SELECT ?1, ?2{whole}", (number, attempt))
 
 
-def read(db: sqlite3.Connection, unit: Unit, number: int) -> Counted | None:
-    """The cells of an hour, from its runs, or of a day or a week, from its parts.
+def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] | None:
+    """The cells of an hour, from its rows, or of a day or a week, from its parts.
 
-    None where the durations are too long, negative, or too many for one value: it cannot be rolled up.
+    None where the values are too large, negative, or too many for one blob: it cannot be rolled up.
     """
     if unit == "hour":
-        by = {each: f"status, started_at / {HOUR_MS // count}" for each, count in _TOTALS.items()}
-        totals = {each: _cells_of_runs(db, number, key) for each, key in by.items()}
-        counted = Counted(unit, number, _cells_of_runs(db, number, _SERIES), totals)
+        rows: dict[Place, list[tuple[Any, ...]]] = defaultdict(list)
+        for *key, at, found, late in db.execute(_ROWS, (number, number + 1)):
+            value = len(found) if isinstance(found, str) else found  # SQLite counts up to the first NUL
+            series, of_all = tuple(key), (None, key[1], None, None, key[4])
+            for place in ((unit, number, series), (unit, number, of_all), ("five_minutes", at // 300_000, of_all)):
+                rows[place].append((at, value, late))
+        cells = {place: _cell(each) for place, each in rows.items()}
     else:
-        parts: dict[Series, list[Cell]] = defaultdict(list)
+        parts: dict[Place, list[Cell]] = defaultdict(list)
         part, count = _PARTS[unit]
-        for series, cell in _stored(db, part, number * count, (number + 1) * count):
-            parts[series].append(cell)
-        counted = Counted(unit, number, {series: _together(cells) for series, cells in parts.items()})
-    total_ms = sum(cell.total_ms or 0 for cell in counted.cells.values())
-    for cell in (*counted.cells.values(), *counted.totals.get("hour", {}).values()):
-        if (cell.least_ms or 0) < 0 or len(cell.durations or b"") > LARGEST_BLOB:
+        for (_, _, series), cell in _stored(db, part, number * count, (number + 1) * count):
+            if series[0] is not None:
+                parts[unit, number, series].append(cell)
+        cells = {place: _together(each) for place, each in parts.items()}
+    for total, least, *_, blob in (each[1:] for cell in cells.values() for each in (cell.values, cell.late) if each[0]):
+        if least < 0 or len(blob) > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
             return None
-    return None if unit == "hour" and total_ms > LARGEST_TOTAL_MS else counted
+    return cells
 
 
-def _cells_of_runs(db: sqlite3.Connection, hour: int, key: str) -> dict[Any, Cell]:
-    """The cells of the runs of an hour, by the columns of `key`."""
-    every = "json_group_array(duration_ms) FILTER (WHERE duration_ms IS NOT NULL)"
-    cells = f"SELECT count(*), min(started_at), max(started_at), {every}, {key} FROM runs"
-    of_hour = (hour * HOUR_MS, (hour + 1) * HOUR_MS)
-    rows = db.execute(f"{cells} WHERE started_at >= ? AND started_at < ? GROUP BY {key}", of_hour)
-    return {tuple(key): _cell(runs, json.loads(durations), first, last) for runs, first, last, durations, *key in rows}
+_ROWS = f"""
+    SELECT job_id, status, attribution_id, exit_code, NULL, started_at, duration_ms, late_ms FROM runs
+    WHERE started_at >= ?1 * {HOUR_MS} AND started_at < ?2 * {HOUR_MS}
+    UNION ALL SELECT job_id, NULL, attribution_id, NULL, kind, received_at, message, NULL FROM events
+    WHERE received_at >= ?1 * {HOUR_MS} AND received_at < ?2 * {HOUR_MS}
+"""
+
+
+def _cell(rows: Sequence[tuple[Any, ...]]) -> Cell:
+    """The cell of rows, of which are given: the time, the value, how late."""
+    times, *both = zip(*rows, strict=True)
+    values, late = (_values(value for value in column if value is not None) for column in both)
+    return Cell(len(rows), min(times), max(times), values, late)
 
 
 def _together(cells: Sequence[Cell]) -> Cell:
-    durations = (duration for cell in cells if cell.durations for duration in unpack(cell.durations))
-    first, last = min(cell.first_at for cell in cells), max(cell.last_at for cell in cells)
-    return _cell(sum(cell.runs for cell in cells), durations, first, last)
+    runs, firsts, lasts, *both = zip(*cells, strict=True)
+    values, late = (_values(value for each in column if each[-1] for value in unpack(each[-1])) for column in both)
+    return Cell(sum(runs), min(firsts), max(lasts), values, late)
 
 
-def _cell(runs: int, unsorted: Iterable[int], first: int, last: int) -> Cell:
-    if not (durations := sorted(unsorted)):
-        return Cell(runs, 0, None, None, None, first, last, None)
-    return Cell(runs, len(durations), sum(durations), durations[0], durations[-1], first, last, pack(durations))
+def _values(unsorted: Iterable[int]) -> Values:
+    if not (values := sorted(unsorted)):
+        return (0, *[None] * (len(_VALUES) - 1))
+    squares = divmod(sum(value * value for value in values), 2**32)
+    return (len(values), sum(values), values[0], values[-1], *squares, pack(values))
 
 
-_SERIES = "job_id, status, attribution_id, exit_code"
-_CELL = ", ".join(Cell._fields)
-
-
-def _stored(db: sqlite3.Connection, unit: Unit, first: int, end: int) -> list[tuple[Series, Cell]]:
+def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator[tuple[Place, Cell]]:
     cells = f"series CROSS JOIN series_by_{unit} ON series_id = series.id AND {unit} >= ? AND {unit} < ?"
-    rows = db.execute(f"SELECT {_SERIES}, {_CELL} FROM {cells}", (first, end))
-    return [((row[0], row[1], row[2], row[3]), Cell(*row[4:])) for row in rows]
-
-
-def _stored_totals(db: sqlite3.Connection, unit: str, hour: int) -> dict[tuple[int, int], Cell]:
-    rows = db.execute(f"SELECT status, {unit}, {_CELL} FROM {_OF_HOUR[unit]}", (hour,))
-    return {(row[0], row[1]): Cell(*row[2:]) for row in rows}
+    for number, *columns in db.execute(f"SELECT {unit}, {', '.join(_SERIES)}, {_CELL} FROM {cells}", (first, end)):
+        runs, first_at, last_at, *both = columns[5:]
+        values, late = tuple(both[: len(_VALUES)]), tuple(both[len(_VALUES) :])
+        yield (unit, number, tuple(columns[:5])), Cell(runs, first_at, last_at, values, late)
 
 
 def outdated(db: sqlite3.Connection) -> int:
@@ -177,28 +175,26 @@ def outdated(db: sqlite3.Connection) -> int:
     found = 0
     for unit in get_args(Unit):
         for (number,) in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall():
-            totals = {each: _stored_totals(db, each, number) for each in _TOTALS if unit == "hour"}
-            stored = Counted(unit, number, dict(_stored(db, unit, number, number + 1)), totals)
-            found += read(db, unit, number) != stored
+            stored = (_stored(db, each, number * n, (number + 1) * n) for each, n in _TABLES[unit])
+            found += read(db, unit, number) != dict(chain.from_iterable(stored))
     return found
 
 
-def keep(db: sqlite3.Connection, counted: Counted, attempt: int) -> bool:
-    """Store the cells of a unit, and mark it as rolled up; False if a run has changed since the attempt."""
-    unit, number = counted.unit, counted.number
+def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, Cell], attempt: int) -> bool:
+    """Store the cells of a unit, and mark it as rolled up; False if a row has changed since the attempt."""
     noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
     if noted.fetchone() is None:
         return False
-    db.execute(f"DELETE FROM series_by_{unit} WHERE {unit} = ? AND series_id IN (SELECT id FROM series)", (number,))
-    key = "job_id = ? AND status = ? AND ifnull(attribution_id, 0) = ifnull(?, 0)"
-    key += " AND ifnull(exit_code, -9223372036854775807) = ifnull(?, -9223372036854775807)"
-    db.executemany(f"INSERT OR IGNORE INTO series ({_SERIES}) VALUES (?, ?, ?, ?)", counted.cells)
-    values = ", ".join("?" * len(Cell._fields))
-    add = f"INSERT INTO series_by_{unit} (series_id, {unit}, {_CELL}) SELECT id, ?, {values} FROM series WHERE {key}"
-    db.executemany(add, [(number, *cell, *series) for series, cell in counted.cells.items()])
-    for each, totals in counted.totals.items():
-        db.execute(f"DELETE FROM {_OF_HOUR[each]}", (number,))
-        add = f"INSERT INTO totals_by_{each} (status, {each}, {_CELL}) VALUES (?, ?, {values})"
-        db.executemany(add, [(*key, *cell) for key, cell in totals.items()])
+    all_series = {series for _, _, series in cells}
+    db.executemany(f"INSERT OR IGNORE INTO series ({', '.join(_SERIES)}) VALUES (?, ?, ?, ?, ?)", all_series)
+    null = "-9223372036854775807"
+    key = " AND ".join(f"ifnull({each}, {null}) = ifnull(?, {null})" for each in _SERIES)
+    cell = ", ".join("?" * len(_COLUMNS))
+    for each, count in _TABLES[unit]:
+        old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count} AND series_id IN (SELECT id FROM series)"
+        db.execute(f"DELETE FROM series_by_{each} WHERE {old}", (number,))
+        add = f"INSERT INTO series_by_{each} (series_id, {each}, {_CELL}) SELECT id, ?, {cell} FROM series WHERE {key}"
+        added = ((place, found) for place, found in cells.items() if place[0] == each)
+        db.executemany(add, ((at, *found[:3], *found.values, *found.late, *series) for (_, at, series), found in added))
     db.execute(f"UPDATE rolled_up_{unit}s SET attempt = NULL WHERE {unit} = ?", (number,))
     return True

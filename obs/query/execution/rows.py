@@ -26,7 +26,7 @@ from obs.query.language.plan import (
     Scan,
     has_aggregate,
 )
-from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
+from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
 from obs.times import HOUR_MS
@@ -153,18 +153,18 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     the hours that have them, if the rollups know. For TOP with EVERY, the scan of the groups whose first aggregate is
     largest over the whole window. Any other scan as it is.
     """
-    rollup, order = plan.source.rollup, plan.order
+    order = plan.order
     if plan.top is not None and scan.timeline is not None:
         whole = replace(plan, interval_ms=None, having=None, order=(), limit=None, offset=0)
         rows = _read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    if rollup is None or plan.grouped or not plan.limit or not order or not order[0][1]:
+    if not plan.source.grains or plan.grouped or not plan.limit or not order or not order[0][1]:
         return scan
     value, _ = order[0]
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order
-    if not isinstance(value, Read) or value.column.name != rollup.measured:
+    if prefix_of(value) is None:
         return scan
     largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
     hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, offset=0, interval_ms=HOUR_MS)
@@ -186,13 +186,13 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
-    grains, parts = usable_grains(plan, scan)
+    grains, compared, parts = usable_grains(plan, scan)
     for grain in grains:
         covered, uncovered = _split(grain, rest, session)
         if covered and len(covered) <= _MAX_SPANS and len(uncovered) <= _MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
-    return Cover(tuple(spans), tuple(rest), parts) if spans else None
+    return Cover(tuple(spans), tuple(rest), compared, parts) if spans else None
 
 
 def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[list[Span], list[Range]]:

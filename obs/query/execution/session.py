@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from obs.errors import ServiceError
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import FUNCTIONS, Number, SqlFunction
+from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, deviation
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Plan, Range, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
@@ -162,21 +162,23 @@ _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and eac
 
 _PERMITTED = frozenset(
     ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
-    + ["obs_bucket", "obs_covered", "obs_local", "obs_part", "row_number"]
+    + ["obs_bucket", "obs_covered", "obs_deviation", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
 """The functions that a query may call."""
 
 
-_OF_PART: Any = {"timed": len, "total_ms": sum, "least_ms": min, "most_ms": max, "durations": pack}
+_OF_PART: Any = {"valued": len, "total": sum, "least": min, "most": max, "sorted": pack}
+_OF_PART["squares_high"] = lambda values: sum(value * value for value in values) >> 32
+_OF_PART["squares_low"] = lambda values: sum(value * value for value in values) & 0xFFFFFFFF
 
 
 def _part(packed: bytes, first: int, last: int, name: str) -> Any:
-    """What the column `name` of a cell would be if the cell only had its durations from `first` to `last`."""
-    durations = unpack(packed)
-    start = bisect_left(durations, first)
-    return _OF_PART[name](durations[start : bisect_right(durations, last, start)])
+    """What the column `name` of a cell would be if the cell only had its values from `first` to `last`."""
+    values = unpack(packed)
+    start = bisect_left(values, first)
+    return _OF_PART[name](values[start : bisect_right(values, last, start)])
 
 
 def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
@@ -193,6 +195,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
 
     of_query = (
         SqlFunction("obs_part", _part),
+        SqlFunction("obs_deviation", deviation),
         SqlFunction("obs_local", local),
         SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
         SqlFunction("obs_covered", lambda number, bucket: timelines[number].length_ms(bucket)),

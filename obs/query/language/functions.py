@@ -141,6 +141,12 @@ def _standard_deviation(parts: Sequence[Sequence[Number]]) -> float | None:
     return math.sqrt(sum((value - mean) * (value - mean) for part in parts for value in part) / (count - 1))
 
 
+def deviation(count: int | None, total: int, squares_high: int, squares_low: int) -> float | None:
+    """The standard deviation of whole numbers, without rounding; the sum of squares is in units of 2^32 and of 1."""
+    squares = (squares_high or 0) * 2**32 + (squares_low or 0)
+    return math.sqrt(max(0, count * squares - total * total) / (count * (count - 1))) if count and count > 1 else None
+
+
 class _Collected:
     """What `of` returns for packed blocks of sorted values, followed by all single values, which take 8 bytes each."""
 

@@ -14,7 +14,7 @@ from obs.query.language import nodes
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, walk
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
-from obs.sources import Grain, Rollup
+from obs.sources import Grain, Type
 from obs.times import DAY_MS, HOUR_MS
 
 Span = tuple[int, int]
@@ -27,11 +27,12 @@ Part = tuple[int | None, int | None]
 class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
-    Each cell is split into `parts`, if there are comparisons of the measured column with constants.
+    Each cell is split into `parts`, if what is measured is `compared` with constants.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...]
     rest: tuple[Range, ...]
+    compared: Checked | None = None
     parts: Sequence[Part] = ()
 
 
@@ -48,48 +49,55 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 """Functions that have the same value for a time and for the start of its hour, or its day in UTC."""
 
 
-def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Sequence[Part]]:
-    """The rollups that can answer a plan exactly, in the order in which to try them, and the parts of their cells."""
-    rollup = plan.source.rollup
-    if rollup is None or not plan.grouped:
-        return [], ()
+def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Checked | None, Sequence[Part]]:
+    """The rollups that can answer a plan exactly, in the order in which to try them, and their parts (see Cover)."""
+    if not plan.source.grains or not plan.grouped:
+        return [], None, ()
     written = [output.expression for output in plan.outputs] + [expression for expression, _ in plan.order]
     written += [plan.having] if plan.having is not None else []
     aggregates = [part for each in written for part in walk(each) if isinstance(part, Aggregate)]
     chosen = [*plan.groups, *([plan.where] if plan.where is not None else [])]
     for aggregate in aggregates:
         chosen += [] if aggregate.filter is None else [aggregate.filter]
-        chosen += aggregate.arguments if _templates(aggregate, rollup) is _OF_KEY else []
-    parts = _parts([each for one in chosen for each in walk(one) if _is_comparison(each, rollup.measured)])
-    terms = plan.where.arguments if isinstance(plan.where, Apply) and plan.where.name == "and" else [plan.where]
-    negated = [term.arguments[0] for term in terms if isinstance(term, Apply) and term.name == "not"]
-    true_of_null = [*((term, "is null") for term in terms), *((term, "is not null") for term in negated)]
-    if any(term and _is_comparison(term, rollup.measured) and term.name != name for term, name in true_of_null):
-        parts = parts[1:]  # WHERE needs a value
-    if len(parts) > _MAX_PARTS or any(_template(aggregate, rollup, parts) is None for aggregate in aggregates):
-        return [], ()
+        chosen += aggregate.arguments if _templates(aggregate) is _OF_KEY else []
+    comparisons = [each for one in chosen for each in walk(one) if _is_comparison(each)]
+    compared = next((each.arguments[0] for each in comparisons), None)
+    parts = _parts(comparisons, plan.where)
+    is_known = len(parts) <= _MAX_PARTS and all(each.arguments[0] == compared for each in comparisons)
+    if not is_known or any(_template(aggregate, compared) is None for aggregate in aggregates):
+        return [], None, ()
     grains: list[Grain] = []
-    for grain in rollup.grains:
+    for grain in plan.source.grains:
         by_hour = grain.unit_ms <= HOUR_MS
         same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
         same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
         functions = same if same_clock else ()
-        columns = {name for each in chosen for name in _columns(each, functions, rollup.measured)}
+        columns = {name for each in chosen for name in _columns(each, functions)}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     starts = scan.timeline.starts if scan.timeline is not None else ()
-    return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)], parts
+    return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)], compared, parts
+
+
+def prefix_of(expression: Checked | None) -> str | None:
+    """What the columns of cells begin with that have the values of an expression; None if there are none."""
+    match expression:
+        case Read(column=column) if column.type is not Type.TEXT:
+            return column.measured
+        case Apply(name="length", arguments=(Read(column=column),)):
+            return column.measured
+    return None
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
 _OF_MEASURED = {
-    "count": "coalesce(sum({timed}), 0)",
-    "sum": "sum({total_ms})",
-    "avg": "(CAST(sum({total_ms}) AS REAL) / nullif(sum({timed}), 0))",
-    **dict.fromkeys(("min", "any"), "min({least_ms})"),
-    "max": "max({most_ms})",
-    "stddev": "obs_stddev({durations})",
-    "percentile": "obs_percentile({durations}, {fraction})",
+    "count": "coalesce(sum({valued}), 0)",
+    "sum": "sum({total})",
+    "avg": "(CAST(sum({total}) AS REAL) / nullif(sum({valued}), 0))",
+    **dict.fromkeys(("min", "any"), "min({least})"),
+    "max": "max({most})",
+    "stddev": "obs_deviation(sum({valued}), sum({total}), sum({squares_high}), sum({squares_low}))",
+    "percentile": "obs_percentile({sorted}, {fraction})",
 }
 _OF_TIME = {"min": "min({first_at})", "max": "max({last_at})"}
 _OF_KEY = {
@@ -100,36 +108,38 @@ _OF_KEY = {
     "first": "obs_first({first_at}, {key})",
     "last": "obs_last({last_at}, {key})",
 }
-"""Aggregates from the columns of cells: of ``*``, the measured column, the time, or a value that the rows of a cell
-have in common, the ``key``."""
+"""Aggregates from the columns of cells: of ``*``, what is measured, the time, or a value that the rows of a cell have
+in common, the ``key``."""
 
 
-def _templates(aggregate: Aggregate, rollup: Rollup) -> Mapping[str, str]:
+def _templates(aggregate: Aggregate) -> Mapping[str, str]:
     match aggregate.arguments:
         case ():
             return _OF_ROWS
-        case (Read(column=column),) if column.name == rollup.measured:
+        case (measured,) if prefix_of(measured) is not None:
             return _OF_MEASURED
         case (Read(column=column),) if column.name == "time" and aggregate.name in _OF_TIME:
             return _OF_TIME
     return _OF_KEY
 
 
-def _template(aggregate: Aggregate, rollup: Rollup, parts: Sequence[Part]) -> str | None:
+def _template(aggregate: Aggregate, compared: Checked | None) -> str | None:
     """The SQL of an aggregate; None if the rollup does not have what it needs."""
-    templates = _templates(aggregate, rollup)
+    templates = _templates(aggregate)
     name = aggregate.name if aggregate.percent is None else "percentile"
-    if parts and (templates is _OF_TIME or name in ("first", "last")):
-        return None  # it is not known when the rows of a part started
+    if compared is not None:
+        is_compared = aggregate.arguments == (compared,)
+        if templates is _OF_TIME or name in ("first", "last") or (templates is _OF_MEASURED and not is_compared):
+            return None  # of the rows of a part, neither the times are known nor what else was measured
     return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
-def _columns(expression: Checked, functions: Sequence[str], measured: str) -> Iterator[str]:
-    """The columns that an expression reads, except for the time as the argument of one of `functions`, and for the
-    `measured` one in comparisons with constants.
+def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
+    """The columns that an expression reads, except for the time as the argument of one of `functions`, and for what is
+    measured in comparisons with constants.
     """
     match expression:
-        case Apply() if _is_comparison(expression, measured):
+        case Apply() if _is_comparison(expression):
             return
         case Apply(name=name, arguments=(Read(column=column),)) if column.name == "time" and name in functions:
             return
@@ -137,7 +147,7 @@ def _columns(expression: Checked, functions: Sequence[str], measured: str) -> It
             yield expression.column.name
         case Apply():
             for argument in expression.arguments:
-                yield from _columns(argument, functions, measured)
+                yield from _columns(argument, functions)
 
 
 # Parts of cells
@@ -152,15 +162,15 @@ _MAX_PARTS = 20
 """Into how many parts a cell is split at most. With more, reading the rows may be faster."""
 
 
-def _is_comparison(expression: Checked, measured: str) -> TypeGuard[Apply]:
+def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
     match expression:
-        case Apply(name=name, arguments=(Read(column=column), *others)) if column.name == measured:
+        case Apply(name=name, arguments=(measured, *others)) if prefix_of(measured) is not None:
             return name in _COMPARISONS and all(isinstance(each, nodes.Literal) for each in others)
     return False
 
 
-def _parts(comparisons: Sequence[Apply]) -> Sequence[Part]:
-    """The parts within which each comparison has one result; none without comparisons."""
+def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part]:
+    """The parts within which each comparison has one result: none without any, not the first if WHERE needs a value."""
     firsts = {0}
     for comparison in comparisons:
         for constant in comparison.arguments[1:]:
@@ -169,21 +179,25 @@ def _parts(comparisons: Sequence[Apply]) -> Sequence[Part]:
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
-    return [(None, None), *zip(ascending, lasts, strict=True)] if comparisons else ()
+    terms = where.arguments if isinstance(where, Apply) and where.name == "and" else [where]
+    negated = [term.arguments[0] for term in terms if isinstance(term, Apply) and term.name == "not"]
+    true_of_null = [*((term, "is null") for term in terms), *((term, "is not null") for term in negated)]
+    needs_value = any(term == each and each.name != name for term, name in true_of_null for each in comparisons)
+    return [*([] if needs_value else [(None, None)]), *zip(ascending, lasts, strict=True)] if comparisons else ()
 
 
-_OF_PART = "obs_part({cells}.durations, parts.column1, parts.column2, '{name}')"
+_OF_PART = "obs_part({cells}sorted, parts.column1, parts.column2, '{name}')"
 _PART = (
     "CASE WHEN parts.column1 IS NULL THEN {absent}"
-    " WHEN {cells}.least_ms >= parts.column1 AND {cells}.most_ms <= parts.column2 THEN {cells}.{name}"
+    " WHEN {cells}least >= parts.column1 AND {cells}most <= parts.column2 THEN {cells}{name}"
     f" ELSE {_OF_PART} END"
 )
-"""What a column of a cell is for a part of it."""
+"""What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
 _HAS_PART = (
-    "CASE WHEN parts.column1 IS NULL THEN {cells}.runs > {cells}.timed"
-    " WHEN {cells}.least_ms BETWEEN parts.column1 AND parts.column2"
-    " OR {cells}.most_ms BETWEEN parts.column1 AND parts.column2 THEN 1"
-    f" WHEN {{cells}}.least_ms < parts.column1 AND {{cells}}.most_ms > parts.column2 THEN {_OF_PART} END"
+    "CASE WHEN parts.column1 IS NULL THEN {table}.runs > {cells}valued"
+    " WHEN {cells}least BETWEEN parts.column1 AND parts.column2"
+    " OR {cells}most BETWEEN parts.column1 AND parts.column2 THEN 1"
+    f" WHEN {{cells}}least < parts.column1 AND {{cells}}most > parts.column2 THEN {_OF_PART} END"
 )
 """Whether a cell has rows in a part."""
 
@@ -192,19 +206,30 @@ _HAS_PART = (
 
 
 class _Measure(NamedTuple):
-    """A column of the cells, over the rows that FILTER chooses. ``key`` is `argument`, whose values stay apart."""
+    """A column of the cells, over the rows that FILTER chooses. `of` is what is measured, or the ``key``, whose values
+    stay apart. What is measured of rows, such as their number, is measured of those with a key, if there is one.
+    """
 
     name: str
     filter: Checked | None
-    argument: Checked | None = None
+    of: Checked | None = None
 
 
 _COMBINE: Mapping[str, str] = {
-    **dict.fromkeys(("runs", "timed", "total_ms"), "sum"),
-    **dict.fromkeys(("least_ms", "first_at"), "min"),
-    **dict.fromkeys(("most_ms", "last_at"), "max"),
+    **dict.fromkeys(("runs", "valued", "total", "squares_high", "squares_low"), "sum"),
+    **dict.fromkeys(("least", "first_at"), "min"),
+    **dict.fromkeys(("most", "last_at"), "max"),
 }
-"""The aggregate that combines the partial results of each column of the cells. Durations stay separate."""
+"""The aggregate that combines the partial results of each column of the cells. Others stay separate."""
+_OF_ROW: Mapping[str, str] = {
+    **dict.fromkeys(("total", "least", "most", "sorted", "key"), "{0}"),
+    **dict.fromkeys(("first_at", "last_at"), "{1}"),
+    "runs": "1",
+    "valued": "({0} IS NOT NULL)",
+    "squares_high": "({0} >> 16) * ({0} >> 16) + (({0} >> 16) * ({0} & 65535) >> 15)",
+    "squares_low": "(({0} >> 16) * ({0} & 65535) & 32767) * 131072 + ({0} & 65535) * ({0} & 65535)",
+}
+"""The columns of a cell for one row, with its value and its time. The square of a value may not fit into 64 bits."""
 
 
 @dataclass
@@ -220,8 +245,6 @@ class RollupSelect(RowSelect):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.plan.source.rollup is not None
-        self.rollup = self.plan.source.rollup
         table = self.plan.source.table
         self.known = {
             group: f"({group.column.lookup})" if isinstance(group, Read) and group.column.key else f"{table}.g{number}"
@@ -229,11 +252,13 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        template = _template(aggregate, self.rollup, self.cover.parts)
+        template = _template(aggregate, self.cover.compared)
         assert template is not None
-        key = aggregate.arguments[0] if _templates(aggregate, self.rollup) is _OF_KEY else None
+        of = None if _templates(aggregate) is _OF_TIME else next(iter(aggregate.arguments), None)
         names = [name for name in re.findall(r"{(\w+)}", template) if name != "fraction"]
-        fields = {name: self._measure(_Measure(name, aggregate.filter, key)) for name in names}
+        measures = {name: _Measure(name, aggregate.filter, of) for name in names}
+        numbers = {name: self.measures.setdefault(each, len(self.measures)) for name, each in measures.items()}
+        fields = {name: f"{self.plan.source.table}.m{number}" for name, number in numbers.items()}
         if aggregate.percent is not None:
             fields["fraction"] = self.bind(aggregate.percent / 100)
         return template.format(**fields)
@@ -253,16 +278,14 @@ class RollupSelect(RowSelect):
             parts.append(self._select_part(Grain(1, source.time_sql, "", frozenset(), rows, ""), spans))
         return f"({' UNION ALL '.join(parts)}) AS {source.table}"
 
-    def _measure(self, measure: _Measure) -> str:
-        return f"{self.plan.source.table}.m{self.measures.setdefault(measure, len(self.measures))}"
-
     def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
-        """Partial results from cells, or from rows where the grain names no cells. Durations stay as they are."""
+        """Partial results from cells, or from rows where the grain names no cells. Sorted values stay as they are."""
         plan = self.plan
+        compared, parts = (self.cover.compared, self.cover.parts) if grain.cells else (None, ())
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
         if grain.cells:
-            measured = Read(nodes.Span(0, 0), plan.source.by_name()[self.rollup.measured])
-            writer.time_sql, writer.known = f"{grain.cells}.started_at", {measured: "parts.column1"}
+            writer.time_sql = f"{grain.cells}.started_at"
+            writer.known = {} if compared is None else {compared: "parts.column1"}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
@@ -272,11 +295,10 @@ class RollupSelect(RowSelect):
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
             keys.append(str(len(columns)))
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
-        parted = bool(grain.cells and self.cover.parts)
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
-        in_order = grain.key and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
-        # Sorting the cells for GROUP BY would move the durations that `obs_part` needs.
-        combined = not any(measure.name == "durations" for measure in values) and (in_order or not parted)
+        in_order = grain.cells and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
+        # Sorting the cells for GROUP BY would move the values that `obs_part` needs.
+        combined = (in_order or not parts) and all(each.name in (*_COMBINE, "key") for each in values)
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
@@ -288,30 +310,31 @@ class RollupSelect(RowSelect):
         is_of_series = not any(name in text for text in chosen for name in (writer.time_sql, "parts."))
         joins += chosen if is_of_series else []
         tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
-        if parted:
-            parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in self.cover.parts)
-            tables += f" CROSS JOIN (VALUES {parts}) AS parts"
-            conditions.append(_HAS_PART.format(cells=grain.cells, name="timed"))
+        if parts:
+            values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
+            tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
+            conditions.append(_HAS_PART.format(table=grain.cells, cells=self._start(grain, compared), name="valued"))
         tables = " ".join([tables, *([] if is_of_series else chosen)])
         if in_order:
-            keys = [grain.key]  # its rows follow each other, so nothing has to be sorted
+            keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
 
+    def _start(self, grain: Grain, measured: Checked | None) -> str:
+        """What the columns of cells begin with that have the values of what is measured."""
+        return f"{grain.cells}.{prefix_of(measured) or ''}"
+
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""
-        column = self.plan.source.by_name()[self.rollup.measured].sql
-        time_sql = writer.time_sql
-        rows = {"runs": "1", "timed": f"({column} IS NOT NULL)", "first_at": time_sql, "last_at": time_sql}
+        name, parts = measure.name, self.cover.parts
+        of = "" if measure.of is None else writer.expression(measure.of)
         conditions = [] if measure.filter is None else [writer.expression(measure.filter)]
-        if measure.name == "key":
-            assert measure.argument is not None
-            value = writer.expression(measure.argument)
-        else:
-            value = f"{grain.cells}.{measure.name}" if grain.cells else rows.get(measure.name, column)
-            if grain.cells and self.cover.parts:
-                of_runs = measure.name == "runs"
-                absent = f"{value} - {grain.cells}.timed" if of_runs and self.cover.parts[0] == (None, None) else "NULL"
-                value = _PART.format(cells=grain.cells, name="timed" if of_runs else measure.name, absent=absent)
-            conditions += [] if measure.argument is None else [f"{writer.raw(measure.argument)} IS NOT NULL"]
+        conditions += [f"{of} IS NOT NULL"] if of and name in ("runs", "first_at", "last_at") else []
+        value = _OF_ROW[name].format(of, writer.time_sql)
+        if grain.cells and name != "key":
+            value = f"{self._start(grain, measure.of)}{name}"
+            if parts:
+                cells = self._start(grain, self.cover.compared)
+                absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
+                value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
         return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
