@@ -50,8 +50,7 @@ class Grain:
     complete: str  # the SELECT of the spans from `:first` to before `:end` for which the table agrees with the rows
     columns: frozenset[str]  # the columns of the source that it keeps apart
     from_sql: str
-    cells: str  # the table with the counts: those of `obs.heartbeat.store.rollups.Cell`, and the unit's `started_at`,
-    # in the order of the `id` of the source's table, which identifies what the columns keep apart
+    cells: str  # the table, as `obs.heartbeat.store.rollups.Cell`, with `started_at`; in the order of the source's `id`
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +60,18 @@ class Source:
     name: str
     row: str  # what a row is, in words
     time: str  # which of its times is the time of the row, in words
-    table: str
-    time_sql: str  # the column that the time window applies to
+    time_sql: str  # the column that the time window applies to, with the table
     columns: tuple[Column, ...]
     tables: tuple[str, ...]  # all tables that its SQL reads: a query on it can read no other
     joins: tuple[tuple[str, str], ...] = ()  # name and SQL, in the order in which to add them; none adds or hides rows
     where: str = ""  # a condition that holds for every row
     grains: tuple[Grain, ...] = ()  # in the order in which to try them; those with the same columns by falling length
     admin_only: bool = False  # whether reading it needs the scope `admin`
+
+    @property
+    def table(self) -> str:
+        """The table whose rows are those of the source."""
+        return self.time_sql.partition(".")[0]
 
     def by_name(self) -> dict[str, Column]:
         """All columns by name, ``time`` first."""

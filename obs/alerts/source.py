@@ -11,7 +11,6 @@ INCIDENTS = Source(
     name="incidents",
     row="an incident",
     time="its start",
-    table="incidents",
     time_sql="incidents.started_at",
     columns=(
         Column("job", Type.TEXT, "coalesce(jobs.name, subject)", "The name of the job or the alert.", join="jobs"),
@@ -37,7 +36,6 @@ DELIVERIES = Source(
     name="deliveries",
     row="a message to a channel",
     time="when it was created",
-    table="deliveries",
     time_sql="deliveries.created_at",
     columns=(
         Column("channel", Type.TEXT, "deliveries.channel", "The name of the channel."),

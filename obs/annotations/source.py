@@ -12,7 +12,6 @@ ANNOTATIONS = Source(
     name="annotations",
     row="an annotation",
     time="its start_time",
-    table="annotations",
     time_sql="annotations.start_time",
     columns=(
         Column("id", Type.INTEGER, "annotations.id", "The id of the annotation."),

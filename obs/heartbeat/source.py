@@ -82,7 +82,6 @@ RUNS = Source(
     name="runs",
     row="a run",
     time="its start",
-    table="runs",
     time_sql="runs.started_at",
     columns=(
         Column("id", Type.INTEGER, "runs.id", "The id of the run."),
@@ -93,9 +92,7 @@ RUNS = Source(
         Column("exit_code", Type.INTEGER, "runs.exit_code", "The exit code that was reported."),
         Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took.", measured=""),
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
-        Column(
-            "late_ms", Type.DURATION, "runs.late_ms", "How long after the expected time it started.", measured="late_"
-        ),
+        Column("late_ms", Type.DURATION, "runs.late_ms", "How much later than expected it started.", measured="late_"),
         Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
     ),
     tables=("runs", "jobs", "attributions", *_ROLLUPS),
@@ -114,7 +111,6 @@ EVENTS = Source(
     name="events",
     row="a heartbeat",
     time="when it arrived",
-    table="events",
     time_sql="events.received_at",
     columns=(
         Column("run_id", Type.INTEGER, "events.run_id", "The id of the run that it belongs to."),
@@ -129,14 +125,12 @@ EVENTS = Source(
 )
 
 _NOT_KIND = tuple(column for column in EVENTS.columns if column.name != "kind")
-_IS_LOG = f"events.kind = {Kind.LOG:d}"
-LOGS = replace(EVENTS, name="logs", row="a log message", columns=_NOT_KIND, where=_IS_LOG)
+LOGS = replace(EVENTS, name="logs", row="a log message", columns=_NOT_KIND, where=f"events.kind = {Kind.LOG:d}")
 
 JOBS = Source(
     name="jobs",
     row="a job",
     time="its last heartbeat, or its registration",
-    table="jobs",
     time_sql="jobs.last_heartbeat_at",
     columns=(
         Column("job", Type.TEXT, "jobs.name", "The name of the job."),

@@ -86,8 +86,7 @@ def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
 def _decompressed(body: bytes, coding: str) -> bytes:
     if coding.lower() not in ("gzip", "x-gzip", "deflate"):
         message, hint = f"The Content-Encoding {coding!r} is not supported.", "Use gzip or deflate, or none."
-        headers = {"Accept-Encoding": "gzip, deflate"}
-        raise ServiceError("unsupported_media_type", message, hint=hint, headers=headers)
+        raise ServiceError("unsupported_media_type", message, hint=hint, headers={"Accept-Encoding": "gzip, deflate"})
     stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: both formats
     try:
         plain = stream.decompress(body, MOST_BODY_BYTES + 1)

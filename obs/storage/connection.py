@@ -104,8 +104,7 @@ def delete_oldest(db: sqlite3.Connection, limit: int, cutoff: int, *, table: str
     Returns how many. Rows of the same time are in the order of their ids, so that it is always the same rows.
     """
     chosen = f"SELECT rowid FROM {table} WHERE {condition} ORDER BY {time}, rowid LIMIT :limit"
-    values = {"cutoff": cutoff, "limit": limit}
-    return db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", values).rowcount
+    return db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", {"cutoff": cutoff, "limit": limit}).rowcount
 
 
 def damages(db: sqlite3.Connection) -> list[str]:

@@ -44,7 +44,6 @@ AUDIT = Source(
     name="audit",
     row="an entry of the audit log (only for admins)",
     time="when it happened",
-    table="audit",
     time_sql="audit.time",
     columns=(
         Column("action", Type.TEXT, "audit.action", "What was done.", texts=tuple(Action)),

@@ -11,7 +11,6 @@ import json
 import random
 import sqlite3
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -78,7 +77,7 @@ def store(path: Path, jobs: int, runs: int, now_ms: int) -> None:
         fit = expect([first + number * MINUTE_MS for number in range(HISTORY)], [5_000] * HISTORY, ["UTC"]).fit
         db.execute(
             "INSERT INTO fits (job_id, version, fit, learned) SELECT id, ?, ?, ? FROM jobs",
-            (VERSION, zlib.compress(fit.to_json().encode(), level=1), json.dumps(asdict(describe(fit)))),
+            (VERSION, fit.encode(), json.dumps(asdict(describe(fit)))),
         )
         for _, sql in indexes:
             db.execute(sql)

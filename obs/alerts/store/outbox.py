@@ -52,8 +52,7 @@ class Delivery:
     """A delivery. `answer` is what the receiver said last, or why it could not be reached.
 
     `reminder` is 1 for one that waits for its incidents to last. `notice` and `event` are the text and the event of one
-    without incidents.
-    `next_attempt_at` is None once it is sent or given up.
+    without incidents. `next_attempt_at` is None once it is sent or given up.
     """
 
     id: int

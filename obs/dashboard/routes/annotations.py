@@ -53,8 +53,7 @@ def page(form: Form | None = None) -> tuple[str, int]:
 @blp.post("")
 @forms.shown_again(page)
 def add() -> ResponseReturnValue:
-    fields = load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES))
-    annotation, _ = service.create(viewer(), fields)
+    annotation, _ = service.create(viewer(), load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES)))
     return forms.saved(f"Added {annotation.title}.", "dashboard.annotations.page")
 
 

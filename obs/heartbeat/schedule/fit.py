@@ -1,6 +1,7 @@
 """What was learned about a job: all that is stored, shown, and carried on from one heartbeat to the next."""
 
 import json
+import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -82,20 +83,23 @@ class Fit:
         """The schedule that describes the history best; None while learning."""
         return self.candidates[0].hypothesis if self.candidates else None
 
-    def to_json(self) -> str:
-        """The fit as JSON text. Candidates often share their residuals, which are written once."""
+    def encode(self) -> bytes:
+        """The fit as compressed JSON. Candidates often share their residuals, which are written once."""
         known: dict[tuple[int, ...], int] = {}
         candidates = []
         for candidate in self.candidates:
             index = known.setdefault(candidate.residuals, len(known))
             candidates.append([asdict(candidate.hypothesis), candidate.bits, candidate.skip, index])
         fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return json.dumps({**fields, "candidates": candidates, "residuals": list(known)}, separators=(",", ":"))
+        text = json.dumps({**fields, "candidates": candidates, "residuals": list(known)}, separators=(",", ":"))
+        return zlib.compress(text.encode(), level=1)
 
     @staticmethod
-    def from_json(text: str) -> "Fit":
-        """The fit that `to_json` of this VERSION wrote. Raises ValueError or KeyError for other text."""
-        stored = json.loads(text)
+    def decode(encoded: bytes | None) -> "Fit | None":
+        """The fit that `encode` of this VERSION wrote, None for None. Raises zlib.error, ValueError or KeyError."""
+        if encoded is None:
+            return None
+        stored = json.loads(zlib.decompress(encoded))
         residuals = [tuple(values) for values in stored["residuals"]]
         known = stored["candidates"]
         candidates = tuple(Candidate(_hypothesis(h), bits, skip, residuals[at]) for h, bits, skip, at in known)

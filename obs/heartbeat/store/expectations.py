@@ -5,7 +5,6 @@ Times are milliseconds since the epoch, durations milliseconds.
 
 import json
 import sqlite3
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -75,12 +74,8 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
     for row in rows:
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
         decoded = {"pin": pins.from_json(row["pin"]), "waits": waits_from_json(row["waits"])}
-        found.append(Changed(**{**row, **decoded, "fit": _fit(row["fit"]), "memory": memory}))
+        found.append(Changed(**{**row, **decoded, "fit": Fit.decode(row["fit"]), "memory": memory}))
     return found
-
-
-def _fit(stored: bytes | None) -> Fit | None:
-    return None if stored is None else Fit.from_json(zlib.decompress(stored).decode())
 
 
 def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, int]], list[int]]:
@@ -188,16 +183,14 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         add = "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)"
         db.execute(add, (changed.job_id, expected.memory.encode()))
     if kept.rowcount == 1 and expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
-        fit = zlib.compress(expected.fit.to_json().encode(), level=1)
         learned = json.dumps(asdict(describe(expected.fit, expected.reason)))
         add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
-        db.execute(add, (changed.job_id, VERSION, fit, learned))
+        db.execute(add, (changed.job_id, VERSION, expected.fit.encode(), learned))
     for one in expected.streams if kept.rowcount == 1 else ():
         db.execute("DELETE FROM host_schedules WHERE job_id = ? AND host = ?", (changed.job_id, one.host))
         if one.memory.times:  # else it has ended
-            fit, times = zlib.compress(one.fit.to_json().encode(), level=1), (one.last_heartbeat_at, *one[3:])
-            row = (changed.job_id, one.host, VERSION, one.memory.encode(), fit, *times)
-            db.execute("INSERT INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            row = (changed.job_id, one.host, VERSION, one.memory.encode(), one.fit.encode(), one.last_heartbeat_at)
+            db.execute("INSERT INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *one[3:]))
     return kept.rowcount == 1
 
 
@@ -206,7 +199,7 @@ def streams_of(db: sqlite3.Connection, job_id: int) -> list[Stream]:
     found = "SELECT host, memory, iif(version = ?, fit, NULL), expected_at, overdue_at FROM host_schedules"
     found += " WHERE job_id = (SELECT id FROM jobs WHERE id = ? AND pin IS NULL) ORDER BY host"
     rows = db.execute(found, (VERSION, job_id))
-    return [Stream(host, Memory.decode(memory), _fit(fit) or NOT_LEARNED, *times) for host, memory, fit, *times in rows]
+    return [Stream(host, Memory.decode(memory), Fit.decode(fit) or NOT_LEARNED, *at) for host, memory, fit, *at in rows]
 
 
 def expect_for_now(db: sqlite3.Connection, job_id: int, now_ms: int) -> Expectation:

@@ -35,7 +35,6 @@ _PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 
 _TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "week": (("week", 1),)}
 """The units of the cells that are stored with an hour, a day or a week: how many of them there are."""
 
-
 _VALUES = ("valued", "total", "least", "most", "squares_high", "squares_low", "sorted")
 Values = tuple[Any, ...]
 """What is stored of the values that some rows have, as _VALUES: how many, their sum, the least, the most, the sum of
@@ -92,9 +91,8 @@ def missing(db: sqlite3.Connection, unit: Unit) -> list[int]:
 def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
     """Delete the marks of at most `limit` hours before the first one to roll up, and series without cells."""
     old = "SELECT hour FROM rolled_up_hours WHERE ?1 IS NULL OR hour < ?1 ORDER BY hour LIMIT ?2"
-    forget = f"DELETE FROM rolled_up_hours WHERE hour IN ({old})"
-    forgotten = db.execute(forget, (_first(db, oldest), limit)).rowcount
-    if forgotten:
+    delete = f"DELETE FROM rolled_up_hours WHERE hour IN ({old})"
+    if forgotten := db.execute(delete, (_first(db, oldest), limit)).rowcount:
         gone = (f"NOT EXISTS (SELECT 1 FROM series_by_{unit} WHERE series_id = series.id)" for unit in get_args(Unit))
         db.execute(f"DELETE FROM series WHERE {' AND '.join(gone)}")
     return forgotten

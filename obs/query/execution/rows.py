@@ -153,14 +153,13 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     the hours that have them, if the rollups know. For TOP with EVERY, the scan of the groups whose first aggregate is
     largest over the whole window. Any other scan as it is.
     """
-    order = plan.order
     if plan.top is not None and scan.timeline is not None:
         whole = replace(plan, interval_ms=None, having=None, order=(), limit=None, offset=0)
         rows = _read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    if not plan.source.grains or plan.grouped or not plan.limit or not order or not order[0][1]:
+    if not plan.source.grains or plan.grouped or not plan.limit or not plan.order or not plan.order[0][1]:
         return scan
-    value, _ = order[0]
+    value, _ = plan.order[0]
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order

@@ -71,8 +71,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Checked | None, 
         by_hour = grain.unit_ms <= HOUR_MS
         same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
         same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
-        functions = same if same_clock else ()
-        columns = {name for each in chosen for name in _columns(each, functions)}
+        columns = {name for each in chosen for name in _columns(each, same if same_clock else ())}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     starts = scan.timeline.starts if scan.timeline is not None else ()
@@ -180,9 +179,7 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
     terms = where.arguments if isinstance(where, Apply) and where.name == "and" else [where]
-    negated = [term.arguments[0] for term in terms if isinstance(term, Apply) and term.name == "not"]
-    true_of_null = [*((term, "is null") for term in terms), *((term, "is not null") for term in negated)]
-    needs_value = any(term == each and each.name != name for term, name in true_of_null for each in comparisons)
+    needs_value = any(each in terms and each.name != "is null" for each in comparisons)
     return [*([] if needs_value else [(None, None)]), *zip(ascending, lasts, strict=True)] if comparisons else ()
 
 
@@ -313,16 +310,13 @@ class RollupSelect(RowSelect):
         if parts:
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
-            conditions.append(_HAS_PART.format(table=grain.cells, cells=self._start(grain, compared), name="valued"))
+            cells = f"{grain.cells}.{prefix_of(compared) or ''}"
+            conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
         tables = " ".join([tables, *([] if is_of_series else chosen)])
         if in_order:
             keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
-
-    def _start(self, grain: Grain, measured: Checked | None) -> str:
-        """What the columns of cells begin with that have the values of what is measured."""
-        return f"{grain.cells}.{prefix_of(measured) or ''}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""
@@ -332,9 +326,9 @@ class RollupSelect(RowSelect):
         conditions += [f"{of} IS NOT NULL"] if of and name in ("runs", "first_at", "last_at") else []
         value = _OF_ROW[name].format(of, writer.time_sql)
         if grain.cells and name != "key":
-            value = f"{self._start(grain, measure.of)}{name}"
+            value = f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
             if parts:
-                cells = self._start(grain, self.cover.compared)
+                cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
         return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value

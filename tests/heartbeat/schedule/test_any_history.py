@@ -72,7 +72,7 @@ def test_a_deadline_of_any_numbers_is_finite(times: list[float]) -> None:
 @given(plausible)
 def test_a_fit_survives_its_json(times: list[int]) -> None:
     fit = learn(times)
-    assert Fit.from_json(fit.to_json()) == fit
+    assert Fit.decode(fit.encode()) == fit
 
 
 @settings(max_examples=40)
