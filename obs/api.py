@@ -1,7 +1,7 @@
 """Shared by the JSON routes of all areas: the blueprint, request parsing, the OpenAPI document, fields and cursors."""
 
 import json
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib.metadata import version
@@ -94,7 +94,7 @@ class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
         return None if rule is None else super().path_helper(rule, **kwargs)  # None: not a route of Flask
 
 
-def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Describe) -> None:
+def init_app(app: Flask, blueprints: Sequence[SmorestBlueprint], describe: Describe) -> None:
     """Register the areas' routes, and the OpenAPI document of them and of what `describe` adds, at /api/openapi.json.
 
     The document is built when somebody first asks for it: that takes longer than the rest of a start.
@@ -110,7 +110,7 @@ def init_app(app: Flask, blueprints: Iterable[SmorestBlueprint], describe: Descr
         return app.response_class(document(), mimetype="application/json")
 
 
-def _document(converters: Mapping[str, Any], blueprints: Iterable[SmorestBlueprint], describe: Describe) -> str:
+def _document(converters: Mapping[str, Any], blueprints: Sequence[SmorestBlueprint], describe: Describe) -> str:
     app = Flask(__name__, static_folder=None)  # of its own: flask-smorest adds routes and handlers of errors
     app.url_map.converters.update(converters)
     app.config.update(
