@@ -4,11 +4,14 @@ import contextlib
 import errno
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -162,6 +165,18 @@ def test_a_process_adds_nothing_to_the_log_of_the_server(
     workers.run(ACME, query_request)
     workers.close()
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_process_whose_answer_nobody_read_adds_nothing_to_the_log() -> None:
+    """Closing a socket with an unread answer resets the connection: so it goes when the service is stopped."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-c", "from obs.query.execution.workers import main; main()", str(theirs.fileno())]
+    with theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as worker:
+        with Connection(ours.detach()) as connection:
+            connection.send(SOURCES)
+            assert connection.poll(60)
+        assert worker.communicate(timeout=60) == (None, b"")
+    assert worker.returncode == 0
 
 
 def test_a_query_that_gets_no_turn_in_time_is_refused(query_request: QueryRequest) -> None:

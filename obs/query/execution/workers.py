@@ -207,7 +207,7 @@ class Workers:
 def serve(connection: Connection) -> None:
     """Answer requests with a QueryResponse, a ServiceError, or the traceback of another error as text.
 
-    The first message is the list of sources. Raises EOFError or BrokenPipeError when the other end is closed.
+    The first message is the list of sources. Raises EOFError or ConnectionError when the other end is closed.
     """
     engine = Engine(connection.recv())
     connection.send(None)
@@ -232,5 +232,5 @@ def main() -> None:
     os.nice(NICENESS)
     if sys.platform == "linux":  # macOS accepts the limit, but does not enforce it
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    with Connection(int(sys.argv[1])) as connection, suppress(EOFError, BrokenPipeError):  # the service has ended
+    with Connection(int(sys.argv[1])) as connection, suppress(EOFError, ConnectionError):  # the service has ended
         serve(connection)
