@@ -5,6 +5,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.conftest import POLL_SECONDS
+
 
 class Receiver:
     """Keeps what it receives. `answers` are the statuses of the next responses; after them, 200."""
@@ -43,7 +45,7 @@ class Receiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook/secret-path"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True).start()
 
     def messages(self) -> list[dict[str, Any]]:
         """The bodies received so far."""

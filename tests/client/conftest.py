@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from tests.conftest import Clock, KeyClient
+from tests.conftest import POLL_SECONDS, Clock, KeyClient
 from tests.dashboard.conftest import address
 
 __all__ = ["address"]
@@ -119,7 +119,7 @@ def bad_server() -> Iterator[Callable[[bytes | None], str]]:
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,)).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}"
 
