@@ -262,6 +262,7 @@ def test_no_command_is_listed_that_is_not_printed() -> None:
     assert set(NOT_RUN) <= in_crontabs.union(*map(printed_commands, PAGES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_the_commands_of_a_page_work_as_printed(page: str, tmp_path: Path) -> None:
     to_run = [command for command in printed_commands(page) if command not in NOT_RUN]

@@ -291,6 +291,7 @@ def test_a_signal_to_stop_outweighs_sighup(serve: Callable[..., Server]) -> None
     assert server.process.wait(PATIENCE_SECONDS) == 0, server.printed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
@@ -323,6 +324,7 @@ def test_sighup_changes_nothing_while_the_settings_are_unreadable(serve: Callabl
     assert ping(server) == 200
 
 
+@pytest.mark.slow
 def test_a_second_server_on_an_instance_is_refused(serve: Callable[..., Server]) -> None:
     server = serve().wait_until_ready()
     second = serve()
@@ -381,6 +383,7 @@ class Systemd:
             pass
 
 
+@pytest.mark.slow
 def test_a_socket_of_systemd_outlives_the_service(tmp_path: Path) -> None:
     systemd = Systemd(tmp_path)
     port = systemd.listener.getsockname()[1]

@@ -178,6 +178,7 @@ def test_a_daily_job_is_next_expected_at_its_next_time(
     assert incidents == [["overdue"]]
 
 
+@pytest.mark.slow
 @UNKNOWN
 @pytest.mark.parametrize(
     "pin",

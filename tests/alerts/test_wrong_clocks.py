@@ -447,6 +447,7 @@ class Hosts:
         return [(one["subject"], one["ended_at"]) for one in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [-72, -6, 6, 72])
 @pytest.mark.parametrize("every_hours", [1, 12])
 @pytest.mark.parametrize("hosts", [["nas02"], ["nas01", "nas02"]], ids=["job", "host"])
@@ -480,6 +481,7 @@ def test_a_host_that_dies_while_the_clock_is_wrong_is_reported_when_it_is_right(
     assert sync.incidents() == [("sync on nas02", None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [-72, -6, 6, 72])
 @pytest.mark.parametrize("every_hours", [1, 12])
 def test_hosts_that_go_on_while_the_clock_is_wrong_have_no_incident(

@@ -256,6 +256,7 @@ PIECES = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), st.sampled_from(["/bin/sh", "/bin/bash"]))
 def test_a_wrapped_line_does_what_the_line_did(tab: Tab, command: str, shell: str) -> None:

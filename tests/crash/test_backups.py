@@ -44,6 +44,7 @@ def test_a_backup_under_load_has_all_that_was_acknowledged_before_it_began(servi
     assert problems(restored.instance, ledger, keys, until=moment) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_backup_that_is_killed_leaves_nothing_under_a_final_name(
     service: Service, tmp_path: Path, stage: str

@@ -156,6 +156,7 @@ def five_hundred_jobs(app: Flask, client: KeyClient, clock: Clock) -> Tenancy:
     return tenancy
 
 
+@pytest.mark.slow
 def test_five_hundred_jobs_are_a_small_page_with_small_refreshes(
     five_hundred_jobs: Tenancy, reader: Visitor, clock: Clock
 ) -> None:
@@ -174,6 +175,7 @@ def test_five_hundred_jobs_are_a_small_page_with_small_refreshes(
     assert len(changed.data) < 4_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("five_hundred_jobs")
 def test_a_refresh_brings_other_rows_in_another_order(reader: Visitor) -> None:
     page = re.findall(r'id="job-(\d+)" data-v="(\w+)"', reader.get("/?sort=name&desc=1").text)
@@ -188,6 +190,7 @@ def test_a_refresh_brings_other_rows_in_another_order(reader: Visitor) -> None:
     assert names_in_headline(body["summary"])
 
 
+@pytest.mark.slow
 def test_pages_are_compressed_unless_they_show_a_new_key(
     five_hundred_jobs: Tenancy, reader: Visitor, admin: Visitor
 ) -> None:

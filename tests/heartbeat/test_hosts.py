@@ -45,6 +45,7 @@ def open_ones(watched: Watched) -> list[str]:
     return [one["subject"] for one in watched.incidents() if one["ended_at"] is None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["2 hosts, daily, same time", "3 hosts, daily, other times", "2 hosts, weekly", "2 hosts, hourly and daily"]
 )
@@ -58,6 +59,7 @@ def test_the_death_of_a_host_is_reported_as_soon_as_that_of_a_job_of_its_own(wat
     assert delay(right, story) * SECOND_MS + story.died_at < expected + 15 * MINUTE_MS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

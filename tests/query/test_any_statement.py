@@ -83,6 +83,7 @@ def test_a_valid_statement(send: Any, statement: str) -> None:
     send(statement)
 
 
+@pytest.mark.slow
 @examples(0.3)
 @given(statement=damaged())
 def test_a_damaged_statement(send: Any, statement: str) -> None:

@@ -171,6 +171,7 @@ def _with_frames(frames: int, call: Callable[[], Any]) -> Any:
     return call() if frames == 0 else _with_frames(frames - 1, call)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(("opening", "closing", "levels"), NESTING, ids=[nesting[0] for nesting in NESTING])
 def test_nesting_up_to_its_limit(ask: Ask, client: Any, opening: str, closing: str, levels: int) -> None:

@@ -186,6 +186,7 @@ _stories = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(story=_stories, statements=st.sets(st.sampled_from(STATEMENTS), min_size=4, max_size=4), data=st.data())
 def test_rollups_give_the_results_of_the_rows(
@@ -279,6 +280,7 @@ def long_app(make_app: Any) -> Flask:
     return app
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "late", ["UPDATE runs SET duration_ms = 5 WHERE id = 77", "DELETE FROM runs WHERE id % 90 = 0"]
 )

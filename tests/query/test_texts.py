@@ -44,6 +44,7 @@ def _matches(text: str, pattern: str, escape: str) -> bool:
     return bool(text) and pattern[0] in ("_", text[0]) and _matches(text[1:], pattern[1:], escape)
 
 
+@pytest.mark.slow
 @examples(0.2)
 @given(
     text=st.text("ab%_!.", max_size=6),

@@ -36,6 +36,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         assert "Traceback" not in server.printed()
 
 
+@pytest.mark.slow
 def test_slow_bodies_do_not_affect_others(server: Server) -> None:
     with contextlib.ExitStack() as opened:
         for connection in hostile.slow_bodies(server, THREADS):
@@ -61,6 +62,7 @@ def test_an_incomplete_body_is_not_recorded(server: Server) -> None:
     assert messages(server, "broken") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a connection was last used")
 @pytest.mark.parametrize(
     ("lines", "sent"),

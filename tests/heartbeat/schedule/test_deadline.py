@@ -218,6 +218,7 @@ def test_the_deadline_after_each_heartbeat_is_that_of_the_updated_fit() -> None:
         assert deadline([time / SECOND_MS for time in times[:count]]) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("period_ms", "delay_ms"),
     [
