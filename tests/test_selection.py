@@ -35,6 +35,7 @@ def test_what_does_not_run_is_reported(tmp_path: Path) -> None:
     assert lines[2] == f"5 left out because they are slow: run them with {HOW_TO_RUN_SLOW}"
 
 
+@pytest.mark.slow
 def test_in_ci_a_missing_tool_is_a_failure(tmp_path: Path) -> None:
     code, output = _pytest(tmp_path / "x", ci="true")
     assert code == pytest.ExitCode.TESTS_FAILED, output
@@ -42,6 +43,7 @@ def test_in_ci_a_missing_tool_is_a_failure(tmp_path: Path) -> None:
     assert "8 errors" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "expected"), [("-mslow", "5/13 tests"), ("--all", "13 tests")])
 def test_slow_tests_run_when_they_are_asked_for(tmp_path: Path, option: str, expected: str) -> None:
     _, output = _pytest(tmp_path / "x", option, "--collect-only", ci="")

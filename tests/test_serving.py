@@ -272,6 +272,7 @@ def test_a_worker_that_cannot_start_is_tried_again_after_growing_pauses(
     assert ping(server) == 200
 
 
+@pytest.mark.slow
 def test_sighup_starts_the_installed_version_with_its_settings(serve: Callable[..., Server], tmp_path: Path) -> None:
     server = serve().wait_until_ready()
     (tmp_path / "instance" / "config.toml").write_text("base_url = 'https://obs.example.org'")
@@ -337,6 +338,7 @@ def test_a_second_server_on_an_instance_is_refused(serve: Callable[..., Server])
     assert ping(server) == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [True, False])
 def test_a_server_can_start_after_the_last_one_was_killed(serve: Callable[..., Server], kill: bool) -> None:
     first = serve().wait_until_ready()

@@ -227,6 +227,7 @@ def test_a_job_that_flaps_is_reported_once_and_when_it_has_settled(world: World,
     assert len(receiver.requests) < 12
 
 
+@pytest.mark.slow
 def test_jobs_that_flap_together_are_reported_together_and_so_is_their_settling(
     world: World, receiver: Receiver
 ) -> None:

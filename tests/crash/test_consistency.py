@@ -48,6 +48,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 def test_good_files_are_good(good: tuple[Path, Ledger]) -> None:
     instance, ledger = good
     assert problems(instance, ledger, {mark.org for mark in ledger.sent}) == []

@@ -90,6 +90,7 @@ def test_a_damaged_statement(send: Any, statement: str) -> None:
     send(statement)
 
 
+@pytest.mark.slow
 @examples(0.2)
 @given(statement=noise)
 def test_noise(send: Any, statement: str) -> None:

@@ -96,6 +96,7 @@ def _within(starts: Sequence[int], start: int) -> list[int]:
     return list(starts[first:])
 
 
+@pytest.mark.slow
 @examples(0.05)
 @given(
     zone_and_change=st.sampled_from([(zone, change) for zone, changes in CHANGES.items() for change in changes]),

@@ -522,6 +522,7 @@ def test_two_concurrent_roll_ups_do_not_corrupt_each_other(app: Flask, client: A
     assert ask(statement)["rows"] == [[13]]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("history")
 def test_deleted_runs_leave_the_rollups(app: Flask, new_client: Any, ask: Ask, write: Write, clock: Clock) -> None:
     _roll_up(app)

@@ -107,6 +107,7 @@ _values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @examples(0.2)
 @given(value=_values, steps=st.lists(_keys | st.integers(0, 3), max_size=3))
 def test_json_is_what_stands_at_the_path(value_of: Ask, value: Any, steps: list[Any]) -> None:

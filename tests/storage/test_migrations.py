@@ -129,6 +129,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 def test_several_processes_migrate_at_once(tmp_path: Path) -> None:
     started = [
         subprocess.Popen(

@@ -135,7 +135,8 @@ def _messages(path: Path) -> set[str]:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize(("stopped", "rounds"), [pytest.param(True, 2, marks=pytest.mark.slow), (False, 1)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("stopped", "rounds"), [(True, 2), (False, 1)])
 def test_a_server_that_runs_or_was_stopped_acknowledges_nothing_into_a_deleted_file(
     server: Service, tmp_path: Path, stopped: bool, rounds: int
 ) -> None:
