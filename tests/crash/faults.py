@@ -1,6 +1,8 @@
 """faults.c, built and put into a service: a journal of what is written, and faults that the test switches on."""
 
+import atexit
 import mmap
+import shutil
 import struct
 import subprocess
 from functools import cache
@@ -13,12 +15,19 @@ SOURCE = Path(__file__).with_name("faults.c")
 _FORMAT = struct.Struct("<qiiii")
 
 
+def _new_folder() -> Path:
+    """A folder that is deleted when this process ends."""
+    folder = mkdtemp(prefix="obs-faults-")
+    atexit.register(shutil.rmtree, folder)
+    return Path(folder)
+
+
 @cache
 def shim() -> Path:
     """The shared library, built once a process. Raises AssertionError where there is no C compiler."""
     compiler = find_compiler()
     assert compiler is not None, "the crash tests need a C compiler (Debian: apt-get install gcc libc6-dev)"
-    built = Path(mkdtemp(prefix="obs-faults-")) / "faults.so"
+    built = _new_folder() / "faults.so"
     subprocess.run(
         [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o", str(built), str(SOURCE), "-ldl"],
         check=True,
@@ -31,7 +40,7 @@ class Faults:
 
     def __init__(self, root: Path, journal: Path | None = None) -> None:
         self.journal = journal
-        control = Path(mkdtemp(prefix="obs-faults-")) / "control"
+        control = _new_folder() / "control"
         control.write_bytes(bytes(_FORMAT.size))
         with control.open("r+b") as file:
             self._mapped = mmap.mmap(file.fileno(), _FORMAT.size)
