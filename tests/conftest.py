@@ -1,10 +1,10 @@
 """An application on an empty instance, a clock that the test moves, and clients of two organizations."""
 
+import contextlib
 import gc
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,6 +44,10 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from reading, again and again, what stays until the end: modules and tests."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # DuckDB reports what is not freed at the end
 
 
 class Clock:
@@ -124,7 +128,16 @@ class SharedRule(Rule):
 Flask.url_rule_class = SharedRule
 
 
-@contextmanager
+def children() -> set[int]:
+    """The running child processes of this process."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
+
+
+@contextlib.contextmanager
 def serving(server: HTTPServer) -> Iterator[str]:
     """Serves in a thread until the end of the block, which gets the URL."""
     thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,))

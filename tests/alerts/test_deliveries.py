@@ -2,9 +2,13 @@
 
 import hashlib
 import hmac
+import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +20,7 @@ from obs.services import services
 from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import ATTEMPT_SECONDS, SECRET, World, titles
-from tests.conftest import Clock, KeyClient
+from tests.conftest import Clock, KeyClient, children
 
 
 def test_a_failure_and_its_recovery_are_two_signed_messages(world: World, receiver: Receiver) -> None:
@@ -384,3 +388,18 @@ def test_a_second_answer_to_an_attempt_changes_nothing(tmp_path: Path, monkeypat
     with closing(Courier(lambda: True)) as courier:
         for number in ("1", "2"):
             assert courier.submit({"op": "fetch", "kind": "webhook"}).result(10)["answer"] == number
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the children of a process")
+def test_attempts_that_end_at_once_are_all_answered() -> None:
+    """The signal of a process that ends may interrupt the handling of another one."""
+    order = {"op": "check", "kind": "webhook", "address": "https://example.com/hook"}
+    with closing(Courier(lambda: True)) as courier:
+        before = children()
+        courier.submit(order).result(60)
+        (process,) = children() - before
+        for _ in range(5):
+            waiting = [courier.submit(order) for _ in range(200)]
+            while wait(waiting, timeout=0.0005).not_done:
+                os.kill(process, signal.SIGCHLD)
+            assert {tuple(one.result()) for one in waiting} == {("masked",)}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -25,7 +24,7 @@ from obs.query.execution.workers import Workers
 from obs.services import services
 from obs.storage.databases import Org
 from obs.times import DAY_MS
-from tests.conftest import ACME, ApiResponse, KeyClient
+from tests.conftest import ACME, ApiResponse, KeyClient, children
 
 
 @pytest.fixture
@@ -38,15 +37,6 @@ def client(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient])
 
 def ask(client: KeyClient, query: str) -> ApiResponse:
     return client.post("/api/v1/dsl", json={"query": query})
-
-
-def children() -> set[int]:
-    """The running child processes of this process."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
-            found.update(map(int, (task / "children").read_text().split()))
-    return found
 
 
 def test_responses_are_those_of_one_process(client: KeyClient, make_app: Callable[..., Flask]) -> None:

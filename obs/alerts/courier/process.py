@@ -18,15 +18,13 @@ def main() -> None:
     running: dict[int, int] = {}  # the id of the order by the process
 
     def reap(*_: Any) -> None:
-        while running:
-            process, status = os.waitpid(-1, os.WNOHANG)
-            if process == 0:
-                return
-            order_id = running.pop(process)
-            if status:  # else it has written the answer
-                timed_out = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
-                reason = f"No answer within {ATTEMPT_SECONDS} seconds." if timed_out else "The attempt has crashed."
-                _write(sys.stdout.fileno(), order_id, failure(reason))
+        with suppress(ChildProcessError):  # a signal may interrupt this before the last process is taken from `running`
+            while running and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                order_id, status = running.pop(ended[0]), ended[1]
+                if status:  # else it has written the answer
+                    timed_out = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+                    reason = f"No answer within {ATTEMPT_SECONDS} seconds." if timed_out else "The attempt has crashed."
+                    _write(sys.stdout.fileno(), order_id, failure(reason))
 
     signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
