@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice, pairwise, takewhile
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 from obs.errors import ServiceError, invalid_field
@@ -219,22 +219,18 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
 
     Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
     """
-    oldest = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS)
+    oldest, settled = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS), (now_ms - SETTLED_MS) // HOUR_MS
     end, attempts, done = time.monotonic() + _ROLLING_UP_SECONDS, 0, 0
-    hours = partial(rollups.hours_to_roll_up, oldest=oldest, end=(now_ms - SETTLED_MS) // HOUR_MS)
-    steps: dict[Unit, Callable[[sqlite3.Connection], list[int]]] = {"hour": hours}
-    steps |= {"day": partial(rollups.missing, unit="day"), "week": partial(rollups.missing, unit="week")}
-    for unit, missing in steps.items():
+    for unit in get_args(Unit):
         with databases.read(org) as db:
-            numbers = missing(db)
+            numbers = rollups.hours_to_roll_up(db, oldest, settled) if unit == "hour" else rollups.missing(db, unit)
         for number in takewhile(lambda _: time.monotonic() < end, numbers):
             attempts, attempt = attempts + 1, secrets.randbits(62)
             databases.write(org, partial(rollups.note_attempt, unit=unit, number=number, attempt=attempt))
             with databases.read(org) as db:
                 cells = rollups.read(db, unit, number)
-            if cells is not None:
-                keep = partial(rollups.keep, unit=unit, number=number, cells=cells, attempt=attempt)
-                done += databases.write(org, keep)
+            keep = partial(rollups.keep, unit=unit, number=number, cells=cells, attempt=attempt)
+            done += databases.write(org, keep)
     if attempts and time.monotonic() < end:
         in_batches(databases, org, lambda db, limit: rollups.forget_before(db, oldest, limit), share=BACKGROUND_SHARE)
     return done

@@ -1,9 +1,8 @@
-"""Sorted whole numbers as blobs: little-endian, with 4 bytes each if all of them fit, else with 8.
+"""Sorted whole numbers as blobs: 4 bytes each if all of them fit, else 8, in the byte order of the machine.
 
 The first byte is the typecode of `array` for the size: ``I`` or ``q``.
 """
 
-import sys
 from array import array
 from collections.abc import Sequence
 
@@ -12,14 +11,8 @@ LARGEST_BLOB = 900_000  # bytes; the connections of queries do not read values o
 
 def pack(numbers: Sequence[int]) -> bytes:
     code = "I" if not numbers or (numbers[0] >= 0 and numbers[-1] < 2**32) else "q"
-    return code.encode() + _little_endian(array(code, numbers)).tobytes()
+    return code.encode() + array(code, numbers).tobytes()
 
 
 def unpack(blob: bytes) -> Sequence[int]:
-    return _little_endian(array(chr(blob[0]), blob[1:]))
-
-
-def _little_endian(numbers: "array[int]") -> "array[int]":
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    return array(chr(blob[0]), blob[1:])

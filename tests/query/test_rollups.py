@@ -13,12 +13,13 @@ from flask import Flask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from obs.heartbeat.runs import Kind
 from obs.heartbeat.service import roll_up
 from obs.heartbeat.store import rollups as store
 from obs.services import services
 from obs.tenancy import auth
 from obs.times import DAY_MS, HOUR_MS, format_ms
-from tests.conftest import START, Clock
+from tests.conftest import ACME, START, Clock
 
 Ask = Callable[..., dict[str, Any]]
 Write = Callable[[Callable[[sqlite3.Connection], Any]], Any]
@@ -82,6 +83,7 @@ OF_EVENTS = [
     f"SELECT {LENGTHS}, stddev(length(message)) FROM events WHERE {{only}} EVERY 1h",
     "SELECT count(*), max(length(message)) FROM events WHERE {only} AND kind != 'end' EVERY 15m FILL NONE",
     "SELECT last(kind), first(kind), max(time) FROM events WHERE {only} BY job",
+    "SELECT stddev(length(message)), sum(length(message)) FROM events WHERE {only} BY job, kind",
     "SELECT count(*), count(DISTINCT kind) FROM events WHERE {only} BY hour(time), project TIMEZONE 'Europe/Berlin'",
     "SELECT count(*), avg(length(message)) FROM events WHERE {only} AND length(message) > 3 BY job",
     "SELECT CASE WHEN length(message) < 4 THEN 'short' WHEN length(message) < 9 THEN job END AS size, count(*)"
@@ -390,7 +392,7 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT stddev(late_ms), median(late_ms) FROM runs EVERY 1d", ["1h by status"]),
         ("SELECT max(late_ms), count(*) FROM runs WHERE late_ms > 1m BY job", [DAY, HOUR]),
         ("SELECT count(*), avg(length(message)) FROM logs EVERY 1d", ["1h by kind"]),
-        ("SELECT count(*) FROM events WHERE kind = 'log' AND length(message) > 9 BY job", [EVENTS_DAY, EVENTS_HOUR]),
+        ("SELECT sum(length(message)) FROM events WHERE kind = 'log' BY job", [EVENTS_DAY, EVENTS_HOUR]),
         ("SELECT avg(duration_ms) FROM runs BY job", [DAY, HOUR]),
         ("SELECT avg(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", [HOUR]),
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by status"]),
@@ -420,6 +422,8 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(*) FROM runs WHERE duration_ms > 5 OR late_ms > 5", []),
         ("SELECT last(duration_ms) FROM runs WHERE duration_ms > 5", []),
         ("SELECT count(message) FROM logs", []),
+        ("SELECT count(*) FROM events WHERE length(message) > 9 BY job", []),
+        ("SELECT p95(length(message)) FROM logs", []),
         ("SELECT count(*) FROM logs WHERE message CONTAINS 'full' BY job", []),
         ("SELECT sum(duration_ms / 7) FROM runs", []),
         ("SELECT count(DISTINCT duration_ms) FROM runs", []),
@@ -436,6 +440,46 @@ def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: 
     _roll_up(app)
     grains = [text for text in _explained(ask, f"{statement} LAST 60h") if not text.startswith("the rows")]
     assert [text.partition(" x ")[2].partition(",")[0] for text in grains] == expected
+
+
+@pytest.mark.usefixtures("history")
+def test_many_messages_leave_the_rollups_of_runs_and_their_own(
+    app: Flask, ask: Ask, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LARGEST_BLOB", 100)  # less than the lengths of the messages of an hour
+    messages: list[tuple[int, str | None]] = [
+        (START - number * 60_000, "x" * (number % 50)) for number in range(3 * 1440)
+    ]
+    messages += [(START - HOUR_MS, "a\0b"), (START - HOUR_MS, None)]
+    add = f"INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, {Kind.LOG:d}, ?, 0, ?)"
+    write(lambda db: db.executemany(add, messages))
+    statements = [
+        "SELECT count(*), avg(duration_ms) FROM runs BY job EVERY 1h LAST 60h",
+        f"SELECT {LENGTHS}, stddev(length(message)) FROM events BY job LAST 60h",
+        f"SELECT {LENGTHS}, min(length(message)) FROM logs EVERY 1d LAST 60h",
+    ]
+    from_rows = [_close(ask(statement)["rows"], statement) for statement in statements]
+    _roll_up(app)
+    assert all(_explained(ask, statement) for statement in statements)
+    assert [_close(ask(statement)["rows"], statement) for statement in statements] == from_rows
+
+
+@pytest.mark.usefixtures("history")
+def test_a_day_with_too_many_runs_is_tried_once(
+    app: Flask, ask: Ask, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = "SELECT avg(duration_ms) FROM runs BY job LAST 60h"
+    databases = services(app).tenancy.databases
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "LARGEST_BLOB", 100)  # less than the durations of a day
+        _roll_up(app)
+        assert not any(" x 1d" in text for text in _explained(ask, statement))
+        written = databases.last_write(ACME)
+        _roll_up(app)
+        assert databases.last_write(ACME) == written
+    write(lambda db: db.execute("UPDATE runs SET duration_ms = 1"))
+    _roll_up(app)
+    assert any(" x 1d" in text for text in _explained(ask, statement))
 
 
 @pytest.mark.usefixtures("history")

@@ -38,7 +38,7 @@ _TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "w
 _VALUES = ("valued", "total", "least", "most", "squares_high", "squares_low", "sorted")
 Values = tuple[Any, ...]
 """What is stored of the values that some rows have, as _VALUES: how many, their sum, the least, the most, the sum of
-their squares (`squares_high` * 2^32 + `squares_low`), and all of them, sorted."""
+their squares (`squares_high` * 2^32 + `squares_low`), and all of them, sorted; NULL for messages, which may be many."""
 
 
 class Cell(NamedTuple):
@@ -65,7 +65,7 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
     before the first row are left out, except for hours with stored totals whose runs are gone.
     """
     first = _first(db, oldest)
-    rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND attempt IS NULL"
+    rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND ifnull(attempt, -1) < 0"
     known = {row[0] for row in db.execute(rolled, (first, end))}
     hours = [] if first is None else [hour for hour in range(first, end) if hour not in known]
     return sorted(hours, key=lambda hour: -(hour // 24))
@@ -82,7 +82,7 @@ def _first(db: sqlite3.Connection, oldest: int) -> int | None:
 def missing(db: sqlite3.Connection, unit: Unit) -> list[int]:
     """The days or weeks that are not rolled up although all their parts are, ascending."""
     part, count = _PARTS[unit]
-    is_done = f"SELECT 1 FROM rolled_up_{unit}s AS done WHERE done.{unit} = {part} / {count} AND done.attempt IS NULL"
+    is_done = f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = {part} / {count} AND ifnull(attempt, -1) < 0"
     whole = f"SELECT {part} / {count} AS number FROM rolled_up_{part}s WHERE attempt IS NULL"
     whole += f" GROUP BY number HAVING count(*) = {count} AND NOT EXISTS ({is_done}) ORDER BY number"
     return [row[0] for row in db.execute(whole)]
@@ -114,20 +114,20 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] |
     if unit == "hour":
         rows: dict[Place, list[tuple[Any, ...]]] = defaultdict(list)
         for *key, at, found, late in db.execute(_ROWS, (number, number + 1)):
-            value = len(found) if isinstance(found, str) else found  # SQLite counts up to the first NUL
+            value = len(found) if isinstance(found, str) else found
             series, of_all = tuple(key), (None, key[1], None, None, key[4])
             for place in ((unit, number, series), (unit, number, of_all), ("five_minutes", at // 300_000, of_all)):
                 rows[place].append((at, value, late))
-        cells = {place: _cell(each) for place, each in rows.items()}
+        cells = {place: _cell(each, is_of_runs=place[2][-1] is None) for place, each in rows.items()}
     else:
         parts: dict[Place, list[Cell]] = defaultdict(list)
         part, count = _PARTS[unit]
         for (_, _, series), cell in _stored(db, part, number * count, (number + 1) * count):
             if series[0] is not None:
                 parts[unit, number, series].append(cell)
-        cells = {place: _together(each) for place, each in parts.items()}
+        cells = {place: _together(each, is_of_runs=place[2][-1] is None) for place, each in parts.items()}
     for total, least, *_, blob in (each[1:] for cell in cells.values() for each in (cell.values, cell.late) if each[0]):
-        if least < 0 or len(blob) > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
+        if least < 0 or len(blob or ()) > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
             return None
     return cells
 
@@ -135,29 +135,41 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] |
 _ROWS = f"""
     SELECT job_id, status, attribution_id, exit_code, NULL, started_at, duration_ms, late_ms FROM runs
     WHERE started_at >= ?1 * {HOUR_MS} AND started_at < ?2 * {HOUR_MS}
-    UNION ALL SELECT job_id, NULL, attribution_id, NULL, kind, received_at, message, NULL FROM events
+    UNION ALL SELECT job_id, NULL, attribution_id, NULL, kind, received_at,
+        iif(instr(message, char(0)), message, length(message)), NULL FROM events -- SQLite counts up to the first NUL
     WHERE received_at >= ?1 * {HOUR_MS} AND received_at < ?2 * {HOUR_MS}
 """
 
 
-def _cell(rows: Sequence[tuple[Any, ...]]) -> Cell:
+def _cell(rows: Sequence[tuple[Any, ...]], *, is_of_runs: bool) -> Cell:
     """The cell of rows, of which are given: the time, the value, how late."""
     times, *both = zip(*rows, strict=True)
-    values, late = (_values(value for value in column if value is not None) for column in both)
+    values, late = (_values((value for value in column if value is not None), is_listed=is_of_runs) for column in both)
     return Cell(len(rows), min(times), max(times), values, late)
 
 
-def _together(cells: Sequence[Cell]) -> Cell:
+def _together(cells: Sequence[Cell], *, is_of_runs: bool) -> Cell:
     runs, firsts, lasts, *both = zip(*cells, strict=True)
-    values, late = (_values(value for each in column if each[-1] for value in unpack(each[-1])) for column in both)
-    return Cell(sum(runs), min(firsts), max(lasts), values, late)
+    return Cell(sum(runs), min(firsts), max(lasts), *map(_from_lists if is_of_runs else _from_sums, both))
 
 
-def _values(unsorted: Iterable[int]) -> Values:
+def _from_lists(parts: Sequence[Values]) -> Values:
+    return _values(value for each in parts if each[-1] for value in unpack(each[-1]))
+
+
+def _from_sums(parts: Sequence[Values]) -> Values:
+    if not (given := [part[:-1] for part in parts if None not in part[:-1]]):
+        return _values(())
+    counts, totals, leasts, mosts, high, low = zip(*given, strict=True)
+    squares = divmod((sum(high) << 32) + sum(low), 2**32)
+    return (sum(counts), sum(totals), min(leasts), max(mosts), *squares, None)
+
+
+def _values(unsorted: Iterable[int], *, is_listed: bool = True) -> Values:
     if not (values := sorted(unsorted)):
         return (0, *[None] * (len(_VALUES) - 1))
     squares = divmod(sum(value * value for value in values), 2**32)
-    return (len(values), sum(values), values[0], values[-1], *squares, pack(values))
+    return (len(values), sum(values), values[0], values[-1], *squares, pack(values) if is_listed else None)
 
 
 def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator[tuple[Place, Cell]]:
@@ -178,10 +190,13 @@ def outdated(db: sqlite3.Connection) -> int:
     return found
 
 
-def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, Cell], attempt: int) -> bool:
-    """Store the cells of a unit, and mark it as rolled up; False if a row has changed since the attempt."""
+def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, Cell] | None, attempt: int) -> bool:
+    """Store the cells of a unit and mark it as rolled up, without cells as impossible; False if a row has changed."""
     noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
     if noted.fetchone() is None:
+        return False
+    if cells is None:
+        db.execute(f"UPDATE rolled_up_{unit}s SET attempt = -1 WHERE {unit} = ?", (number,))
         return False
     all_series = {series for _, _, series in cells}
     db.executemany(f"INSERT OR IGNORE INTO series ({', '.join(_SERIES)}) VALUES (?, ?, ?, ?, ?)", all_series)

@@ -81,10 +81,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Checked | None, 
 def prefix_of(expression: Checked | None) -> str | None:
     """What the columns of cells begin with that have the values of an expression; None if there are none."""
     match expression:
-        case Read(column=column) if column.type is not Type.TEXT:
-            return column.measured
-        case Apply(name="length", arguments=(Read(column=column),)):
-            return column.measured
+        case Read(column=column) | Apply(name="length", arguments=(Read(column=column),)):
+            return column.measured if isinstance(expression, Apply) == (column.type is Type.TEXT) else None
     return None
 
 
@@ -115,7 +113,7 @@ def _templates(aggregate: Aggregate) -> Mapping[str, str]:
     match aggregate.arguments:
         case ():
             return _OF_ROWS
-        case (measured,) if prefix_of(measured) is not None:
+        case (one,) if prefix_of(one) is not None and (aggregate.percent is None or isinstance(one, Read)):
             return _OF_MEASURED
         case (Read(column=column),) if column.name == "time" and aggregate.name in _OF_TIME:
             return _OF_TIME
@@ -163,7 +161,7 @@ _MAX_PARTS = 20
 
 def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
     match expression:
-        case Apply(name=name, arguments=(measured, *others)) if prefix_of(measured) is not None:
+        case Apply(name=name, arguments=(Read() as measured, *others)) if prefix_of(measured) is not None:
             return name in _COMPARISONS and all(isinstance(each, nodes.Literal) for each in others)
     return False
 
