@@ -98,7 +98,10 @@ class Senders:
         self.statuses: set[int] = set()
         self._server, self._key = server, key
         self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=self._send, args=(f"{name}-{n}",)) for n in range(SENDERS)]
+        self._threads = [
+            threading.Thread(target=self._send, args=(f"{name}-{n}",), daemon=True)  # a test that fails stops none
+            for n in range(SENDERS)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -170,7 +173,7 @@ def test_a_server_that_runs_or_was_stopped_acknowledges_nothing_into_a_deleted_f
 def _delete(server: Service, *, stopped: bool) -> None:
     """Delete ``acme``. A server that was stopped within a transaction has to go on before."""
     assert server.process is not None
-    for _ in range(20):
+    for _ in range(100):
         if stopped:
             os.killpg(server.process.pid, signal.SIGSTOP)
         with contextlib.suppress(subprocess.CalledProcessError):
