@@ -14,7 +14,6 @@ from obs.errors import ServiceError, invalid_field
 from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, rollups
 from obs.heartbeat.store.record import Attribution, find_attribution
-from obs.heartbeat.store.rollups import Unit
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit, keys
 from obs.tenancy import service as tenancy_service
@@ -221,7 +220,7 @@ def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) ->
     """
     oldest, settled = max(0, (now_ms - retention_days * DAY_MS) // HOUR_MS), (now_ms - SETTLED_MS) // HOUR_MS
     end, attempts, done = time.monotonic() + _ROLLING_UP_SECONDS, 0, 0
-    for unit in get_args(Unit):
+    for unit in get_args(rollups.Unit):
         with databases.read(org) as db:
             numbers = rollups.hours_to_roll_up(db, oldest, settled) if unit == "hour" else rollups.missing(db, unit)
         for number in takewhile(lambda _: time.monotonic() < end, numbers):

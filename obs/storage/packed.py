@@ -1,6 +1,6 @@
-"""Sorted whole numbers as blobs: 4 bytes each if all of them fit, else 8, in the byte order of the machine.
+"""Sorted whole numbers as blobs: the typecode of `array`, then 4 bytes each (``I``) if all of them fit, else 8 (``q``).
 
-The first byte is the typecode of `array` for the size: ``I`` or ``q``.
+Their byte order is the machine's, which is little-endian wherever granian has wheels.
 """
 
 from array import array

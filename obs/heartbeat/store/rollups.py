@@ -53,6 +53,7 @@ class Cell(NamedTuple):
 
 _COLUMNS = ("runs", "first_at", "last_at", *_VALUES, *(f"late_{name}" for name in _VALUES))
 _CELL = ", ".join(_COLUMNS)
+_DONE = "ifnull(attempt, -1) = -1"  # NULL: rolled up; -1: cannot be, until one of its rows changes
 
 Place = tuple[str, int, Series]
 """Where a cell is stored: the unit, its number, the series."""
@@ -65,7 +66,7 @@ def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]
     before the first row are left out, except for hours with stored totals whose runs are gone.
     """
     first = _first(db, oldest)
-    rolled = "SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND ifnull(attempt, -1) < 0"
+    rolled = f"SELECT hour FROM rolled_up_hours WHERE hour >= ? AND hour < ? AND {_DONE}"
     known = {row[0] for row in db.execute(rolled, (first, end))}
     hours = [] if first is None else [hour for hour in range(first, end) if hour not in known]
     return sorted(hours, key=lambda hour: -(hour // 24))
@@ -82,7 +83,7 @@ def _first(db: sqlite3.Connection, oldest: int) -> int | None:
 def missing(db: sqlite3.Connection, unit: Unit) -> list[int]:
     """The days or weeks that are not rolled up although all their parts are, ascending."""
     part, count = _PARTS[unit]
-    is_done = f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = {part} / {count} AND ifnull(attempt, -1) < 0"
+    is_done = f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = {part} / {count} AND {_DONE}"
     whole = f"SELECT {part} / {count} AS number FROM rolled_up_{part}s WHERE attempt IS NULL"
     whole += f" GROUP BY number HAVING count(*) = {count} AND NOT EXISTS ({is_done}) ORDER BY number"
     return [row[0] for row in db.execute(whole)]
@@ -125,7 +126,7 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] |
         for (_, _, series), cell in _stored(db, part, number * count, (number + 1) * count):
             if series[0] is not None:
                 parts[unit, number, series].append(cell)
-        cells = {place: _together(each, is_of_runs=place[2][-1] is None) for place, each in parts.items()}
+        cells = {place: _together(each) for place, each in parts.items()}
     for total, least, *_, blob in (each[1:] for cell in cells.values() for each in (cell.values, cell.late) if each[0]):
         if least < 0 or len(blob or ()) > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
             return None
@@ -148,21 +149,19 @@ def _cell(rows: Sequence[tuple[Any, ...]], *, is_of_runs: bool) -> Cell:
     return Cell(len(rows), min(times), max(times), values, late)
 
 
-def _together(cells: Sequence[Cell], *, is_of_runs: bool) -> Cell:
+def _together(cells: Sequence[Cell]) -> Cell:
     runs, firsts, lasts, *both = zip(*cells, strict=True)
-    return Cell(sum(runs), min(firsts), max(lasts), *map(_from_lists if is_of_runs else _from_sums, both))
+    return Cell(sum(runs), min(firsts), max(lasts), *map(_all_values, both))
 
 
-def _from_lists(parts: Sequence[Values]) -> Values:
-    return _values(value for each in parts if each[-1] for value in unpack(each[-1]))
-
-
-def _from_sums(parts: Sequence[Values]) -> Values:
-    if not (given := [part[:-1] for part in parts if None not in part[:-1]]):
+def _all_values(parts: Sequence[Values]) -> Values:
+    given = [part for part in parts if None not in part[:-1]]
+    if not given:
         return _values(())
-    counts, totals, leasts, mosts, high, low = zip(*given, strict=True)
+    counts, totals, leasts, mosts, high, low, lists = zip(*given, strict=True)
     squares = divmod((sum(high) << 32) + sum(low), 2**32)
-    return (sum(counts), sum(totals), min(leasts), max(mosts), *squares, None)
+    listed = None if None in lists else pack(sorted(chain.from_iterable(map(unpack, lists))))
+    return (sum(counts), sum(totals), min(leasts), max(mosts), *squares, listed)
 
 
 def _values(unsorted: Iterable[int], *, is_listed: bool = True) -> Values:

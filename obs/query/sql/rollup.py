@@ -81,8 +81,10 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Checked | None, 
 def prefix_of(expression: Checked | None) -> str | None:
     """What the columns of cells begin with that have the values of an expression; None if there are none."""
     match expression:
-        case Read(column=column) | Apply(name="length", arguments=(Read(column=column),)):
-            return column.measured if isinstance(expression, Apply) == (column.type is Type.TEXT) else None
+        case Read(column=column) if column.type is not Type.TEXT:
+            return column.measured
+        case Apply(name="length", arguments=(Read(column=column),)):
+            return column.measured
     return None
 
 
