@@ -32,9 +32,6 @@ pytest_plugins = ["tests.selection"]
 settings.register_profile("obs", deadline=None)
 settings.load_profile("obs")
 
-
-POLL_SECONDS = 0.01
-"""How often a server of the standard library looks whether it shall stop: its default of 0.5 is a wait in each test."""
 START = parse_iso("2026-06-21T10:00:00Z")
 ACME = Org("acme", 1)
 """The organization of `client`, which is the first of its instance."""
@@ -44,10 +41,6 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from reading, again and again, what stays until the end: modules and tests."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # DuckDB reports what is not freed at the end
 
 
 class Clock:
@@ -137,10 +130,14 @@ def children() -> set[int]:
     return found
 
 
+_POLL_SECONDS = 0.01
+"""How often a server of the standard library looks whether it shall stop: its default of 0.5 is a wait in each test."""
+
+
 @contextlib.contextmanager
 def serving(server: HTTPServer) -> Iterator[str]:
     """Serves in a thread until the end of the block, which gets the URL."""
-    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,))
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -2,10 +2,11 @@
 
 import json
 import threading
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.conftest import POLL_SECONDS
+from tests.conftest import serving
 
 
 class Receiver:
@@ -43,9 +44,9 @@ class Receiver:
             def log_message(self, *_: Any) -> None:
                 return
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hook/secret-path"
-        threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True).start()
+        self._serving = ExitStack()
+        address = self._serving.enter_context(serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)))
+        self.url = f"{address}/hook/secret-path"
 
     def messages(self) -> list[dict[str, Any]]:
         """The bodies received so far."""
@@ -54,5 +55,4 @@ class Receiver:
     def close(self) -> None:
         if self.hang is not None:
             self.hang.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self._serving.close()

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from tests.conftest import POLL_SECONDS, Clock, KeyClient
+from tests.conftest import Clock, KeyClient, serving
 from tests.dashboard.conftest import address
 
 __all__ = ["address"]
@@ -101,7 +102,7 @@ def runs(client: KeyClient) -> Callable[[str], list[dict[str, Any]]]:
 @pytest.fixture
 def bad_server() -> Iterator[Callable[[bytes | None], str]]:
     """Starts a server that sends these bytes to every request, or that hangs with None; returns its URL."""
-    release, servers = threading.Event(), []
+    release = threading.Event()
 
     def start(response: bytes | None) -> str:
         class Handler(BaseHTTPRequestHandler):
@@ -118,13 +119,8 @@ def bad_server() -> Iterator[Callable[[bytes | None], str]]:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,)).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
+        return servers.enter_context(serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)))
 
-    yield start
-    release.set()
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield start
+        release.set()
