@@ -97,9 +97,8 @@ def outcome(heartbeat: Heartbeat) -> Status:
 
 
 def duration_of_close(run: Run, heartbeat: Heartbeat) -> int | None:
-    if heartbeat.duration_ms is not None:
-        return heartbeat.duration_ms
-    return max(0, heartbeat.time - run.started_at) if run.started else None
+    measured = max(0, heartbeat.time - run.started_at) if run.started else None
+    return measured if heartbeat.duration_ms is None else heartbeat.duration_ms
 
 
 class JobState(StrEnum):

@@ -132,12 +132,10 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
 def authenticate_ping(tenancy: Tenancy, environ: Mapping[str, Any], secret: str, *, is_uuid: bool = False) -> Caller:
     """The caller of a request with a ping key, or with the UUID of its job. Raises ServiceError (404, 429)."""
     now_ms, key_id, name = tenancy.clock(), 0, "ping URL"
-    if is_uuid:
-        org = tenancy.keyring.organization_of_ping_url(secret)
-    elif (credential := tenancy.keyring.find(secret, now_ms)) is not None and keys.PING in credential.scopes:
+    org = tenancy.keyring.organization_of_ping_url(secret) if is_uuid else None
+    credential = None if is_uuid else tenancy.keyring.find(secret, now_ms)
+    if credential is not None and keys.PING in credential.scopes:
         org, key_id, name = credential.org, credential.id, credential.name
-    else:
-        org = None
     if org is None or environ.get(ENVIRON_ORG) not in (None, org.slug):
         tenancy.quotas.count_failure(client_network(environ))
         raise ServiceError("not_found")

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import product
+from functools import cache, lru_cache
+from itertools import count, product
 from operator import itemgetter
 from typing import Any
 
@@ -13,32 +14,20 @@ from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.execution.window import buckets
 from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import (
-    MAX_GROUPS,
-    Aggregate,
-    Apply,
-    Checked,
-    Derived,
-    Output,
-    Plan,
-    Range,
-    Read,
-    Scan,
-    has_aggregate,
-)
+from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Checked, Derived, Output, Plan, Range, Read, Scan
 from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
 from obs.times import HOUR_MS
 
-Group = tuple[Any, ...]
+Group = Sequence[Any]
 """The values of the groups of a row, as they are stored."""
 Key = tuple[int, Group]
 """Identifies a row of a grouped result: the number of its bucket, and its group."""
 Cell = str | int | float | bool | None
 Row = Sequence[Any]
 """A row of the result, as it is stored: a value for each of the plan's `results`."""
-Rows = dict[Key, list[Any]]
+Rows = dict[Key, Row]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
 Empty = Callable[[Group], tuple[list[Any], bool]]
 """The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
@@ -140,8 +129,8 @@ def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
     found = session.fetch(select_covered(plan, scan, find_cover(plan, scan, session)))
     width = len(plan.groups) + 1
-    rows = {(row[0], tuple(row[1:width])): list(row[width:-2]) for row in found if row[-2]}
-    dropped = {(row[0], tuple(row[1:width])) for row in found if not row[-2]}
+    rows = {(row[0], row[1:width]): row[width:-2] for row in found if row[-2]}
+    dropped = {(row[0], row[1:width]) for row in found if not row[-2]}
     return Grid(rows, dropped, sum(row[-1] for row in found))
 
 
@@ -201,7 +190,7 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
     unit_ms = grain.unit_ms
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
-        spans = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end}))
+        spans = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
         covered += [(first, end) for first, end in spans]
         edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]
         uncovered += [Range(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
@@ -220,7 +209,7 @@ def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
         parameters = {f"group{number}": value for number, value in enumerate(group)}
         ((*values, kept, _),) = session.fetch(statement, parameters)
         for place, output in enumerate(plan.values if fill is not None else ()):
-            if has_aggregate(output.expression):
+            if output.has_aggregate:
                 is_number = isinstance(fill, int | float) and output.expression.type in NUMERIC
                 values[place] = fill if is_number else None
         return values, bool(kept)
@@ -235,16 +224,16 @@ def _complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows
         if key not in rows and key not in grid.dropped:
             values, kept = empty(key[1])
             if kept:
-                rows[key] = list(values)
+                rows[key] = values
                 added.add(key)
     if plan.fill is not None and plan.fill.value == "previous":
-        is_carried = [has_aggregate(output.expression) for output in plan.values]
-        last: dict[Group, list[Any]] = {}
-        for bucket, group in sorted(rows, key=itemgetter(0)):
-            values = rows[bucket, group]
-            if (bucket, group) in added and group in last:
-                values[:] = [b if carry else a for a, b, carry in zip(values, last[group], is_carried, strict=True)]
-            last[group] = values
+        carried = [output.has_aggregate for output in plan.values]
+        last: dict[Group, Row] = {}
+        for key in sorted(rows, key=itemgetter(0)):
+            if key in added and key[1] in last:
+                pairs = zip(rows[key], last[key[1]], carried, strict=True)
+                rows[key] = [before if is_carried else now for now, before, is_carried in pairs]
+            last[key[1]] = rows[key]
     return rows
 
 
@@ -253,19 +242,22 @@ def _complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows
 
 def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: Empty) -> list[Row]:
     """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has those of the earlier window."""
+    starts = (None,) if scan.timeline is None else scan.timeline.starts
+    numbers = count(1 + len(plan.groups))
+    places = [next(numbers) if output.group is None else 1 + output.group for output in plan.outputs]
+    first = [] if scan.timeline is None else [0]
+    found = [(starts[bucket], *group, *values) for (bucket, group), values in rows.items()]
+    if earlier is None:
+        return [[row[place] for place in (*first, *places)] for row in found]
     assembled: list[Row] = []
-    for (bucket, group), values in rows.items():
-        row: list[Any] = [] if scan.timeline is None else [scan.timeline.starts[bucket]]
-        previous = values if earlier is None else earlier.rows.get((bucket, group)) or empty(group)[0]
-        pairs = zip(values, previous, strict=True)
-        for output in plan.outputs:
-            if output.group is not None:
-                row.append(group[output.group])
-                continue
-            now, then = next(pairs)
-            row.append(now)
-            if earlier is not None and has_aggregate(output.expression):
-                row += [then, _change_pct(output, then, now)] if output.expression.type in NUMERIC else [then]
+    for now, (bucket, group) in zip(found, rows, strict=True):
+        then = (None, *group, *(earlier.rows.get((bucket, group)) or empty(group)[0]))
+        row = [now[place] for place in first]
+        for place, output in zip(places, plan.outputs, strict=True):
+            row.append(now[place])
+            if output.has_aggregate:
+                pct = [_change_pct(output, then[place], now[place])] if output.expression.type in NUMERIC else []
+                row += [then[place], *pct]
         assembled.append(row)
     return assembled
 
@@ -284,7 +276,7 @@ def _change_pct(output: Output, before: Any, after: Any) -> float | None:
 def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
     """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups; by time with EVERY."""
     columns = [output.expression for output in plan.results]
-    texts = list(map(writer_of, columns))
+    texts = [_plain if each.type is Type.TIME else writer_of(each) for each in columns]
     places = [0] if isinstance(columns[0], Derived) else []
     places += [place for place, output in enumerate(plan.results) if output.group is not None]
     rows.sort(key=lambda row: [_rank(texts[place](row[place])) for place in places])
@@ -332,8 +324,8 @@ def _plain(value: Any) -> Cell:
     return cell
 
 
+@lru_cache(1_024)  # the time of a bucket is that of each of its groups
 def _time(value: Any) -> Cell:
-    try:
-        return None if value is None else times.format_ms(int(value))
-    except (OverflowError, ValueError):  # computed, and outside the years 1 to 9999
-        return None
+    with suppress(TypeError, OverflowError, ValueError):  # no time, or one outside the years 1 to 9999
+        return times.format_ms(int(value))
+    return None

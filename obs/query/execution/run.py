@@ -116,8 +116,8 @@ def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
     else:
         rows, scanned = read_rows(plan, [scan, *scans[1:]], session)
         outputs = [(place, output) for place, output in enumerate(plan.results) if not output.hidden]
-        writers = [(place, writer_of(output.expression)) for place, output in outputs]
-        cells = [[write(row[place]) for place, write in writers] for row in rows]
+        written = (map(writer_of(output.expression), [row[place] for row in rows]) for place, output in outputs)
+        cells = list(zip(*written, strict=True))
         columns = [output.name for _, output in outputs]
         response = _response(plan.output_type, columns, cells, scanned, session.bytes_scanned())
     response.headers["X-Query-Window"] = str(scan.window)

@@ -85,11 +85,9 @@ def _before(moment_ms: int, length: Duration, zone: ZoneInfo | None) -> int:
 
 
 def _auto_interval(window: Range, zone: ZoneInfo | None) -> int:
-    for interval in AUTO_MS[:-1]:
-        may_fit = (window.length_ms - 1) // interval <= MAX_AUTO_BUCKETS
-        if may_fit and len(buckets(window, interval, zone).starts) <= MAX_AUTO_BUCKETS:
-            return interval
-    return AUTO_MS[-1]
+    may_fit = (each for each in AUTO_MS[:-1] if (window.length_ms - 1) // each <= MAX_AUTO_BUCKETS)
+    fit = (each for each in may_fit if len(buckets(window, each, zone).starts) <= MAX_AUTO_BUCKETS)
+    return next(fit, AUTO_MS[-1])
 
 
 def _timeline_within(limits: Limits, plan: Plan, window: Range, interval: int) -> Timeline:

@@ -343,11 +343,8 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         if argument.type is not None and argument.type not in NUMERIC:
             message = f"{operator} takes numbers. This is {_named(argument.type)}."
             raise _mismatch(argument, message, ["a number", "a duration"])
-    if operator != "/":
-        type_ = _common_type(arguments)
-    else:
-        type_ = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
-    return Apply(node.span, operator, arguments, type_)
+    quotient = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
+    return Apply(node.span, operator, arguments, quotient if operator == "/" else _common_type(arguments))
 
 
 def _case(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:

@@ -66,6 +66,10 @@ class Output:
     group: int | None = None
     hidden: bool = False
 
+    @property
+    def has_aggregate(self) -> bool:
+        return has_aggregate(self.expression)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -114,7 +118,7 @@ class Plan:
                 results.append(_derived(f"{name}_change_pct", Type.NUMBER))
                 continue
             results.append(output)
-            if self.back_ms is not None and has_aggregate(output.expression):
+            if self.back_ms is not None and output.has_aggregate:
                 results.append(_derived(f"{name}_previous", type_, hidden=output.hidden))
                 if type_ in NUMERIC:
                     results.append(_derived(f"{name}_change_pct", Type.NUMBER, hidden=True))
@@ -123,7 +127,7 @@ class Plan:
     @property
     def first_aggregate(self) -> Checked:
         """The aggregate by which TOP ranks groups."""
-        return next(output.expression for output in self.outputs if has_aggregate(output.expression))
+        return next(output.expression for output in self.outputs if output.has_aggregate)
 
     @property
     def is_derived(self) -> bool:
@@ -249,5 +253,5 @@ class Scan:
     """Whether the clocks of TIMEZONE are whole hours from UTC."""
     parts: Sequence[Range] = ()
     """The parts of the window to read, ascending; empty for all of it."""
-    groups: Sequence[tuple[Any, ...]] = ()
+    groups: Sequence[Sequence[Any]] = ()
     """The groups to read; empty for all."""
