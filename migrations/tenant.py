@@ -949,3 +949,23 @@ def series_of_events(db: Database) -> None:
                 changed += f" OR (old.{time} <> new.{time} AND {is_rolled_up.format('old', time)})"
             forgets = " ".join(forget.format(row, time) for row in rows)
             db.execute(f"CREATE TRIGGER {name} AFTER {event} ON {table} WHEN {changed} BEGIN {forgets} END")
+
+
+@migrations()
+def counts_of_hours(db: Database) -> None:
+    """Two indexes with all columns of the cells of hours but their values, of which a page holds few cells.
+
+    One is in the order of time, for a few hours of all series. The other is for the series of all jobs, which get
+    negative ids, so that it can be limited to them.
+    """
+    db.execute("PRAGMA defer_foreign_keys = ON")
+    of_all = "SELECT id, -1 - ifnull(status, 8 + kind) AS new_id FROM series WHERE job_id IS NULL AND id > 0"
+    for unit in ("hour", "five_minutes"):
+        update = f"UPDATE series_by_{unit} SET series_id = of_all.new_id FROM ({of_all}) AS of_all"
+        db.execute(f"{update} WHERE series_id = of_all.id")
+    db.execute("UPDATE series SET id = -1 - ifnull(status, 8 + kind) WHERE job_id IS NULL AND id > 0")
+    names = ("valued", "total", "least", "most", "squares_high", "squares_low")
+    counts = ", ".join(["runs", "first_at", "last_at", *names, *(f"late_{name}" for name in names)])
+    db.execute(f"CREATE INDEX series_by_hour_counts ON series_by_hour(hour, series_id, {counts})")
+    of_all = f"series_of_all_by_hour ON series_by_hour(series_id, hour, {counts})"
+    db.execute(f"CREATE INDEX {of_all} WHERE series_id < 0")

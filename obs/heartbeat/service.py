@@ -214,7 +214,7 @@ class HeartbeatService:
 
 
 def roll_up(databases: Databases, org: Org, now_ms: int, retention_days: int) -> int:
-    """Roll up past hours of `org`, the latest day first, then whole days, then whole weeks, for a limited time.
+    """Roll up past hours of `org`, the latest day first, then longer units, for a limited time.
 
     Returns how many. Hours before the retention are left alone. Raises ServiceError (503).
     """

@@ -50,7 +50,7 @@ def _joins(table: str) -> tuple[tuple[str, str], ...]:
 def _known(unit: str, parts: int = 1) -> str:
     """The spans of parts of complete units. A unit minus its place among these is the same for consecutive units."""
     known = f"SELECT {unit}, {unit} - row_number() OVER (ORDER BY {unit}) AS run FROM rolled_up_{unit}s"
-    known += f" WHERE {unit} >= :first / {parts} AND {unit} * {parts} < :end AND :first < :end AND attempt IS NULL"
+    known += f" WHERE {unit} >= :first / {parts} AND {unit} * {parts} < :end AND attempt IS NULL"
     span = f"max(min({unit}) * {parts}, :first), min((max({unit}) + 1) * {parts}, :end)"
     return f"SELECT {span} FROM ({known}) GROUP BY run ORDER BY run"
 
@@ -62,16 +62,18 @@ def _grains(table: str, column: str, *of_job: str) -> tuple[Grain, ...]:
     """The cells of all jobs by `column`, then those by job and its place too."""
     is_run = f"{table}.kind IS {'NULL' if table == 'runs' else 'NOT NULL'}"
     grains = []
-    for job, units, columns in (
-        ("NULL", ("hour", "five_minutes"), ()),
-        ("NOT NULL", ("week", "day", "hour"), ("job", *_PLACES, *of_job)),
+    for sign, units, columns in (
+        ("<", ("hour", "five_minutes"), ()),
+        (">", ("week", "day", "hour"), ("job", *_PLACES, *of_job)),
     ):
         for unit in units:
             known = _known("hour", 12) if unit == "five_minutes" else _known(unit)
-            on = f"cells.series_id = {table}.id AND {is_run} AND {table}.job_id IS {job}"
-            from_sql = f"series AS {table} {{joins}} CROSS JOIN {{spans}} CROSS JOIN series_by_{unit} AS cells ON {on}"
+            on = f"ON cells.series_id = {table}.id AND {is_run} AND cells.series_id {sign} 0"
+            series, cells = f"series AS {table}", f"CROSS JOIN series_by_{unit} AS cells"
+            from_sql = f"{series} {{joins}} CROSS JOIN {{spans}} {cells} {on}"
+            by_time = f"{{spans}} {cells} CROSS JOIN {series} {on} {{joins}}" if (unit, sign) == ("hour", ">") else ""
             apart = frozenset({column, *columns})
-            grains.append(Grain(_UNITS[unit], f"cells.{unit}", known, apart, from_sql, "cells"))
+            grains.append(Grain(_UNITS[unit], f"cells.{unit}", known, apart, from_sql, "cells", by_time))
     return tuple(grains)
 
 

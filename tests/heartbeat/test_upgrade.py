@@ -69,3 +69,28 @@ def test_the_average_of_all_runs_becomes_that_of_recent_successful_ones(tmp_path
     found = [jobs.job(db, name, now_ms=0) for name in ("backup", "silent")]
     db.close()
     assert [(job.avg_duration_ms, job.first_heartbeat_at) for job in found if job] == [(70, 0), (None, 100_000)]
+
+
+def test_the_series_of_all_jobs_keep_their_cells(tmp_path: Path) -> None:
+    path = tmp_path / "acme.db"
+    database = Database(path)
+    migrations.tenant.migrations.apply(database, stop_before="counts_of_hours")
+    database.close()
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (1, 'a', 0, 0, 1)")
+        db.execute("INSERT INTO runs (job_id, status, started_at, duration_ms, heartbeat_at) VALUES (1, 1, 7, 5, 9)")
+        db.execute("INSERT INTO events (job_id, run_id, kind, received_at, time) VALUES (1, 1, 3, 9, 9)")
+        for job, status, kind in ((1, 1, None), (None, 1, None), (1, None, 3), (None, None, 3)):
+            db.execute("INSERT INTO series (job_id, status, kind) VALUES (?, ?, ?)", (job, status, kind))
+        for unit in ("hour", "five_minutes"):
+            cell = f"INSERT INTO series_by_{unit} (series_id, {unit}, runs, first_at, last_at, valued, late_valued)"
+            db.executemany(f"{cell} VALUES (?, 0, 1, 7, 7, 0, 0)", [(1,), (2,), (3,), (4,)])
+    db.close()
+    migrate(path, migrations.tenant.migrations, 5)
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT id FROM series ORDER BY job_id, kind").fetchall() == [(-2,), (-12,), (1,), (3,)]
+    for unit in ("hour", "five_minutes"):
+        kept = db.execute(f"SELECT series_id FROM series_by_{unit} ORDER BY 1").fetchall()
+        assert kept == [(-12,), (-2,), (1,), (3,)]
+    assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+    db.close()

@@ -443,6 +443,31 @@ def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: 
 
 
 @pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT count(*), max(duration_ms) FROM runs EVERY 1h", {"series_of_all_by_hour"}),
+        ("SELECT max(late_ms) FROM runs WHERE late_ms >= 0", {"series_of_all_by_hour"}),
+        ("SELECT count(*) FROM runs BY job", {"series_by_day_counts", "series_by_hour_counts"}),
+        ("SELECT avg(duration_ms) FROM runs BY host EVERY 1d", {"series_by_day_counts", "series_by_hour_counts"}),
+        ("SELECT stddev(duration_ms), last(status) FROM runs BY job EVERY 6h", {"series_by_hour_counts"}),
+        ("SELECT count(*) FROM runs WHERE job = 'mail' EVERY 6h", set()),
+        ("SELECT p95(duration_ms) FROM runs BY job", set()),
+    ],
+)
+def test_values_are_read_only_where_they_are_needed(
+    app: Flask, ask: Ask, write: Write, statement: str, expected: set[str]
+) -> None:
+    write(lambda db: db.execute("UPDATE runs SET late_ms = 5 WHERE duration_ms < 2000"))
+    before = ask(f"{statement} LAST 60h")["rows"]
+    _roll_up(app)
+    assert ask(f"{statement} LAST 60h")["rows"] == before
+    steps = [row[1] for row in ask(f"EXPLAIN {statement} LAST 60h")["rows"] if row[0] == "plan"]
+    cells = [step for step in steps if "SEARCH cells" in step]
+    assert {step.partition("COVERING INDEX ")[2].partition(" ")[0] for step in cells} - {""} == expected
+
+
+@pytest.mark.usefixtures("history")
 def test_many_messages_leave_the_rollups_of_runs_and_their_own(
     app: Flask, ask: Ask, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ LANDED = {
         "problems_are_found_in_code": "84bc5ada6b949879",
         "hosts_survive_corrections": "a9ab92813752f582",
         "series_of_events": "63b354bacc09fbbb",
+        "counts_of_hours": "deaee8137176b0ea",
     },
 }
 

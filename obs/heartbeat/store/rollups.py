@@ -1,9 +1,9 @@
 """Rollups of runs and events by the hour, the day and the week: which are missing, reading them, storing them.
 
 A series is the runs of a job in one place (its attribution) with one status and exit code, or its events in one place
-of one kind. For each hour, day and week, a cell counts the rows of a series. Other series are all runs with one status,
-and all events of one kind: they have cells for each hour and each five minutes. The time of a run is its start, that of
-an event when it arrived.
+of one kind. For each of these units, a cell counts the rows of a series. Other series are all runs with one status, and
+all events of one kind: their ids are negative, and they have cells for each hour and each five minutes. The time of a
+run is its start, that of an event when it arrived.
 
 An hour is rolled up in three steps: note an attempt, read the rows, and store the cells if the attempt is still noted.
 A row that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
@@ -31,7 +31,7 @@ _SERIES = ("job_id", "status", "attribution_id", "exit_code", "kind")
 Unit = Literal["hour", "day", "week"]
 """Units are numbered from 1970, so that weeks begin on Thursdays."""
 _PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 7)}
-"""What days and weeks are rolled up from: the unit, and how many of it."""
+"""What longer units are rolled up from: the unit, and how many of it."""
 _TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "week": (("week", 1),)}
 """The units of the cells that are stored with an hour, a day or a week: how many of them there are."""
 
@@ -81,7 +81,7 @@ def _first(db: sqlite3.Connection, oldest: int) -> int | None:
 
 
 def missing(db: sqlite3.Connection, unit: Unit) -> list[int]:
-    """The days or weeks that are not rolled up although all their parts are, ascending."""
+    """The units, longer than an hour, that are not rolled up although all their parts are, ascending."""
     part, count = _PARTS[unit]
     is_done = f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = {part} / {count} AND {_DONE}"
     whole = f"SELECT {part} / {count} AS number FROM rolled_up_{part}s WHERE attempt IS NULL"
@@ -100,7 +100,7 @@ def forget_before(db: sqlite3.Connection, oldest: int, limit: int) -> int:
 
 
 def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) -> None:
-    """Note an attempt to roll up an hour, a day or a week; the latter only where all its parts are rolled up."""
+    """Note an attempt to roll up a unit; one longer than an hour only where all its parts are rolled up."""
     part, count = _PARTS.get(unit, ("hour", 0))
     rolled = f"SELECT count(*) FROM rolled_up_{part}s WHERE attempt IS NULL"
     whole = f" WHERE {count} = ({rolled} AND {part} >= ?1 * {count} AND {part} < (?1 + 1) * {count})"
@@ -108,7 +108,7 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) 
 
 
 def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] | None:
-    """The cells of an hour, from its rows, or of a day or a week, from its parts.
+    """The cells of an hour, from its rows, or of a longer unit, from its parts.
 
     None where the values are too large, negative, or too many for one blob: it cannot be rolled up.
     """
@@ -180,7 +180,7 @@ def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator
 
 
 def outdated(db: sqlite3.Connection) -> int:
-    """How many of the hours, days and weeks that are rolled up differ from what `read` counts."""
+    """How many of the units that are rolled up differ from what `read` counts."""
     found = 0
     for unit in get_args(Unit):
         for (number,) in db.execute(f"SELECT {unit} FROM rolled_up_{unit}s WHERE attempt IS NULL").fetchall():
@@ -198,12 +198,15 @@ def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, 
         db.execute(f"UPDATE rolled_up_{unit}s SET attempt = -1 WHERE {unit} = ?", (number,))
         return False
     all_series = {series for _, _, series in cells}
-    db.executemany(f"INSERT OR IGNORE INTO series ({', '.join(_SERIES)}) VALUES (?, ?, ?, ?, ?)", all_series)
+    id_of_all = "iif(?1 IS NULL, -1 - ifnull(?2, 8 + ?5), NULL)"  # else SQLite chooses the id
+    add_series = f"INSERT OR IGNORE INTO series (id, {', '.join(_SERIES)}) VALUES ({id_of_all}, ?1, ?2, ?3, ?4, ?5)"
+    db.executemany(add_series, all_series)
     null = "-9223372036854775807"
     key = " AND ".join(f"ifnull({each}, {null}) = ifnull(?, {null})" for each in _SERIES)
     cell = ", ".join("?" * len(_COLUMNS))
     for each, count in _TABLES[unit]:
-        old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count} AND series_id IN (SELECT id FROM series)"
+        of_series = f"series_id IN (SELECT id FROM series WHERE id {'<' if each == 'five_minutes' else '>'} 0)"
+        old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count} AND {'1' if each == 'hour' else of_series}"
         db.execute(f"DELETE FROM series_by_{each} WHERE {old}", (number,))
         add = f"INSERT INTO series_by_{each} (series_id, {each}, {_CELL}) SELECT id, ?, {cell} FROM series WHERE {key}"
         added = ((place, found) for place, found in cells.items() if place[0] == each)

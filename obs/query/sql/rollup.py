@@ -27,7 +27,8 @@ Part = tuple[int | None, int | None]
 class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
-    Each cell is split into `parts`, if what is measured is `compared` with constants.
+    If what is measured is `compared` with constants, each cell is split into `parts`. Without any, all its rows with a
+    value are meant.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...]
@@ -169,7 +170,7 @@ def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
 
 
 def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part]:
-    """The parts within which each comparison has one result: none without any, not the first if WHERE needs a value."""
+    """The parts within which each comparison has one result, but () for all values. A WHERE may need a value."""
     firsts = {0}
     for comparison in comparisons:
         for constant in comparison.arguments[1:]:
@@ -180,7 +181,8 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
     terms = where.arguments if isinstance(where, Apply) and where.name == "and" else [where]
     needs_value = any(each in terms and each.name != "is null" for each in comparisons)
-    return [*([] if needs_value else [(None, None)]), *zip(ascending, lasts, strict=True)] if comparisons else ()
+    parts = [*([] if needs_value else [(None, None)]), *zip(ascending, lasts, strict=True)]
+    return parts if comparisons and parts != [(0, _LARGEST)] else ()
 
 
 _OF_PART = "obs_part({cells}sorted, parts.column1, parts.column2, '{name}')"
@@ -281,8 +283,9 @@ class RollupSelect(RowSelect):
         compared, parts = (self.cover.compared, self.cover.parts) if grain.cells else (None, ())
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
         if grain.cells:
-            writer.time_sql = f"{grain.cells}.started_at"
-            writer.known = {} if compared is None else {compared: "parts.column1"}
+            writer.time_sql = f"({grain.number} * {grain.unit_ms})"
+            value = "parts.column1" if parts else f"{grain.cells}.{prefix_of(compared) or ''}least"
+            writer.known = {} if compared is None else {compared: value}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
@@ -293,30 +296,30 @@ class RollupSelect(RowSelect):
             keys.append(str(len(columns)))
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
+        chosen, wanted = writer.chosen(), writer.conditions()
         in_order = grain.cells and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
         # Sorting the cells for GROUP BY would move the values that `obs_part` needs.
         combined = (in_order or not parts) and all(each.name in (*_COMBINE, "key") for each in values)
+        by_time = grain.by_time if combined and not (parts or chosen or wanted) else ""
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
             keys += [] if combine else [str(len(columns))]
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
-        conditions += writer.conditions()
-        chosen = writer.chosen()
         joins = [text for name, text in plan.source.joins if name in writer.joins]
         is_of_series = not any(name in text for text in chosen for name in (writer.time_sql, "parts."))
         joins += chosen if is_of_series else []
-        tables = grain.from_sql.format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
+        tables = (by_time or grain.from_sql).format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
         if parts:
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
             cells = f"{grain.cells}.{prefix_of(compared) or ''}"
             conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
         tables = " ".join([tables, *([] if is_of_series else chosen)])
-        if in_order:
+        if in_order and not by_time:
             keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
-        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
+        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions + wanted)}{tail}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""
@@ -326,9 +329,10 @@ class RollupSelect(RowSelect):
         conditions += [f"{of} IS NOT NULL"] if of and name in ("runs", "first_at", "last_at") else []
         value = _OF_ROW[name].format(of, writer.time_sql)
         if grain.cells and name != "key":
-            value = f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
+            cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
+            is_of_valued = name == "runs" and self.cover.compared is not None and not parts
+            value = f"{cells}valued" if is_of_valued else f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
             if parts:
-                cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
         return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
