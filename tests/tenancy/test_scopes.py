@@ -48,7 +48,10 @@ def test_a_key_can_ask_what_it_may_do(new_client: Callable[..., KeyClient], scop
 
 
 def test_a_ping_key_can_only_ping(new_client: Callable[..., KeyClient]) -> None:
-    assert new_client("acme", "ping").get("/api/v1/me").status_code == 403
+    refused = new_client("acme", "ping").get("/api/v1/me")
+    assert refused.status_code == 403
+    assert refused.json["message"] == "The key lacks the scope query:read."
+    assert "--scope query:read" in refused.json["hint"]
 
 
 def test_the_default_scopes_are_all_but_admin(client: KeyClient) -> None:
