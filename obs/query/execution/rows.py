@@ -279,7 +279,8 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
     texts = [_plain if each.type is Type.TIME else writer_of(each) for each in columns]
     places = [0] if isinstance(columns[0], Derived) else []
     places += [place for place, output in enumerate(plan.results) if output.group is not None]
-    rows.sort(key=lambda row: [_rank(texts[place](row[place])) for place in places])
+    in_time = itemgetter(0) if places == [0] else None
+    rows.sort(key=in_time or (lambda row: [_rank(texts[place](row[place])) for place in places]))
     if plan.order or plan.is_derived:
         having = plan.having if plan.is_derived else None
         top = plan.top if plan.interval_ms is None and plan.is_derived else None
@@ -324,7 +325,7 @@ def _plain(value: Any) -> Cell:
     return cell
 
 
-@lru_cache(1_024)  # the time of a bucket is that of each of its groups
+@lru_cache(10_000)  # a bucket begins at the same time in each group, and when its chart is drawn again
 def _time(value: Any) -> Cell:
     with suppress(TypeError, OverflowError, ValueError):  # no time, or one outside the years 1 to 9999
         return times.format_ms(int(value))
