@@ -68,3 +68,12 @@ def test_an_aggregate_of_nothing_but_nulls_is_null(ask: Ask, aggregate: str) -> 
     assert ask(f"SELECT {aggregate}(duration_ms) AS x, count(duration_ms) AS n FROM runs WHERE id = 6 LAST 1d")[
         "rows"
     ] == [[None, 0]]
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("rest", ["COMPARE WITH 1d AGO", "HAVING count(*) > 0 COMPARE WITH 1d AGO"])
+def test_the_group_without_a_value_is_the_first(ask: Ask, rest: str) -> None:
+    hosts = [row[0] for row in ask(f"SELECT count(*) FROM runs BY host LAST 1d {rest}")["rows"]]
+    assert hosts[0] is None
+    assert hosts[1:] == sorted(hosts[1:], key=str)
+    assert len(hosts) > 2

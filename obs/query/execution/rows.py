@@ -279,7 +279,7 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
     texts = [_plain if each.type is Type.TIME else writer_of(each) for each in columns]
     places = [0] if isinstance(columns[0], Derived) else []
     places += [place for place, output in enumerate(plan.results) if output.group is not None]
-    in_time = itemgetter(0) if places == [0] else None
+    in_time = itemgetter(0) if plan.interval_ms is not None and not plan.groups else None
     rows.sort(key=in_time or (lambda row: [_rank(texts[place](row[place])) for place in places]))
     if plan.order or plan.is_derived:
         having = plan.having if plan.is_derived else None
