@@ -282,10 +282,10 @@ class RollupSelect(RowSelect):
         plan = self.plan
         compared, parts = (self.cover.compared, self.cover.parts) if grain.cells else (None, ())
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
+        cells = f"{grain.cells}.{prefix_of(compared) or ''}"
         if grain.cells:
             writer.time_sql = f"({grain.number} * {grain.unit_ms})"
-            value = "parts.column1" if parts else f"{grain.cells}.{prefix_of(compared) or ''}least"
-            writer.known = {} if compared is None else {compared: value}
+            writer.known = {} if compared is None else {compared: "parts.column1" if parts else f"{cells}least"}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
@@ -313,7 +313,6 @@ class RollupSelect(RowSelect):
         if parts:
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
-            cells = f"{grain.cells}.{prefix_of(compared) or ''}"
             conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
         tables = " ".join([tables, *([] if is_of_series else chosen)])
         if in_order and not by_time:
