@@ -10,10 +10,14 @@ from obs.heartbeat.store import jobs
 from obs.storage.file import migrate
 
 
-def _file_of_version_0_1(path: Path, *names: str) -> None:
+def _file_before(path: Path, step: str) -> None:
     database = Database(path)
-    migrations.tenant.migrations.apply(database, stop_before="renamed_expectations")
+    migrations.tenant.migrations.apply(database, stop_before=step)
     database.close()
+
+
+def _file_of_version_0_1(path: Path, *names: str) -> None:
+    _file_before(path, "renamed_expectations")
     with sqlite3.connect(path) as db:
         db.executemany(
             "INSERT INTO jobs (name, created_at, last_heartbeat_at, last_event_id, learned_event_id,"
@@ -49,9 +53,7 @@ def test_names_of_jobs_are_normalized_unless_the_name_is_taken(tmp_path: Path) -
 
 def test_the_average_of_all_runs_becomes_that_of_recent_successful_ones(tmp_path: Path) -> None:
     path = tmp_path / "acme.db"
-    database = Database(path)
-    migrations.tenant.migrations.apply(database, stop_before="first_heartbeats_and_recent_durations")
-    database.close()
+    _file_before(path, "first_heartbeats_and_recent_durations")
     with sqlite3.connect(path) as db:
         db.executemany(
             "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id, timed_run_count,"
@@ -73,9 +75,7 @@ def test_the_average_of_all_runs_becomes_that_of_recent_successful_ones(tmp_path
 
 def test_the_series_of_all_jobs_keep_their_cells(tmp_path: Path) -> None:
     path = tmp_path / "acme.db"
-    database = Database(path)
-    migrations.tenant.migrations.apply(database, stop_before="counts_of_hours")
-    database.close()
+    _file_before(path, "counts_of_hours")
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (1, 'a', 0, 0, 1)")
         db.execute("INSERT INTO runs (job_id, status, started_at, duration_ms, heartbeat_at) VALUES (1, 1, 7, 5, 9)")
