@@ -319,9 +319,9 @@ def writer_of(expression: Checked) -> Callable[[Any], Cell]:
 
 
 def _plain(value: Any) -> Cell:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    cell: Cell = value + 0.0 if isinstance(value, float) else value  # -0.0 becomes 0.0
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None  # -0.0 becomes 0.0
+    cell: Cell = value
     return cell
 
 

@@ -107,9 +107,8 @@ def _at_position(
     if not isinstance(node.value, int) or not 1 <= node.value <= count:
         message = f"There is no column {node.value}: there are {count}."
         raise OqlError("oql_unknown_column", node.span, message, hint="Write the name of the column.")
-    if names is not None:
-        return nodes.Name(node.span, names[node.value - 1])
-    return statement.items[node.value - 1].expression
+    place = node.value - 1
+    return statement.items[place].expression if names is None else nodes.Name(node.span, names[place])
 
 
 def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:

@@ -222,9 +222,7 @@ def _result_type(function: Function, arguments: Sequence[Checked]) -> Type | Non
 
 
 def _named(type_: Type | None) -> str:
-    if type_ is None:
-        return "NULL"
-    return f"an {type_.value}" if type_ is Type.INTEGER else f"a {type_.value}"
+    return "NULL" if type_ is None else f"{'an' if type_ is Type.INTEGER else 'a'} {type_.value}"
 
 
 def _mismatch(expression: Checked, message: str, expected: Sequence[str] = (), hint: str | None = None) -> OqlError:

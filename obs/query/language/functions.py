@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache, partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import re2  # type: ignore[import-untyped]
@@ -119,14 +120,20 @@ def percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None
     filled = [part for part in (*blocks, ascending) if part]
     if not filled:
         return None
-    position = fraction * (sum(map(len, filled)) - 1)
+    starts, ends = [0] * len(filled), [*map(len, filled)]
+    position = fraction * (sum(ends) - 1)
     rank = math.floor(position)
     if blocks:
         low, most = min(part[0] for part in filled), max(part[-1] for part in filled)
-        low += bisect_right(range(low, most), rank, key=lambda value: sum(bisect_right(part, value) for part in filled))
-        places = [bisect_right(part, low) for part in filled]
-        following = (part[place] for part, place in zip(filled, places, strict=True) if place < len(part))
-        high = low if sum(places) > rank + 1 else min(following, default=low)
+        while low < most:  # of each block, the values up to `starts` are too small, and those from `ends` on too large
+            middle = (low + most) // 2
+            places = [*map(bisect_right, filled, repeat(middle), starts, ends)]
+            if sum(places) > rank:
+                most, ends = middle, places
+            else:
+                low, starts = middle + 1, places
+        following = (part[place] for part, place in zip(filled, ends, strict=True) if place < len(part))
+        high = low if sum(ends) > rank + 1 else min(following, default=low)
     else:
         low, high = ascending[rank], ascending[min(rank + 1, len(ascending) - 1)]
     return low if low == high else low + (high - low) * (position - rank)
@@ -217,13 +224,8 @@ def _round(value: Number | None, digits: int = 0) -> Number | None:
     return math.copysign(math.floor(scaled + 0.5) / scale, value) + 0.0  # never -0.0
 
 
-def _to_integer(rounding: Callable[[Number], int]) -> Callable[[Number | None], Number | None]:
-    def rounded(value: Number | None) -> Number | None:
-        if value is None or isinstance(value, int) or abs(value) >= _ALWAYS_INTEGER or not math.isfinite(value):
-            return value
-        return rounding(value)
-
-    return rounded
+def _to_integer(rounding: Callable[[Number], int]) -> Callable[..., Any]:
+    return null_safe(lambda value: rounding(value) if abs(value) < _ALWAYS_INTEGER else value)
 
 
 def _bin(value: Number | None, width: Number) -> Number | None:
@@ -280,9 +282,9 @@ def _extract(text: str, pattern: str) -> str | None:
     return None if match is None else match[min(1, expression.groups)]
 
 
-def of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
+def null_safe(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with NULL where one of its arguments is that."""
-    return lambda *texts: None if None in texts else function(*texts)
+    return lambda *values: None if None in values else function(*values)
 
 
 def _python(
@@ -346,12 +348,12 @@ _TABLE = (
     _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _ROUND, _round, optional=1),
     _python("floor", (Family.NUMBER,), Result.FIRST, _FLOOR, _to_integer(math.floor)),
     _python("ceil", (Family.NUMBER,), Result.FIRST, "The value rounded up to a whole number.", _to_integer(math.ceil)),
-    _python("lower", (Family.TEXT,), Type.TEXT, "The text in lower case.", of_texts(str.lower)),
-    _python("upper", (Family.TEXT,), Type.TEXT, "The text in upper case.", of_texts(str.upper)),
-    _python("length", (Family.TEXT,), Type.INTEGER, "The number of characters.", of_texts(len)),
-    _python("extract", (Family.TEXT, Family.REGEX), Type.TEXT, _EXTRACT, of_texts(_extract)),
-    _python("json", (Family.TEXT, Family.PATH), Type.TEXT, _JSON, of_texts(_json)),
-    _python("number", (Family.TEXT,), Type.NUMBER, "The text as a number; null if it is none.", of_texts(_number)),
+    _python("lower", (Family.TEXT,), Type.TEXT, "The text in lower case.", null_safe(str.lower)),
+    _python("upper", (Family.TEXT,), Type.TEXT, "The text in upper case.", null_safe(str.upper)),
+    _python("length", (Family.TEXT,), Type.INTEGER, "The number of characters.", null_safe(len)),
+    _python("extract", (Family.TEXT, Family.REGEX), Type.TEXT, _EXTRACT, null_safe(_extract)),
+    _python("json", (Family.TEXT, Family.PATH), Type.TEXT, _JSON, null_safe(_json)),
+    _python("number", (Family.TEXT,), Type.NUMBER, "The text as a number; null if it is none.", null_safe(_number)),
     _python("histogram", (Family.NUMBER, Family.WIDTH), Result.MEAN, _BIN, _bin),
     Function("concat", (Family.TEXT,), Type.TEXT, _CONCAT, lambda *texts: f"({' || '.join(texts)})", repeats=True),
     Function("coalesce", (Family.ANY,), Result.COMMON, _COALESCE, "coalesce({arguments}, NULL)", repeats=True),

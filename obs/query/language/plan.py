@@ -137,11 +137,8 @@ class Plan:
     @property
     def is_ordered_last(self) -> bool:
         """Whether ORDER BY and LIMIT apply once the rows are put together, and not in SQL."""
-        return (
-            self.is_derived
-            or self.interval_ms is not None
-            or (self.top is not None and bool(self.order or self.offset))
-        )
+        is_sorted_top = self.top is not None and bool(self.order or self.offset)
+        return self.is_derived or self.interval_ms is not None or is_sorted_top
 
     def to_read(self) -> "Plan":
         """The plan without what applies once the rows are put together."""

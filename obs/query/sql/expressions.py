@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
-from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, of_texts, regular_expression
+from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, case_sql, null_safe, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Read, Scan
 
@@ -235,10 +235,10 @@ def _remainder(left: Number | None, right: Number | None) -> Number | None:
 
 
 OPERATOR_FUNCTIONS = (
-    SqlFunction("obs_like", of_texts(_like)),
-    SqlFunction("obs_ilike", of_texts(partial(_like, ignore_case=True))),
-    SqlFunction("obs_matches", of_texts(_matches)),
-    SqlFunction("obs_contains", of_texts(operator.contains)),
-    SqlFunction("obs_starts_with", of_texts(str.startswith)),
+    SqlFunction("obs_like", null_safe(_like)),
+    SqlFunction("obs_ilike", null_safe(partial(_like, ignore_case=True))),
+    SqlFunction("obs_matches", null_safe(_matches)),
+    SqlFunction("obs_contains", null_safe(operator.contains)),
+    SqlFunction("obs_starts_with", null_safe(str.startswith)),
     SqlFunction("obs_remainder", _remainder),
 )
