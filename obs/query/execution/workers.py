@@ -7,6 +7,7 @@ Such a process runs `main` with the descriptor of a socket. It reads pickled req
 the service closes the other end.
 """
 
+import gc
 import os
 import resource
 import signal
@@ -210,6 +211,7 @@ def serve(connection: Connection) -> None:
     The first message is the list of sources. Raises EOFError or ConnectionError when the other end is closed.
     """
     engine = Engine(connection.recv())
+    gc.freeze()  # modules stay, so the collector need not read them again and again
     connection.send(None)
     while True:
         request = connection.recv()
