@@ -452,6 +452,9 @@ def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: 
         ("SELECT avg(duration_ms) FROM runs BY host EVERY 1d", {"series_by_day_counts", "series_by_hour_counts"}),
         ("SELECT stddev(duration_ms), last(status) FROM runs BY job EVERY 6h", {"series_by_hour_counts"}),
         ("SELECT count(*) FROM runs WHERE job = 'mail' EVERY 6h", set()),
+        ("SELECT count(*) FROM runs WHERE status = 'failed' BY job", {"series_by_day_counts", "series_by_hour_counts"}),
+        ("SELECT count(*) FROM runs WHERE exit_code > 0 BY job", {"series_by_day_counts"}),
+        ("SELECT count(*) FROM runs WHERE status = 'failed' BY job, hour(time)", set()),
         ("SELECT p95(duration_ms) FROM runs BY job", set()),
     ],
 )

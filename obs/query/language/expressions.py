@@ -317,17 +317,10 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     return Apply(node.span, node.operator, conditions, Type.BOOLEAN)
 
 
-def _negative(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
-    type_ = arguments[0].type
-    if type_ is not None and type_ not in NUMERIC:
-        raise _mismatch(arguments[0], f"Expected a number, not {_named(type_)}.", ["a number"])
-    return Apply(node.span, node.operator, arguments, type_)
-
-
 def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
-    left, right = arguments
-    operator = node.operator
-    if Type.TIME in (left.type, right.type):
+    left, right = arguments[0], arguments[-1]
+    operator = node.operator.replace("negative", "-")
+    if Type.TIME in (left.type, right.type) and len(arguments) > 1:
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:
             type_: Type | None = Type.DURATION
@@ -341,6 +334,8 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
         if argument.type is not None and argument.type not in NUMERIC:
             message = f"{operator} takes numbers. This is {_named(argument.type)}."
             raise _mismatch(argument, message, ["a number", "a duration"])
+    if len(arguments) == 1:
+        return Apply(node.span, node.operator, arguments, left.type)
     quotient = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
     return Apply(node.span, operator, arguments, quotient if operator == "/" else _common_type(arguments))
 
@@ -359,8 +354,7 @@ _OPERATORS: Mapping[str, Callable[[nodes.Operation, tuple[Checked, ...]], Checke
     **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between"), _comparison),
     **dict.fromkeys(("like", "ilike", "contains", "starts with", "=~", "!~"), _matching),
     **dict.fromkeys(("is null", "is not null"), lambda node, of: Apply(node.span, node.operator, of, Type.BOOLEAN)),
-    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
-    "negative": _negative,
+    **dict.fromkeys(("negative", "+", "-", "*", "/", "%"), _arithmetic),
     "case": _case,
 }
 
