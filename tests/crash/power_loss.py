@@ -106,7 +106,7 @@ class World:
 
     def restarted(self) -> list[str]:
         """Start once more on what the last cut has left; returns what the service shows otherwise than it was told."""
-        self.service.environment = {}
+        self.service.environment = self._without_journal()
         self.service.start()
         found = []
         for key, (org, _) in self.made.keys.items():
@@ -132,7 +132,7 @@ class World:
         moments = sorted([*(self.chance.uniform(begun, printed_at) for _ in range(cuts - 2)), printed_at, printed_at])
         records = list(read_journal(journal))
         moments += [record.at_ns / 1e9 for record in self.chance.sample(records, cuts)]
-        self.service.environment = {}
+        self.service.environment = self._without_journal()
         found = []
         for moment in sorted(moments):
             disk = Disk(self._empty())
@@ -149,6 +149,10 @@ class World:
                 found.append("nobody can sign in")
             self.service.stop()
         return found
+
+    def _without_journal(self) -> dict[str, str]:
+        """Also with the shim: all starts see the same clocks."""
+        return Faults(self._root).environment
 
     def _empty(self) -> Path:
         shutil.rmtree(self._root)

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.compiler
 def test_what_was_acknowledged_survives_power_loss(tmp_path: Path) -> None:
     world = World(tmp_path, random.Random(5))
     try:
-        for _ in range(2):
-            assert world.live(0.7, 8) == []
+        for _ in range(3):
+            assert world.live(0.5, 5) == []
             assert world.restarted() == []
     finally:
         world.service.kill()
