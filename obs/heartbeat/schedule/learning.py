@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from operator import add
 
@@ -76,11 +76,9 @@ def learn(
     unchecked = len(seen)
     if previous is not None and previous.candidates and seen:
         if seen[-1] == previous.last_at and len(seen) == previous.seen:
-            return _decided(previous, seen, unknown)
-        if len(seen) > 1 and seen[-2] == previous.last_at:
-            updated = _updated(previous, seen, unknown)
-            if updated is not None:
-                return updated
+            return _decided_again(previous, tuple(seen), tuple(unknown))
+        if len(seen) > 1 and seen[-2] == previous.last_at and (updated := _updated(previous, seen, unknown)):
+            return updated
         unchecked = previous.unchanged_for + 1
     calm, bursts = history.without_bursts(seen, older)
     enough = history.needed(calm)
@@ -98,8 +96,7 @@ def learn(
             calm, older = calm[start:], older[forgotten:]
             changed_at = (older or calm)[0]
             seen = [time for time in seen if time >= calm[0]]
-            found = weigh(calm, zones, older, gaps)
-            best = found[0]
+            best = (found := weigh(calm, zones, older, gaps))[0]
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
     candidates = tuple(Candidate(w.hypothesis, w.bits, usual_skip(a), a.residuals[-RECENT:]) for w, a in kept)
     # A gap says nothing about the first heartbeat, so that one always matches.
@@ -230,6 +227,9 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
         grace_ms=overdue - expected if switched_off else grace,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
     )
+
+
+_decided_again = lru_cache(_CACHED_FITS)(_decided)  # of each host, whenever another host of its job reports
 
 
 def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: int, unknown: Sequence[Interval]) -> int:
