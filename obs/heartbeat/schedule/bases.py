@@ -178,13 +178,9 @@ def _clusters(walls: Sequence[int], period: int, most: int) -> list[list[list[in
     gaps = [later - earlier for earlier, later in pairwise(folded)]
     gaps.append(folded[0] + period - folded[-1])
     widest = sorted(range(size), key=gaps.__getitem__, reverse=True)
-    ranked = [gaps[i] for i in widest]
-
-    def stands_out(cuts: int) -> float:
-        following = ranked[cuts] if cuts < size else SECOND_MS
-        return ranked[cuts - 1] / max(following, SECOND_MS)
-
-    several = sorted(range(2, min(most, size) + 1), key=stands_out, reverse=True)[:_CUTS_TRIED]
+    ranked = [*(gaps[place] for place in widest), SECOND_MS]
+    stands_out = [0.0, *(wider / max(narrower, SECOND_MS) for wider, narrower in pairwise(ranked))]
+    several = sorted(range(2, min(most, size) + 1), key=stands_out.__getitem__, reverse=True)[:_CUTS_TRIED]
     ways = []
     for cuts in [1, *several]:
         ends = sorted(widest[:cuts])
@@ -198,10 +194,9 @@ def _add(found: list[Lattice], centres: Sequence[int], bits: float, placed: int)
     """Add a lattice by the day, unless a cheaper one has the same slots or two of its own slots coincide."""
     slots = tuple(sorted(centre % DAY_MS for centre in centres))
     for known in found:
-        if len(known.slots) == len(slots) and known.bits <= bits:
-            apart = max(abs(a - b) for a, b in zip(known.slots, slots, strict=True))
-            if apart < _SAME_SLOT_MS:
-                return
+        are_near = (abs(a - b) < _SAME_SLOT_MS for a, b in zip(known.slots, slots, strict=False))
+        if len(known.slots) == len(slots) and known.bits <= bits and all(are_near):
+            return
     if all(later - slot > _SAME_SLOT_MS for slot, later in pairwise(slots)):
         found.append(Lattice(DAY_MS, slots, (0,), bits, placed))
 

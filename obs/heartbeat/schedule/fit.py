@@ -100,12 +100,12 @@ class Fit:
         if encoded is None:
             return None
         stored = json.loads(zlib.decompress(encoded))
-        residuals = [tuple(values) for values in stored["residuals"]]
-        known = stored["candidates"]
+        known, residuals = stored["candidates"], [tuple(values) for values in stored["residuals"]]
         candidates = tuple(Candidate(_hypothesis(h), bits, skip, residuals[at]) for h, bits, skip, at in known)
         return Fit(**{name: stored[name] for name in _PLAIN_FIELDS}, candidates=candidates)
 
 
+NOT_LEARNED = Fit(0, 0)
 _PLAIN_FIELDS = tuple(name for name in Fit.__dataclass_fields__ if name != "candidates")
 
 

@@ -26,7 +26,7 @@ _PRIOR_COUNT = 10.0
 _PRIOR_SD = 0.58  # of the logarithm, above the nearest anchor
 _ANCHORS = (0.5, 2.0, 8.0)  # how far below the smallest residual, in distances from it to the median
 _UNIFORM = 0.3  # prior probability of the uniform distribution
-_UNIFORM_PENALTY_NATS = math.log(3.0)
+_UNIFORM_NATS = math.log(_UNIFORM / 3)  # of it, with a penalty
 _CUT_SHARE = 0.5
 _NO_TAIL = 0.4  # a distribution of so little weight that it bounds nothing
 
@@ -65,9 +65,7 @@ def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> in
         shapes.append((evidence + math.log((1 - _UNIFORM) / len(_ANCHORS)), anchor, mean, spread))
     uniform = -math.inf
     if count >= 3 and width > 0 and (spacing_ms is None or width <= _CUT_SHARE * spacing_ms):
-        uniform = (
-            math.log(_UNIFORM) - (count - 1) * math.log(width) - math.log(count * (count - 1)) - _UNIFORM_PENALTY_NATS
-        )
+        uniform = _UNIFORM_NATS - (count - 1) * math.log(width) - math.log(count * (count - 1))
     best = max(uniform, *(shape[0] for shape in shapes))
     whole = math.exp(uniform - best) + sum(math.exp(shape[0] - best) for shape in shapes)
     bound = float(low)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from obs.api import about
 from obs.heartbeat.schedule.bases import Lattice
@@ -211,12 +211,8 @@ def _cron_numbers(numbers: Sequence[int], size: int) -> str:
         if step > 1 and numbers[0] < step and numbers[-1] + step >= size:
             return f"*/{step}" if numbers[0] == 0 else f"{numbers[0]}-{size - 1}/{step}"
         return f"{numbers[0]}-{numbers[-1]}" + (f"/{step}" if step > 1 else "")
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][-1] + 1:
-            ranges[-1].append(number)
-        else:
-            ranges.append([number])
+    by_range = groupby(enumerate(numbers), lambda each: each[1] - each[0])
+    ranges = [[number for _, number in each] for _, each in by_range]
     return ",".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ",".join(map(str, r)) for r in ranges)
 
 

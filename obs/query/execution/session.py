@@ -114,9 +114,7 @@ def _explanation(message: str) -> OqlError | None:
     if "integer overflow" in message:
         message = "a sum or an absolute value does not fit into 64 bits."
         return OqlError("oql_type_mismatch", Span(0, 0), message, hint="Multiply by 1.0 first: sum(x * 1.0).")
-    if any(part in message for part in _TOO_COMPLEX):
-        return too_complex()
-    return None
+    return too_complex() if any(part in message for part in _TOO_COMPLEX) else None
 
 
 def too_complex() -> OqlError:

@@ -92,9 +92,7 @@ def value(token: Token) -> nodes.Name | nodes.Literal | nodes.Duration:
     if token.text[0].isdecimal():
         return number(token)
     constant = token.text.upper()
-    if constant in _CONSTANTS:
-        return nodes.Literal(token.span, _CONSTANTS[constant])
-    return name(token)
+    return nodes.Literal(token.span, _CONSTANTS[constant]) if constant in _CONSTANTS else name(token)
 
 
 def number(token: Token) -> nodes.Literal | nodes.Duration:
