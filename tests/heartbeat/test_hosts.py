@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs.heartbeat import overdue
-from obs.heartbeat.schedule import VERSION
+from obs.heartbeat import hosts, overdue
+from obs.heartbeat.schedule import VERSION, Fit
 from obs.services import services
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_ms, parse_iso
 from tests.conftest import ACME, Clock, KeyClient
@@ -195,19 +195,19 @@ def test_hosts_are_waited_for_when_all_runs_of_the_job_were_purged(silent: Watch
     assert sorted(open_ones(silent)) == [f"backup on {name}" for name in NAMES]
 
 
-def never(*_: Any) -> overdue.Expectation:
+def never(*_: Any) -> Fit:
     raise AssertionError("No host needs to be learned.")
 
 
 def test_many_hosts_with_few_runs_take_no_time_to_learn() -> None:
     runs = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(3) for at in range(80)]
-    assert overdue.streams(runs, [], never) == []
+    assert hosts.streams(runs, [], never) == []
 
 
 def test_regular_hosts_take_no_time_to_learn_while_too_many_runs_are_of_others() -> None:
     regular = [(START + hour * HOUR_MS + at * SECOND_MS, f"node{at}") for hour in range(40) for at in range(3)]
     others = [(START + hour * HOUR_MS + 20 * MINUTE_MS, f"container{hour}") for hour in range(40)]
-    assert overdue.streams(regular + others, [], never) == []
+    assert hosts.streams(regular + others, [], never) == []
 
 
 def test_no_more_hosts_are_learned_when_as_many_are_known_as_are_told_apart() -> None:
@@ -215,12 +215,12 @@ def test_no_more_hosts_are_learned_when_as_many_are_known_as_are_told_apart() ->
     runs = [(START + day * DAY_MS + at * MINUTE_MS, name) for day in range(12) for at, name in enumerate(names)]
     learned: list[Any] = []
 
-    def learn(times: Any, fit: Any) -> overdue.Expectation:
+    def learn(times: Any, fit: Any) -> Fit:
         learned.append(times)
-        return overdue.expect(times, (), ["UTC"], None, fit)
+        return overdue.expect(times, (), ["UTC"], None, fit).fit
 
-    known = overdue.streams(runs, [], learn)
+    known = hosts.streams(runs, [], learn)
     assert [one.host for one in known] == names[:16]
     learned.clear()
-    assert overdue.streams(runs, known, learn) == known
+    assert hosts.streams(runs, known, learn) == known
     assert learned == [one.memory.times for one in known]

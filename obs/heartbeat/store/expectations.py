@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from obs.heartbeat import overdue, pins
-from obs.heartbeat.overdue import LONGEST_RUN_MS, NOT_LEARNED, Expectation, Stream, Wait, waits_from_json
+from obs.heartbeat import hosts, overdue, pins
+from obs.heartbeat.hosts import Stream
+from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation, Wait, waits_from_json
 from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
+from obs.heartbeat.schedule.fit import NOT_LEARNED
 from obs.heartbeat.source import PAUSED_SQL
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
@@ -148,13 +150,13 @@ def expectation(
     if job.pin is not None or (not stored and len({place for _, place in places}) < 2):
         return replace(expected, memory=memory)
 
-    def learn(times: Sequence[int], fit: Fit | None) -> Expectation:
+    def learn(times: Sequence[int], fit: Fit | None) -> Fit:
         seen = times[bisect_left(times, since) :]
-        return overdue.expect(seen, (), zones, None, fit, max(seen, default=None), unknown, job.waits)
+        return overdue.expect(seen, (), zones, None, fit, max(seen, default=None), unknown, job.waits).fit
 
     names = "SELECT id, host FROM attributions WHERE id IN (SELECT value FROM json_each(?))"
     named = dict(db.execute(names, (json.dumps([place for _, place in places]),)).fetchall())
-    found = overdue.streams([(time, named.get(place) or "unknown host") for time, place in places], stored, learn)
+    found = hosts.streams([(time, named.get(place) or "unknown host") for time, place in places], stored, learn)
     expected = replace(expected, memory=memory, streams=[one for one in found if one not in stored])
     first = min((one for one in found if one.overdue_at), key=lambda one: one.overdue_at or 0, default=None)
     if first is None:
