@@ -1,6 +1,6 @@
 """Monitoring of the service: /healthz, /readyz, and /metrics for Prometheus. None of them needs a key."""
 
-import os
+import random
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -58,7 +58,7 @@ class Metrics:
             def start(line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
                 nonlocal endpoint, status, sent
                 if "X-Request-Id" not in dict(headers):  # an internal error has one already
-                    headers = [*headers, ("X-Request-Id", os.urandom(16).hex())]
+                    headers = [*headers, ("X-Request-Id", f"{random.getrandbits(128):032x}")]
                 status, sent = line[:3], headers
                 rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
                 endpoint = str(environ.get(ENDPOINT) or getattr(rule, "endpoint", "unknown"))
