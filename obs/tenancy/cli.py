@@ -122,7 +122,8 @@ def list_keys(org: str, folder: Path) -> None:
             is_expired = row.expires_at and row.expires_at <= now_ms
             state = "revoked" if row.revoked_at else "expired" if is_expired else "valid"
             last_use = times.format_optional_ms(row.last_used_at) or "never used"
-            click.echo(f"{row.id}\t{row.label}\t{' '.join(row.scopes)}\t{state}\t{last_use}")
+            label = "".join(each if each.isprintable() else " " for each in row.label)  # it may control a terminal
+            click.echo(f"{row.id}\t{label}\t{' '.join(row.scopes)}\t{state}\t{last_use}")
 
 
 @key.command("revoke")

@@ -124,6 +124,13 @@ def test_keys_are_listed_with_their_state(obs: Obs, new_client: Callable[..., Ke
         assert all(key not in str(listed) for key in map(str, db.execute("SELECT sha256 FROM api_keys").fetchall()))
 
 
+def test_a_label_with_control_characters_is_listed_on_one_line(obs: Obs) -> None:
+    obs("org", "create", "acme")
+    obs("key", "create", "acme", "--label", "caf\u00e9 \x1b[2J\ttab\nline\u202e")
+    (listed,) = obs("key", "list", "acme").stdout.splitlines()
+    assert listed.split("\t")[1] == "caf\u00e9  [2J tab line "
+
+
 def test_revoking_a_revoked_key_fails(obs: Obs) -> None:
     obs("org", "create", "acme")
     obs("key", "create", "acme", "--label", "x")
