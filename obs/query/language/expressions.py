@@ -317,10 +317,18 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     return Apply(node.span, node.operator, conditions, Type.BOOLEAN)
 
 
+def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Checked, ...]:
+    for argument in arguments:
+        if argument.type is not None and argument.type not in NUMERIC:
+            message = f"{operator} takes numbers. This is {_named(argument.type)}."
+            raise _mismatch(argument, message, ["a number", "a duration"])
+    return arguments
+
+
 def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
-    left, right = arguments[0], arguments[-1]
-    operator = node.operator.replace("negative", "-")
-    if Type.TIME in (left.type, right.type) and len(arguments) > 1:
+    left, right = arguments
+    operator = node.operator
+    if Type.TIME in (left.type, right.type):
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:
             type_: Type | None = Type.DURATION
@@ -330,12 +338,7 @@ def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checke
             message = f"{_named(left.type)} {operator} {_named(right.type)} has no meaning."
             raise _mismatch(right, message[0].upper() + message[1:], ["a duration"])
         return Apply(node.span, operator, arguments, type_)
-    for argument in arguments:
-        if argument.type is not None and argument.type not in NUMERIC:
-            message = f"{operator} takes numbers. This is {_named(argument.type)}."
-            raise _mismatch(argument, message, ["a number", "a duration"])
-    if len(arguments) == 1:
-        return Apply(node.span, node.operator, arguments, left.type)
+    _check_numbers(operator, arguments)
     quotient = Type.DURATION if left.type is Type.DURATION is not right.type else Type.NUMBER
     return Apply(node.span, operator, arguments, quotient if operator == "/" else _common_type(arguments))
 
@@ -354,7 +357,8 @@ _OPERATORS: Mapping[str, Callable[[nodes.Operation, tuple[Checked, ...]], Checke
     **dict.fromkeys((*_EQUALITY, "<", "<=", ">", ">=", "between"), _comparison),
     **dict.fromkeys(("like", "ilike", "contains", "starts with", "=~", "!~"), _matching),
     **dict.fromkeys(("is null", "is not null"), lambda node, of: Apply(node.span, node.operator, of, Type.BOOLEAN)),
-    **dict.fromkeys(("negative", "+", "-", "*", "/", "%"), _arithmetic),
+    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    "negative": lambda node, of: Apply(node.span, node.operator, _check_numbers("-", of), of[0].type),
     "case": _case,
 }
 
