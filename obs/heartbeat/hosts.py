@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from obs.heartbeat import schedule
-from obs.heartbeat.schedule import Fit, Memory
+from obs.heartbeat.schedule import Description, Fit, Memory, describe
 from obs.heartbeat.schedule.fit import NOT_LEARNED
 from obs.heartbeat.schedule.history import is_irregular, usual_interval
 from obs.times import HOUR_MS, MAX_MS, MINUTE_MS, WEEK_MS
@@ -34,8 +33,8 @@ class Stream(NamedTuple):
         return self.memory.times[-1]
 
     @property
-    def learned(self) -> schedule.Description:
-        return schedule.describe(self.fit)
+    def learned(self) -> Description:
+        return describe(self.fit)
 
 
 def streams(runs: Sequence[tuple[int, str]], known: list[Stream], learn: Callable[..., Fit]) -> list[Stream]:
@@ -92,5 +91,5 @@ def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Cal
         return False
     fit = learn(seen, None)
     placed = fit.hypothesis.lattice.placed if fit.hypothesis and fit.hypothesis.lattice else 1
-    is_regular = schedule.describe(fit).state == "regular" and fit.seen > least and fit.fitted > 2 * placed
+    is_regular = describe(fit).state == "regular" and fit.seen > least and fit.fitted > 2 * placed
     return is_regular and not fit.candidates[0].skip  # what misses runs often may be one of several that share them

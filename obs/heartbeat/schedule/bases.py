@@ -194,7 +194,7 @@ def _add(found: list[Lattice], centres: Sequence[int], bits: float, placed: int)
     """Add a lattice by the day, unless a cheaper one has the same slots or two of its own slots coincide."""
     slots = tuple(sorted(centre % DAY_MS for centre in centres))
     for known in found:
-        are_near = (abs(a - b) < _SAME_SLOT_MS for a, b in zip(known.slots, slots, strict=False))
+        are_near = (abs(a - b) < _SAME_SLOT_MS for a, b in zip(known.slots, slots, strict=True))
         if len(known.slots) == len(slots) and known.bits <= bits and all(are_near):
             return
     if all(later - slot > _SAME_SLOT_MS for slot, later in pairwise(slots)):

@@ -105,7 +105,7 @@ class Fit:
         return Fit(**{name: stored[name] for name in _PLAIN_FIELDS}, candidates=candidates)
 
 
-NOT_LEARNED = Fit(0, 0)
+NOT_LEARNED = Fit(0, 0)  # where nothing was learned
 _PLAIN_FIELDS = tuple(name for name in Fit.__dataclass_fields__ if name != "candidates")
 
 

@@ -4,7 +4,6 @@ Days are day numbers (see clock.py). The cost of a gate is -log2 of its prior pr
 a gate of its kind, divided evenly among the gates of that kind.
 """
 
-import math
 from calendar import monthrange
 from collections import Counter
 from collections.abc import Sequence
@@ -12,19 +11,19 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from itertools import count
-from math import comb, log2
+from math import comb, gcd, inf, log2
 from typing import Literal
 
 Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
 
 WORKDAYS = (0, 1, 2, 3, 4)
 # The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.
-_FIVE_DAYS = {WORKDAYS: -math.log2(0.12), (0, 1, 2, 3, 6): -math.log2(0.015), (1, 2, 3, 4, 5): -math.log2(0.015)}
-_QUARTERLY_BITS = 3.5 + math.log2(3)
+_FIVE_DAYS = {WORKDAYS: -log2(0.12), (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4, 5): -log2(0.015)}
+_QUARTERLY_BITS = 3.5 + log2(3)
 _SOME_MONTHS_BITS = 4.0
 _LAST_BITS = 7.0
-_NTH_BITS = 7.0 + math.log2(7)
-_STEP_BITS = -math.log2(0.02)  # a step of n days costs 2 log2 n more: it has n phases, and longer steps are rarer
+_NTH_BITS = 7.0 + log2(7)
+_STEP_BITS = -log2(0.02)  # a step of n days costs 2 log2 n more: it has n phases, and longer steps are rarer
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MAX_MONTHLY_DAYS = 60 * 366  # 256 heartbeats over a longer time are not those of a monthly job
 
@@ -114,18 +113,18 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
 
     `span` is the number of days that the history covers.
     """
-    gates = [(Gate(), -math.log2(0.7))]
+    gates = [(Gate(), -log2(0.7))]
     weekdays = tuple(sorted({weekday(day) for day in days}))
     gates += [(Gate("weekdays", five), bits) for five, bits in _FIVE_DAYS.items() if set(weekdays) <= set(five)]
     if len(weekdays) < 7 and weekdays not in _FIVE_DAYS:
         # A single weekday is a weekly job, which is common; other sets are rare.
-        bits = -math.log2(0.06 / 7) if len(weekdays) == 1 else -math.log2(0.04 / 6) + log2(comb(7, len(weekdays)))
+        bits = -log2(0.06 / 7) if len(weekdays) == 1 else -log2(0.04 / 6) + log2(comb(7, len(weekdays)))
         gates.append((Gate("weekdays", weekdays), bits))
     if len(days) < 2:
         return gates
-    step = math.gcd(*(day - days[0] for day in days[1:]))
+    step = gcd(*(day - days[0] for day in days[1:]))
     if step > 1 and step != 7:
-        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * math.log2(step)))
+        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * log2(step)))
     if span < _MAX_MONTHLY_DAYS:
         gates += _monthly([to_date(day) for day in days], weekdays)
     return gates
@@ -135,12 +134,12 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
     gates: list[tuple[Gate, float]] = []
     monthdays = tuple(sorted({d.day for d in dates}))
     months = tuple(sorted({d.month for d in dates}))
-    count, bits = len(monthdays), math.inf  # one to four days of the month, or up to 30 consecutive ones
+    count, bits = len(monthdays), inf  # one to four days of the month, or up to 30 consecutive ones
     if count <= 4:
-        bits = -math.log2(0.05) + 1.5 * (count - 1) + log2(comb(31, count))
+        bits = -log2(0.05) + 1.5 * (count - 1) + log2(comb(31, count))
     elif count <= 30 and monthdays[-1] - monthdays[0] == count - 1 and len(months) > 1:
-        bits = -math.log2(0.01) + 2 * math.log2(31)
-    if bits < math.inf:
+        bits = -log2(0.01) + 2 * log2(31)
+    if bits < inf:
         gates.append((Gate("monthdays", monthdays), bits))
         every = {month % 12 + 1 for month in range(months[0] - 1, months[0] + 11, 3)}
         if len(months) > 1 and set(months) <= every and len(months) < 12:
@@ -148,7 +147,7 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
         if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
             gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + log2(comb(12, len(months)))))
     first, steps = dates[0].day - 1, [step for step in range(2, 16) if len({(d.day - 1) % step for d in dates}) == 1]
-    gates += [(Gate("monthstep", (first % step + 1, step)), _STEP_BITS + 2 * math.log2(step)) for step in steps]
+    gates += [(Gate("monthstep", (first % step + 1, step)), _STEP_BITS + 2 * log2(step)) for step in steps]
     if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
         gates.append((Gate("last"), _LAST_BITS))
     if len(weekdays) == 1:

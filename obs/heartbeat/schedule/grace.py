@@ -26,7 +26,7 @@ _PRIOR_COUNT = 10.0
 _PRIOR_SD = 0.58  # of the logarithm, above the nearest anchor
 _ANCHORS = (0.5, 2.0, 8.0)  # how far below the smallest residual, in distances from it to the median
 _UNIFORM = 0.3  # prior probability of the uniform distribution
-_UNIFORM_NATS = math.log(_UNIFORM / 3)  # of it, with a penalty
+_UNIFORM_NATS = math.log(_UNIFORM / 3)  # its logarithm; a third of it, as a penalty
 _CUT_SHARE = 0.5
 _NO_TAIL = 0.4  # a distribution of so little weight that it bounds nothing
 

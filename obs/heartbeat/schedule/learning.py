@@ -96,7 +96,8 @@ def learn(
             calm, older = calm[start:], older[forgotten:]
             changed_at = (older or calm)[0]
             seen = [time for time in seen if time >= calm[0]]
-            best = (found := weigh(calm, zones, older, gaps))[0]
+            found = weigh(calm, zones, older, gaps)
+            best = found[0]
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
     candidates = tuple(Candidate(w.hypothesis, w.bits, usual_skip(a), a.residuals[-RECENT:]) for w, a in kept)
     # A gap says nothing about the first heartbeat, so that one always matches.
