@@ -318,11 +318,10 @@ def writer_of(expression: Checked) -> Callable[[Any], Cell]:
     return _time if expression.type is Type.TIME else _plain
 
 
-def _plain(value: Any) -> Cell:
+def _plain(value: Cell) -> Cell:
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None  # -0.0 becomes 0.0
-    cell: Cell = value
-    return cell
+    return value
 
 
 @lru_cache(10_000)  # a bucket begins at the same time in each group, and when its chart is drawn again

@@ -215,9 +215,8 @@ def serve(connection: Connection) -> None:
     connection.send(None)
     while True:
         request = connection.recv()
-        response: object
         try:
-            response = engine.run(request)
+            response: object = engine.run(request)
         except ServiceError as error:
             response = error
         except MemoryError:

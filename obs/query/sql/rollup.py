@@ -158,8 +158,7 @@ _IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (
 _COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
 _LARGEST = 2**53
 """Above all values that cells have measured."""
-_FEW_HOURS = 48
-"""At most as many as are left at both ends of a window that is read by the day."""
+_FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
 _MAX_PARTS = 20
 """Into how many parts a cell is split at most. With more, reading the rows may be faster."""
 
