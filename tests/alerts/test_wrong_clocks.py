@@ -228,6 +228,16 @@ def test_pauses_incidents_and_annotations_of_a_clock_that_was_ahead_do_not_stay_
     assert server.job()["overdue"] is True
 
 
+def test_a_schedule_that_changed_by_a_clock_that_was_ahead_is_learned_from_what_comes_next(server: Server) -> None:
+    server.set_clock(days=3)
+    server.client.patch(JOB, json={"schedule_changed_at": format_ms(server.wall())})
+    server.set_clock()
+    server.pass_time(seconds=1)
+    assert parse_iso(server.job()["schedule_changed_at"]) <= server.clock()
+    server.ping(30)
+    server.dies_and_is_reported()
+
+
 def _history(server: Server) -> None:
     """A run, an event, an annotation and a host name that are 80 days old now."""
     server.client.post("/api/v1/heartbeat/old/ping", headers={"X-Platform-Host": "nas"})
