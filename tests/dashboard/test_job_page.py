@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from html import unescape
+from urllib.parse import unquote_plus
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -157,6 +158,28 @@ def record_runs(app: Flask, client: KeyClient, clock: Clock) -> Callable[[int], 
         services(app).tenancy.databases.write(ACME, unit)
 
     return make
+
+
+def test_a_run_with_many_messages_shows_the_first_and_the_last_500(
+    app: Flask, client: KeyClient, reader: Visitor, clock: Clock
+) -> None:
+    def unit(db: sqlite3.Connection) -> None:
+        record(db, "backup", Heartbeat(Kind.START, clock()), NOWHERE, None, clock())
+        for number in range(1, 2_000):
+            clock.advance(ms=1)
+            record(db, "backup", Heartbeat(Kind.LOG, clock(), message=f"file {number};"), NOWHERE, None, clock())
+
+    services(app).tenancy.databases.write(ACME, unit)
+    text = reader.get("/job/run/1").text
+    shown = [int(number) for number in re.findall(r"file (\d+);", text)]
+    assert shown == [*range(1, 500), *range(1_500, 2_000)]
+    assert re.findall(r'aria-label="message (\d+)"', text) == [str(number + 1) for number in shown]
+    assert "1,000 events in between are not shown here." in text
+    statement = re.search(r'href="/query\?q=([^"]*)">Query all events of this run', text)
+    assert statement is not None
+    clock.advance(seconds=1)
+    rows = client.post("/api/v1/dsl", json={"query": unquote_plus(unescape(statement[1]))}).json["rows"]
+    assert [row[2] for row in rows] == [None, *(f"file {number};" for number in range(1, 2_000))]
 
 
 def _roll_up(app: Flask) -> None:
