@@ -175,7 +175,7 @@ def test_a_run_with_many_messages_shows_the_first_and_the_last_500(
     assert shown == [*range(1, 500), *range(1_500, 2_000)]
     assert re.findall(r'aria-label="message (\d+)"', text) == [str(number + 1) for number in shown]
     assert "1,000 events in between are not shown here." in text
-    statement = re.search(r'href="/query\?q=([^"]*)">Query all events of this run', text)
+    statement = re.search(r'href="/query\?q=([^"]*)">Query the events of this run', text)
     assert statement is not None
     clock.advance(seconds=1)
     rows = client.post("/api/v1/dsl", json={"query": unquote_plus(unescape(statement[1]))}).json["rows"]
