@@ -51,9 +51,8 @@ _GRANIAN_OPTIONS = (
 def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     """Serve the instance in `folder`, its settings replaced by `overrides`; returns the exit code of the process.
 
-    SIGINT and SIGTERM stop it within 5 seconds, after the accepted requests; SIGHUP replaces it by the version that is
-    installed. Raises OSError when another process serves the instance or uses the address, ConfigError for an invalid
-    setting.
+    SIGINT and SIGTERM stop it in 5 seconds, after the accepted requests; SIGHUP starts the installed version. Raises
+    OSError when another process serves the instance or uses the address, ConfigError for an invalid setting.
     """
     settings = {**config.load(folder), **overrides}
     level = str(settings["LOG_LEVEL"]).upper()

@@ -177,8 +177,7 @@ def _stop_after(lifeline: int, listener: int) -> None:
     """Stop this process when the supervisor has closed `lifeline`, or has died.
 
     A server that stops closes the connections that it has accepted and not read from yet. So a socket to which nobody
-    connects first replaces its listening socket: new connections wait for the next worker, and the accepted ones have
-    time to send their requests.
+    connects first replaces its own: new connections wait for the next worker, and accepted ones have time to send.
     """
     os.read(lifeline, 1)
     begun = time.monotonic()

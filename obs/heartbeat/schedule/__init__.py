@@ -16,8 +16,7 @@ grace period        how long after its slot a run may still start (grace.py)
 
 The principle is minimum description length (MDL): J. Rissanen, Modeling by shortest data description, Automatica 14
 (1978); P. Grünwald, The Minimum Description Length Principle, MIT Press (2007). A job is overdue once the candidates
-that would still wait for it have too little weight in all. docs/decisions/0005-how-the-learner-decides.md gives the
-reasons and the measurements.
+that would still wait for it have too little weight in all. The reasons: docs/decisions/0005-how-the-learner-decides.md
 """
 
 from obs.heartbeat.schedule.fit import VERSION, Fit

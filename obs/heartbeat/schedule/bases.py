@@ -170,8 +170,7 @@ def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> li
 def _clusters(walls: Sequence[int], period: int, most: int) -> list[list[list[int]]]:
     """Ways to cut the folded times into at most `most` clusters; the times of a cluster may exceed the period.
 
-    The first way is a single cluster. In the others, the narrowest gap that is cut stands out most from the widest one
-    that is not.
+    The first way is a single cluster. In the others, the narrowest gap that is cut stands out most from the next one.
     """
     folded = sorted(wall % period for wall in walls)
     size = len(folded)

@@ -36,8 +36,7 @@ def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> in
     """The milliseconds that the next residual exceeds with probability 0.0002, without SLACK_MS.
 
     `spacing_ms` is the time from one slot to the next, None if there is no next slot. Residuals that fill more than
-    half of it end where the next slot begins, which says nothing about the largest delay, so they are not taken for
-    uniform.
+    half of it end where the next slot begins, not at the largest delay, so they are not taken for uniform.
 
     Lognormal: with x = ln(r - a), where a is below the smallest residual, the next x has a Student-t distribution; the
     prior counts as 10 observations (normal with a flat mean and scaled inverse chi-squared variance; Gelman et al.,

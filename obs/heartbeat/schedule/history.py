@@ -77,8 +77,7 @@ class Memory:
 def _thinned(ordered: Sequence[int]) -> list[int]:
     """The times to remember of these ascending ones.
 
-    Of times in the same two seconds, hour or day of UTC, the first one is kept, so that the result does not depend on
-    what was forgotten before.
+    Of the same two seconds, hour or day of UTC the first one is kept, so what was forgotten before does not matter.
     """
     if not ordered:
         return []

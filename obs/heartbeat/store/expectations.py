@@ -284,8 +284,7 @@ def problems(db: sqlite3.Connection, seen: Reading, job_ids: Iterable[int] | Non
 def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None = None) -> None:
     """Have the jobs learned again whose run may have come from `start` to `end`, which nobody can know.
 
-    Until then they are expected after their usual interval. With `window_id`, only the jobs that this maintenance
-    window covers.
+    Until then they are expected after their usual interval. With `window_id`, only the jobs that this window covers.
     """
     excuse = "UPDATE jobs SET revision = revision + 1, expected_at = ?2 + coalesce(interval_ms, 0),"
     excuse += " overdue_at = ?2 + coalesce(interval_ms, 0) + coalesce(grace_ms, 0)"
@@ -306,8 +305,7 @@ def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
 def learn_again(db: sqlite3.Connection) -> int:
     """Have all jobs without a fit of this version of the learner learned again; returns how many they are.
 
-    Their expectations apply until then. A job that is overdue waits for its next heartbeat, so that a new version does
-    not close its incident.
+    Their expectations apply until then. One that is overdue waits for its next heartbeat: its incident stays open.
     """
     which = "learned_event_id IS NOT NULL AND overdue_since IS NULL AND revision = learned_revision"
     which += " AND NOT EXISTS (SELECT 1 FROM fits WHERE fits.job_id = jobs.id AND fits.version = ?)"

@@ -3,8 +3,7 @@
 Python runs one thread of a process at a time. In the process that receives heartbeats, continuous heavy queries took
 two thirds of the heartbeat throughput. And a process can be killed, which a thread cannot.
 
-Such a process runs `main` with the descriptor of a socket. It reads pickled requests from that socket, and exits when
-the service closes the other end.
+Such a process runs `main`. It reads pickled requests from a socket, and exits when the service closes the other end.
 """
 
 import gc

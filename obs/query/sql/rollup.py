@@ -27,8 +27,7 @@ Part = tuple[int | None, int | None]
 class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
-    If what is measured is `compared` with constants, each cell is split into `parts`. Without any, all its rows with a
-    value are meant.
+    If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...]
@@ -236,8 +235,7 @@ _OF_ROW: Mapping[str, str] = {
 class RollupSelect(RowSelect):
     """Writing an expression collects the measures that it needs; the inner SELECTs are written last.
 
-    Partial results have the columns ``bucket``, ``g0``... or the key of the group, ``m0``..., and ``scanned``, the
-    number of rows read for each.
+    Partial results have ``bucket``, ``g0``... or the key of the group, ``m0``..., and ``scanned``: the rows read.
     """
 
     cover: Cover = Cover((), ())
