@@ -969,3 +969,9 @@ def counts_of_hours(db: Database) -> None:
     db.execute(f"CREATE INDEX series_by_hour_counts ON series_by_hour(hour, series_id, {counts})")
     of_all = f"series_of_all_by_hour ON series_by_hour(series_id, hour, {counts})"
     db.execute(f"CREATE INDEX {of_all} WHERE series_id < 0")
+
+
+@migrations()
+def failures_of_jobs(db: Database) -> None:
+    """When a job failed last, which a success that is older does not end."""
+    db.execute("ALTER TABLE jobs ADD COLUMN last_failure_at INTEGER")

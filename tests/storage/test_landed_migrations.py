@@ -61,6 +61,7 @@ LANDED = {
         "hosts_survive_corrections": "a9ab92813752f582",
         "series_of_events": "63b354bacc09fbbb",
         "counts_of_hours": "deaee8137176b0ea",
+        "failures_of_jobs": "311378f8f24d6d5a",
     },
 }
 
