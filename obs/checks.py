@@ -37,18 +37,19 @@ class FlipsQuerySchema(Schema):
 
 @operation(blp, "GET /", "query:read")
 def list_checks(version: str) -> dict[str, Any]:
-    """List jobs as checks; with tag, which can be repeated, those in all of these projects, services or hosts"""
-    tags = set(request.args.getlist("tag"))
+    """List jobs as checks: those with this slug, or with all of these tags (projects, services or hosts), if sent"""
+    tags, slug = set(request.args.getlist("tag")), request.args.get("slug")
     with caller().read() as db:
-        checks = [_check(job, version) for job in store.jobs_by_id(db, None, caller().now_ms).values()]
-    return {"checks": [check for check in checks if tags <= set(check["tags"].split())]}
+        checks = [_check(db, job, version) for job in store.jobs_by_id(db, None, caller().now_ms).values()]
+    found = (check for check in checks if slug in (None, check["slug"]))
+    return {"checks": [check for check in found if tags <= set(check["tags"].split())]}
 
 
 @operation(blp, "GET /<check>", "query:read")
 def get_check(version: str, check: str) -> dict[str, Any]:
     """Get a job as a check, by the UUID of its ping URL or by its unique_key"""
     with caller().read() as db:
-        return _check(_job(db, check), version)
+        return _check(db, _job(db, check), version)
 
 
 @operation(blp, "GET /<check>/pings/", "query:read")
@@ -95,9 +96,10 @@ def _job(db: sqlite3.Connection, check: str) -> Job:
     return found[job_id]
 
 
-def _check(job: Job, version: str) -> dict[str, Any]:
+def _check(db: sqlite3.Connection, job: Job, version: str) -> dict[str, Any]:
     ping_url = services().heartbeats.ping_url(caller(), job.id, creates=False)
-    status, is_started = _STATUSES.get(job.status, "up"), job.status in ("running", "overrunning")
+    status = _STATUSES.get(job.status, "up")
+    is_started = job.status != "ok" and bool(store.runs_of(db, job.id, limit=1, status="open"))
     schedule: dict[str, Any] = {"timeout": (job.interval_ms or DAY_MS) // 1000}
     match job.pin or job.learned:
         case Cron(expression, zone) | Description(cron=str(expression), zone=zone):
@@ -110,7 +112,7 @@ def _check(job: Job, version: str) -> dict[str, Any]:
         "tags": " ".join("-".join(place.split()) for place in (job.project, job.service, job.host) if place),
         "grace": (job.overdue_at - job.expected_at) // 1000 if job.overdue_at and job.expected_at else 0,
         "n_pings": job.run_count,
-        "status": "started" if version == "v1" and job.status == "running" else status,
+        "status": "started" if version == "v1" and is_started and job.status != "overrunning" else status,
         "started": is_started,
         "last_ping": format_optional_ms(job.last_heartbeat_at),
         "next_ping": format_optional_ms(job.expected_at),

@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - isoformat then writes no offset
 _ISO = re.compile(
     r"\d{4}-?\d{2}-?\d{2}"
-    r"(?:[T ]\d{2}(?::?\d{2}(?::?\d{2}(?:[.,]\d{1,9})?)?)?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?",
+    r"(?:[T ]\d{2}(?::?\d{2}(?::?\d{2}(?:[.,]\d{1,9})?)?)?(?:Z|[+-](?:[01]\d|2[0-3])(?::?\d{2})?)?)?",
     re.ASCII | re.IGNORECASE,
 )
 # In a query string, an unescaped "+" is decoded to a space: 2026-06-21T10:00:00 02:00

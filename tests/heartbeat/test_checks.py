@@ -86,6 +86,9 @@ def test_the_status_of_a_check(by_path: Sender, admin: KeyClient, clock: Clock, 
     assert status(admin) == ("down", "down", False)
     by_path("end", status="fail")
     assert status(admin) == ("down", "down", False)
+    by_path("start")
+    assert status(admin) == ("started", "down", True)
+    by_path("end", status="fail")
     admin.patch("/api/v1/jobs/backup", json={"paused": True})
     assert status(admin) == ("paused", "paused", False)
 
@@ -109,9 +112,13 @@ def test_a_schedule_that_was_learned(by_path: Sender, reader: KeyClient, clock: 
         ("?tag=home&tag=nas", ["a"]),
         ("?tag=nas&tag=nowhere", []),
         ("?tag=photo-backup", ["b"]),
+        ("?slug=b", ["b"]),
+        ("?slug=b&tag=nas", []),
     ],
 )
-def test_tags_are_the_places_of_a_job(admin: KeyClient, query: str, names: list[str]) -> None:
+def test_checks_by_their_tags_which_are_the_places_of_a_job_and_by_their_slug(
+    admin: KeyClient, query: str, names: list[str]
+) -> None:
     admin.put("/api/v1/jobs/a", json={"project": "home", "host": "nas"})
     admin.put("/api/v1/jobs/b", json={"project": "home", "service": "photo backup"})
     admin.put("/api/v1/jobs/c", json={"host": "nas"})
