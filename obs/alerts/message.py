@@ -90,9 +90,11 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         moment = datetime.fromtimestamp(moment_ms / 1000, zone)
         return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%a} {moment.day} {moment:%b %H:%M}"
 
+    troubled = {fact.one.job for fact in facts if fact.one.ended_at is None}
+    sentences = [_sentence(fact, at, is_ok=fact.one.job not in troubled) for fact in facts]
     if len({fact.one.job for fact in facts}) == 1:
-        rest = "\n".join(_sentence(fact, at) for fact in facts[1:])
-        title, blocks = _sentence(facts[0], at), [*_details(facts[0], at), ("text", rest), ("link", facts[0].link)]
+        title, rest = sentences[0], "\n".join(sentences[1:])
+        blocks = [*_details(facts[0], at), ("text", rest), ("link", facts[0].link)]
     else:
         title, cause = _summary(facts), ""
         for name in PLACE:
@@ -104,12 +106,12 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
             title = f"{len(facts)} jobs on host {facts[0].one.host} have been silent since {since}"
             cause = f"{title} (last heartbeat from the host: {at(silent_since)})."
         more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
-        named = "\n".join([f"\N{BULLET} {_sentence(fact, at)}" for fact in facts[:MOST_NAMED]] + more)
+        named = "\n".join([f"\N{BULLET} {sentence}" for sentence in sentences[:MOST_NAMED]] + more)
         blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("link", overview)]
-    events = {"recovered" if fact.news is News.ENDED else fact.one.kind.event for fact in facts}
+    over = [fact.one.ended_at is not None and fact.news is not News.FLAPPING for fact in facts]
+    events = {"recovered" if is_over else fact.one.kind.event for fact, is_over in zip(facts, over, strict=True)}
     event = events.pop() if len(events) == 1 else "several"
-    is_good = all(fact.one.ended_at is not None for fact in facts)
-    return Message(_shortened(title), event, blocks, [_payload(fact) for fact in facts], is_good)
+    return Message(_shortened(title), event, blocks, [_payload(fact) for fact in facts], is_good=all(over))
 
 
 def notice(text: str, link: str, event: str | None = None) -> Message:
@@ -118,8 +120,8 @@ def notice(text: str, link: str, event: str | None = None) -> Message:
     return Message(_shortened(title), event or "notice", [("text", rest or title), ("link", link)])
 
 
-def _sentence(fact: Fact, at: At) -> str:
-    """One incident in a sentence."""
+def _sentence(fact: Fact, at: At, *, is_ok: bool) -> str:
+    """One incident in a sentence. The job `is_ok` if no other incident of it goes on."""
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
     code = code if one.value is None else f" (value {one.value:.15g})"
@@ -129,7 +131,7 @@ def _sentence(fact: Fact, at: At) -> str:
         return f"{one.subject} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
     if fact.news is News.SETTLED:
         return f"{one.subject} has had no new incident for an hour"
-    if fact.news is News.ENDED and (one.heartbeat_at or 0) >= one.ended_at:  # else it was paused, or its pin changed
+    if fact.news is News.ENDED and is_ok and (one.heartbeat_at or 0) >= one.ended_at:  # not by a pause, or another pin
         return f"{one.subject} is OK again, after {duration_words(one.ended_at - one.started_at)}"
     code = " (a false alarm)" if one.verdict == FALSE_ALARM else code
     return f"{one.subject} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"

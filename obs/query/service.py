@@ -47,8 +47,7 @@ class QueryService:
         """The number that a statement returns, or one for each group, by the texts of the group; for alerts.
 
         The group of a statement without BY, or without any group, is "". The second value is the number of all other
-        groups: 0 if the statement counts all rows, else None. Raises ServiceError like `run`, and 422 for a statement
-        of another form.
+        groups: 0 if the statement counts all rows, else None. Raises ServiceError like `run`, and 422 for other forms.
         """
         rows = json.loads(self.run(caller, statement, is_counted=False).body)["rows"]
         plan = self.workers.engine.plan(statement)

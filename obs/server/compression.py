@@ -1,8 +1,7 @@
 """Compression of large responses, for the blueprints that enable it. Responses to heartbeats are never compressed.
 
-Compressing a page that contains both a secret and text from the request can reveal the secret (the BREACH attack). The
-CSRF token of Flask-WTF is signed again every second, so that there is no constant secret to guess. A page that shows a
-new API key is not compressed.
+Compressing a page that contains both a secret and text from the request can reveal the secret (BREACH). The CSRF token
+of Flask-WTF is signed again every second, so it is not constant. A page that shows a new API key is not compressed.
 """
 
 from flask import Flask, Response, g

@@ -51,8 +51,7 @@ class GroupCommit:
     def __init__(self, connection: sqlite3.Connection, path: Path, most_waiting: int, busy_seconds: float) -> None:
         """Takes over `connection`, which `open_writer` returned for `path`. At most `most_waiting` units may wait.
 
-        While another program has locked the file, for up to `busy_seconds`, only a few may wait, so that threads are
-        free for other files.
+        While another program has locked the file, for up to `busy_seconds`, few may wait: others need threads too.
         """
         self._connection = connection
         self._path = path

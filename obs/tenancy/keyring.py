@@ -19,8 +19,7 @@ _log = logging.getLogger(__name__)
 class KeyRing:
     """All valid keys, reloaded when any process has changed the control file. Thread-safe.
 
-    A key that another process revokes is rejected within _CHECK_EVERY_SECONDS. `on_delete` is called with each
-    organization that was deleted.
+    A key that another process revokes is rejected within _CHECK_EVERY_SECONDS. `on_delete` gets deleted organizations.
     """
 
     def __init__(

@@ -115,7 +115,8 @@ def test_a_job_that_was_overdue_and_then_fails_is_a_message_about_the_failure(wo
     assert message["title"].startswith("photos failed at")
     assert message["title"].endswith("(exit code 3)")
     assert "disk full" in message["text"]
-    assert "photos is OK again, after" in message["text"]
+    assert "photos was overdue from 11:00 to 12:07" in message["text"]
+    assert "OK again" not in message["text"]
 
 
 def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(

@@ -19,7 +19,7 @@ from flask import Flask
 from obs.alerts import courier
 from obs.errors import ServiceError
 from obs.services import services
-from obs.times import DAY_MS
+from obs.times import DAY_MS, format_ms
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import ATTEMPT_SECONDS, World, titles
 from tests.conftest import ACME, Clock, KeyClient
@@ -214,6 +214,88 @@ def test_a_job_that_was_paused_is_not_reported_as_ok(world: World, receiver: Rec
     world.pass_time(seconds=1)
     world.pass_time(minutes=5)
     assert [title.partition(" from ")[0] for title in titles(receiver)[1:]] == ["photos was failing"]
+
+
+@pytest.mark.parametrize("change", [{"paused": True}, {"failure_tolerance": 5}])
+def test_a_failing_job_is_not_ok_because_of_a_later_failure(
+    world: World, receiver: Receiver, change: dict[str, Any]
+) -> None:
+    world.add_channel(receiver)
+    for _ in range(2):
+        world.end("photos", "fail")
+        world.pass_time(minutes=20)
+    assert world.client.patch("/api/v1/jobs/photos", json=change).status_code == 200
+    changed_at = format_ms(world.clock())
+    world.pass_time(seconds=0)
+    world.pass_time(minutes=6)
+    assert [title.partition(" from ")[0] for title in titles(receiver)[1:]] == ["photos was failing"]
+    (incident,) = (world.client.get("/api/v1/incidents").json or {})["incidents"]
+    assert incident["ended_at"] == changed_at
+
+
+def test_a_run_that_goes_on_is_not_ok_because_of_a_log_message(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for _ in range(10):
+        world.clock.advance(minutes=50)
+        assert world.client.post("/api/v1/heartbeat/photos/start").status_code == 200
+        world.clock.advance(minutes=10)
+        world.end("photos", "ok")
+        world.sweep()
+    world.clock.advance(minutes=50)
+    assert world.client.post("/api/v1/heartbeat/photos/start").status_code == 200
+    for _ in range(6):
+        world.pass_time(minutes=10)
+        assert world.client.post("/api/v1/heartbeat/photos/log", data="still at it").status_code == 200
+    assert world.client.patch("/api/v1/jobs/photos", json={"paused": True}).status_code == 200
+    world.pass_time(seconds=1)
+    world.pass_time(minutes=6)
+    assert [title.partition(" from ")[0].partition(" since ")[0] for title in titles(receiver)] == [
+        "photos is overrunning",
+        "photos was overrunning",
+    ]
+
+
+def test_a_problem_that_lasts_is_reported_again_after_a_message_was_given_up(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver, reminder_hours=6)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    receiver.answers = [500] * 100
+    for _ in range(34):
+        world.pass_time(hours=1)
+    assert world.deliveries()[0]["state"] == "given_up"
+    receiver.answers.clear()
+    tried = len(receiver.requests)
+    for _ in range(13):
+        world.pass_time(hours=1)
+    assert {title.partition(" since ")[0] for title in titles(receiver)[tried:]} == {"photos is still failing"}
+
+
+def test_an_attempt_that_failed_is_not_repeated_in_quiet_hours(world: World, receiver: Receiver) -> None:
+    quiet = {"from": "22:00", "until": "07:00", "timezone": "UTC"}
+    world.add_channel(receiver, quiet_hours=quiet, always_loud=["lost"])
+    world.clock.set("2026-06-21T21:40:00Z")
+    receiver.answers = [500] * 5
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    for _ in range(60):
+        world.pass_time(minutes=1)
+    assert len(receiver.requests) == 5
+    assert world.deliveries()[0]["next_attempt_at"] == "2026-06-22T07:00:00.000Z"
+    world.clock.set("2026-06-22T07:00:00Z")
+    world.deliver()
+    assert (len(receiver.requests), world.deliveries()[0]["state"]) == (6, "sent")
+
+
+def test_what_is_over_before_it_was_reported_is_a_recovery(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for job in ("photos", "mail"):
+        world.end(job, "fail")
+    world.pass_time(seconds=1)
+    for job in ("photos", "mail"):
+        world.end(job, "ok")
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert (message["event"], message["title"]) == ("recovered", "2 over: photos, mail")
 
 
 def test_a_message_about_a_job_with_a_pin_does_not_claim_what_was_learned(world: World, receiver: Receiver) -> None:

@@ -56,13 +56,15 @@ SAME = """
 """
 """SQL: the incidents `i` that are about the same as `this`, which is one of them."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
-_INCIDENT = """
+_ENDED_BY_SUCCESS = f"{IncidentKind.FAILING:d}, {IncidentKind.LOST:d}, {IncidentKind.OVERRUNNING:d}"
+_INCIDENT = f"""
     SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, i.alert_id,
            coalesce(jobs.name || iif(i.host = '', '', ' on ' || i.host), i.subject) AS subject,
-           iif(i.host = '', jobs.last_heartbeat_at, h.last_heartbeat_at) AS heartbeat_at,
+           CASE WHEN i.host <> '' THEN h.last_heartbeat_at WHEN i.kind IN ({_ENDED_BY_SUCCESS})
+           THEN jobs.last_success_at ELSE jobs.last_heartbeat_at END AS heartbeat_at,
            i.alert_group AS "group", i.value, i.kind, i.started_at, i.ended_at, i.acknowledged_at, i.acknowledged_by,
            i.verdict, i.annotation_id, coalesce(nullif(i.host, ''), a.host) AS host, a.service, a.project,
-           {notified} AS notified
+           {{notified}} AS notified
     FROM incidents AS i LEFT JOIN jobs ON jobs.id = i.job_id LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
     LEFT JOIN host_schedules AS h ON h.job_id = i.job_id AND h.host = i.host
 """
@@ -75,7 +77,8 @@ _NOTIFIED = """
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident, with its job's name, last heartbeat and latest attribution, and the annotation that shows it.
+    """An incident, with its job's name and latest attribution, and the annotation that shows it. `heartbeat_at` is the
+    last heartbeat that can have ended it.
 
     That of an alert has no job: `job` is the name of the alert with that of its group, which had `value` at its start.
     """

@@ -172,6 +172,12 @@ def record(
     incidents of which the message said that they last.
     """
     state, sent_at, next_at = State.PENDING, None, None
+    enabled = {channel.id: channel for channel in channels if channel.enabled}
+    channel = enabled.pop(delivery.channel_id, None)
+    about = f"FROM incidents JOIN delivery_incidents ON incident_id = id WHERE delivery_id = {delivery.id}"
+    is_lasting = f"ended_at IS NULL AND news <> {News.FLAPPING:d}"
+    kinds = dict(db.execute(f"SELECT kind, max({is_lasting}) {about} GROUP BY kind").fetchall())
+    events = {incidents.IncidentKind(kind).event: lasts for kind, lasts in kinds.items()}
     is_old = delivery.first_attempt_at is not None and delivery.first_attempt_at + _GIVE_UP_MS <= now_ms
     if answer["delivered"]:
         state, sent_at = State.SENT, now_ms
@@ -179,22 +185,19 @@ def record(
         state = State.GIVEN_UP
     else:
         next_at = now_ms + _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)]
+        next_at = next_at if channel is None else channel.quiet_until(events or [delivery.event or "notice"], next_at)
     recorded = {"state": state, "sent_at": sent_at, "next_attempt_at": next_at, "answer": answer["answer"]}
     save_row(db, "deliveries", {"id": delivery.id, "title": title, **recorded})
-    enabled = {channel.id: channel for channel in channels if channel.enabled}
-    channel = enabled.pop(delivery.channel_id, None)
-    if channel is not None and state is State.SENT:
-        chosen = {"ids": json.dumps(list(lasting)), "news": News.LASTS}
-        which = "FROM incidents WHERE id IN (SELECT value FROM json_each(:ids)) AND ended_at IS"
-        over = [row["id"] for row in db.execute(f"SELECT id {which} NOT NULL", chosen)]  # while it was on its way
+    if channel is not None and state is not State.PENDING:
+        which = "SELECT id FROM incidents WHERE id IN (SELECT value FROM json_each(?)) AND ended_at IS NOT NULL"
+        over = [row["id"] for row in db.execute(which, (json.dumps(list(lasting)),))]  # while it was on its way
         ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
-        lasting_kinds = db.execute(f"SELECT DISTINCT kind {which} NULL", chosen)
-        events = [incidents.IncidentKind(row["kind"]).event for row in lasting_kinds]
-        hours = channel.filter["reminder_hours"]
-        if hours is not None and events:
-            reminder = _insert(db, channel, now_ms, channel.quiet_until(events, now_ms + hours * HOUR_MS), reminder=1)
-            db.execute(f"INSERT INTO delivery_incidents SELECT {reminder}, id, :news {which} NULL", chosen)
-    elif channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
+        last, hours = [event for event, lasts in events.items() if lasts], channel.filter["reminder_hours"]
+        if hours is not None and last:
+            reminder = _insert(db, channel, now_ms, channel.quiet_until(last, now_ms + hours * HOUR_MS), reminder=1)
+            which = f"SELECT {reminder}, id, {News.LASTS:d} {about} AND {is_lasting}"
+            db.execute(f"INSERT INTO delivery_incidents {which}")
+    if channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
         notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
         report(db, next(iter(enabled.values())), "notice", notice, now_ms)
 
