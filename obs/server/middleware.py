@@ -61,8 +61,7 @@ def trust_proxies(setting: str, auth_header: str) -> Callable[[Wsgi], Wsgi]:
     """The middleware for TRUSTED_PROXIES: IP addresses and networks, separated by spaces or commas.
 
     Only in requests from these, the client, the scheme and the host come from the X-Forwarded- headers, and the user
-    from `auth_header`, if any. The client is the last address in X-Forwarded-For that is not trusted: what precedes it
-    is a mere claim. Raises ConfigError.
+    from `auth_header`, if any. The client is the last untrusted address in X-Forwarded-For. Raises ConfigError.
     """
     try:
         networks = [ip_network(text) for text in setting.replace(",", " ").split()]

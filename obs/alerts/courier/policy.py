@@ -1,7 +1,6 @@
 """What a process that sends a message may do: connect to allowed addresses, read Python's own files, nothing else.
 
-The rules apply to whatever library sends the message: an audit hook sees each address after it was resolved, and each
-file before it is opened (PEP 578).
+The rules apply to whatever library sends it: an audit hook (PEP 578) sees each resolved address, and each file to open.
 """
 
 import ipaddress

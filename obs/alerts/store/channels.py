@@ -27,8 +27,7 @@ _COLUMNS = "id, name, kind, address, masked, secret, enabled, filter"
 class Channel:
     """A channel. `address` and `secret` are never shown; `masked` is the address without its secret parts.
 
-    `kind` is the module of `obs.alerts.courier` that sends to it: ``webhook`` or ``apprise``. `filter` has the fields
-    of FILTER_DEFAULTS.
+    `kind` is the module of `obs.alerts.courier` that sends to it. `filter` has the fields of FILTER_DEFAULTS.
     """
 
     id: int

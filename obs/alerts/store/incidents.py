@@ -77,8 +77,7 @@ _NOTIFIED = """
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident, with its job's name and latest attribution, and the annotation that shows it. `heartbeat_at` is the
-    last heartbeat that can have ended it.
+    """An incident, with its job's name and latest attribution, its annotation, and the last heartbeat that may end it.
 
     That of an alert has no job: `job` is the name of the alert with that of its group, which had `value` at its start.
     """

@@ -55,8 +55,7 @@ class Session:
     """Runs SQL statements on one connection; all of them together are within the limits of one query.
 
     It is created on the thread that runs the query. Linux counts what a thread asks of the kernel (``rchar`` in
-    ``/proc/thread-self/io``): with a small cache and no memory map, this is what SQLite reads. On other systems, bytes
-    are not limited.
+    ``/proc/thread-self/io``): with a small cache and no memory map, what SQLite reads. Elsewhere bytes are not limited.
     """
 
     def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:

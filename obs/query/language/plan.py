@@ -204,8 +204,7 @@ class Range:
 class Timeline:
     """The buckets of EVERY within a window: their `starts`, ascending, `interval_ms` apart where no clock changes.
 
-    `labels` are what the clocks of a time zone show there, in intervals since 1970; empty without a zone. `numbers` are
-    empty if they are 0, 1, 2...
+    `labels` are what the clocks of a time zone, if any, show there, in intervals since 1970. No `numbers`: 0, 1, 2...
     """
 
     window: Range

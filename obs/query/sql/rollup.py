@@ -41,9 +41,6 @@ def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
     return select(plan, scan) if cover is None else RollupSelect(plan, scan, cover=cover).statement()
 
 
-# Which statements
-
-
 _DAY_FUNCTIONS = ("weekday", "date")
 _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 """Functions that have the same value for a time and for the start of its hour, or its day in UTC."""
@@ -107,8 +104,7 @@ _OF_KEY = {
     "first": "obs_first({first_at}, {key})",
     "last": "obs_last({last_at}, {key})",
 }
-"""Aggregates from the columns of cells: of ``*``, what is measured, the time, or a value that the rows of a cell have
-in common, the ``key``."""
+"""Aggregates from the columns of cells: of ``*``, what is measured, the time, or the ``key`` that rows share."""
 
 
 def _templates(aggregate: Aggregate) -> Mapping[str, str]:
