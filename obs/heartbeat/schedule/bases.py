@@ -143,7 +143,7 @@ def _by_day(walls: Sequence[int]) -> list[Lattice]:
 
 
 def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> list[Lattice]:
-    """Lattices by the hour, each open all day, and once more with the longest unused part of the day closed."""
+    """Lattices by the hour, each open all day, without the longest unused part of the day, and without unused hours."""
     by_hour: list[tuple[list[int], float, int]] = []
     even = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3]
     for period in even[-4:]:
@@ -161,9 +161,11 @@ def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> li
     for slots, bits, placed in by_hour:
         all_day = Lattice(HOUR_MS, tuple(slots), ALL_HOURS, bits + _ALL_HOURS_BITS, placed)
         found.append(all_day)
-        hours_open = _open_hours(all_day, walls, older)
-        if len(hours_open) < 24:
-            found.append(Lattice(HOUR_MS, all_day.slots, hours_open, bits + _SOME_HOURS_BITS, placed))
+        used, stretch = _open_hours(all_day, walls, older)
+        if len(stretch) < 24:
+            found.append(Lattice(HOUR_MS, all_day.slots, stretch, bits + _SOME_HOURS_BITS, placed))
+        if len(used) < len(stretch):
+            found.append(Lattice(HOUR_MS, all_day.slots, used, bits + 2 * _SOME_HOURS_BITS, placed))
     return found
 
 
@@ -217,8 +219,8 @@ def _hours_bits(hours: list[int]) -> float:
     return _STEP_IN_PART_BITS if len(set(steps)) == 1 else 1 + (len(hours) - 1) * math.log2(24)
 
 
-def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[int, ...]:
-    """The hours of the day, without the longest stretch in which no slot was ever filled."""
+def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The hours of the day in which slots were filled, and all but the longest stretch in which none ever was."""
     begins, _ = lattice.hours
     count = Counter((wall - begins) // HOUR_MS % 24 for wall in older)
     enough = max(2, len({wall // DAY_MS for wall in older}) / 5)  # fewer may be manual runs
@@ -226,4 +228,4 @@ def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) ->
     used = sorted(often | {(wall - begins) // HOUR_MS % 24 for wall in walls})
     stretches = [(later - earlier, later) for earlier, later in zip(used, [*used[1:], used[0] + 24], strict=True)]
     widest, opens = max(stretches)
-    return tuple(sorted(hour % 24 for hour in range(opens, opens + 25 - widest)))
+    return tuple(used), tuple(sorted(hour % 24 for hour in range(opens, opens + 25 - widest)))

@@ -23,7 +23,8 @@ _QUARTERLY_BITS = 3.5 + log2(3)
 _SOME_MONTHS_BITS = 4.0
 _LAST_BITS = 7.0
 _NTH_BITS = 7.0 + log2(7)
-_STEP_BITS = -log2(0.02)  # a step of n days costs 2 log2 n more: it has n phases, and longer steps are rarer
+# A step of n days costs 2 log2 n more. Cron's */n begins with the 1st; a later start is rare, and looks like weekly.
+_STEP_BITS = (-log2(0.02), 5 - log2(0.02))
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MAX_MONTHLY_DAYS = 60 * 366  # 256 heartbeats over a longer time are not those of a monthly job
 
@@ -124,7 +125,7 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
         return gates
     step = gcd(*(day - days[0] for day in days[1:]))
     if step > 1 and step != 7:
-        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * log2(step)))
+        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS[0] + 2 * log2(step)))
     if span < _MAX_MONTHLY_DAYS:
         gates += _monthly([to_date(day) for day in days], weekdays)
     return gates
@@ -147,7 +148,7 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
         if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
             gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + log2(comb(12, len(months)))))
     first, steps = dates[0].day - 1, [step for step in range(2, 16) if len({(d.day - 1) % step for d in dates}) == 1]
-    gates += [(Gate("monthstep", (first % step + 1, step)), _STEP_BITS + 2 * log2(step)) for step in steps]
+    gates += [(Gate("monthstep", (first % n + 1, n)), 2 * log2(n) + _STEP_BITS[first % n > 0]) for n in steps]
     if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
         gates.append((Gate("last"), _LAST_BITS))
     if len(weekdays) == 1:

@@ -61,7 +61,8 @@ class Memory:
         for time in self.times:
             if (since is None or time >= since) and (not kept or time - kept[-1] > _DUPLICATE_MS):
                 kept.append(time)
-        return kept[-MAX_HEARTBEATS:], kept[:-MAX_HEARTBEATS]
+        at = bisect_left(kept, self.times[-MAX_HEARTBEATS]) if len(self.times) > MAX_HEARTBEATS else 0
+        return kept[at:], kept[:at]
 
     def encode(self) -> bytes:
         """The memory as bytes, at most about 2 KB, for `decode`."""

@@ -163,7 +163,7 @@ def weigh(
 
 
 def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
-    """The hypothesis that each heartbeat comes one usual gap after the one before."""
+    """The hypothesis that each heartbeat comes one usual gap after the one before. The first costs as one on time."""
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
     usual = median_low(gaps)
@@ -172,7 +172,7 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
     # Without an allowance there is always an account.
     recent = cast(Account, account(list(itertools.accumulate(steps)), residuals, bits))
-    prior = _GAP_BITS + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from their last run
+    prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from a run
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 

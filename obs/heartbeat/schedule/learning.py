@@ -132,7 +132,7 @@ def too_often(times: Iterable[int], fit: Fit) -> bool:
     """
     hypothesis = fit.hypothesis
     seen, _ = history.without_bursts(*Memory().add(times).history(fit.changed_at))
-    if hypothesis is None or len(seen) < 2:
+    if hypothesis is None or len(seen) < 2 or not fit.is_regular:
         return False
     if hypothesis.lattice is None:
         since = seen[-1] - _WATCHED_SLOTS * hypothesis.gap_ms
@@ -218,7 +218,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     if fit.waits_by_gaps:
         overdue = last + min(max(overdue - last, longest_ms), missed_ms)
     silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 16, usual, unknown)
-    switched_off = _switched_off(seen, usual, unknown)
+    switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
     _, overdue = history.awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
     return replace(
         fit,
@@ -260,14 +260,15 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: i
     return max(found)
 
 
-def _switched_off(seen: Sequence[int], usual: int, unknown: Sequence[Interval]) -> int:
+def _switched_off(best: Candidate, seen: Sequence[int], usual: int, unknown: Sequence[Interval]) -> int:
     """How long to wait for a job whose computer is often switched off; 0 for others.
 
     On most days, such a job is silent for several slots, and on each day from another time on.
     """
     least, silences = _LONG_SILENCE * usual, dict[int, int]()
     for start, end in pairwise(seen):
-        if end - start >= least and (silence := _silence(start, end, unknown)) >= least:
+        misses = end - start >= least and end >= next_slot(best.hypothesis, start, _MIN_EARLY_MS, 0) + least
+        if misses and (silence := _silence(start, end, unknown)) >= least:
             silences[start] = silence
     long = list(silences)
     days = (seen[-1] - seen[0]) / DAY_MS

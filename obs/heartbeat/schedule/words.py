@@ -25,7 +25,6 @@ _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has 
 _MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
 _MAX_DAYS_LISTED = 4  # more days of the month than this are consecutive
 _TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
-_REGULAR_GRACE = 2  # usual intervals, for the grace period of a regular schedule
 _CLOCK_ERROR_MS = 5 * SECOND_MS
 
 
@@ -53,12 +52,12 @@ def describe(fit: Fit, reason: str = "") -> Description:
     if hypothesis.lattice is not None:
         summary += f", {zone}"
     expected = _expected(fit, fit.expected_at, fit.overdue_at, zone, reason)
-    if not fit.fits or (fit.grace_ms or 0) > _REGULAR_GRACE * (fit.interval_ms or 0):
+    if not fit.is_regular:
         evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"
         return Description("irregular", "No regular schedule found", evidence, expected, fit.confidence, None, zone)
     runs = f"the last {fit.seen} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.seen} runs"
     evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.seen else fit.fitted} match)"
-    cron = cron_expression(hypothesis, residuals)
+    cron = None if fit.candidates[0].skip else cron_expression(hypothesis, residuals)
     return Description("regular", summary, evidence, expected, fit.confidence, cron, zone)
 
 
@@ -133,13 +132,16 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
 
 def _open_hours(hours: Sequence[int]) -> str:
     """The open hours of a lattice by the hour; as an exception if most hours are open and midnight is among them."""
-    if len(hours) == 24:
-        return ""
-    opens = next(hour for hour in hours if (hour - 1) % 24 not in hours)
-    closes = next(hour for hour in hours if (hour + 1) % 24 not in hours)
-    if opens > closes and len(hours) > 12:
-        return f" except {_clock(60 * (closes + 1))}-{_clock(60 * opens - 1)}"
-    return f", {_clock(60 * opens)}-{_clock(60 * closes + 59)}"
+    opens = [hour for hour in hours if (hour - 1) % 24 not in hours]
+    closes = [hour for hour in hours if (hour + 1) % 24 not in hours]
+    if not 0 < len(opens) <= _MAX_TIMES_LISTED:
+        return f" in {len(hours)} hours of the day" if opens else ""
+    if opens[0] > closes[0]:  # past midnight
+        if len(opens) == 1 and len(hours) > 12:
+            return f" except {_clock(60 * (closes[0] + 1))}-{_clock(60 * opens[0] - 1)}"
+        closes = [*closes[1:], closes[0]]
+    times = [f"{_clock(60 * first)}-{_clock(60 * last + 59)}" for first, last in zip(opens, closes, strict=True)]
+    return f", {_listed(times)}"
 
 
 def _days(gate: Gate) -> str:

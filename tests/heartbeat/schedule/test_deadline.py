@@ -2,6 +2,7 @@
 
 import random
 from itertools import pairwise
+from operator import add
 
 import pytest
 
@@ -85,6 +86,38 @@ def test_three_working_days_do_not_prove_that_a_job_runs_on_saturday() -> None:
     wednesday_to_friday = cron("0 9 * * 1-5", since="2025-01-14 12:00", count=3)
     limit = overdue_at(wednesday_to_friday)
     assert limit > at("2025-01-20 09:00")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["*/10 8-11,13-17 * * 1-5", "*/5 10-11,13-15 * * 1-5", "* 8-11,13-17 * * *"],
+    ids=["every 10 min", "a stock exchange", "every minute"],
+)
+def test_a_break_in_the_day_is_learned_and_a_death_beside_it_is_reported_in_minutes(expression: str) -> None:
+    due = [time for time in slots(expression, "UTC", "2025-01-06 00:00", 20_000) if time < at("2025-01-30 15:00")]
+    times = delayed(due)
+    last_days = next(index for index, time in enumerate(times) if time > at("2025-01-28 09:00"))
+    assert false_alarms(times, after=last_days) == []
+    for died in ("2025-01-30 11:30", "2025-01-30 14:35"):
+        before = [time for time in times if time < at(died)]
+        assert overdue_at(before) < before[-1] + 15 * MINUTE_MS
+
+
+def test_heartbeats_in_pairs_are_learned_like_single_ones() -> None:
+    """A second apart, they may be on either side of a border of the grid by which the memory is thinned."""
+    rng = random.Random(1)
+    firsts = [at("2025-01-06 00:00") + slot * 5 * MINUTE_MS + rng.randrange(500, 2_000) for slot in range(1_200)]
+    times = [time for first in firsts for time in (first, first + 1_500)]
+    assert overdue_at(times) < times[-1] + 6 * MINUTE_MS
+
+
+@pytest.mark.parametrize("jitter_ms", [10 * MINUTE_MS, HOUR_MS])
+def test_three_working_days_with_random_delays_do_not_either(jitter_ms: int) -> None:
+    """As by RandomizedDelaySec of systemd."""
+    due, monday = slots("0 9 * * 1-5", "UTC", "2025-01-14 12:00", 3), at("2025-01-20 09:00")
+    delays = [[random.Random(seed * 3 + n).randrange(jitter_ms) for n in range(3)] for seed in range(100)]
+    alarms = [overdue_at(list(map(add, due, some))) < monday for some in delays]
+    assert sum(alarms) <= 4
 
 
 def test_a_job_that_ran_daily_for_a_month_is_overdue_on_the_saturday_it_misses() -> None:

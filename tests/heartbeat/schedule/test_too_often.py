@@ -1,10 +1,13 @@
 """Jobs that run more often than expected."""
 
+import random
+from itertools import accumulate
+
 import pytest
 
 from obs.heartbeat.schedule import learn, too_often
 from obs.times import MINUTE_MS, SECOND_MS
-from tests.heartbeat.schedule.jobs import cron, keeping_a_gap
+from tests.heartbeat.schedule.jobs import at, cron, keeping_a_gap
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,15 @@ def test_two_runs_in_each_of_several_slots_are_too_often(times: list[int]) -> No
 def test_one_manual_run_is_not_too_often() -> None:
     times = cron("0 2 * * *", count=40)
     assert not too_often([*times, times[-1] + 10 * MINUTE_MS], learn(times))
+
+
+def test_a_job_without_a_regular_schedule_never_runs_too_often() -> None:
+    rng = random.Random(1)
+    times = list(accumulate((round(rng.expovariate(1 / 15) * MINUTE_MS) for _ in range(300)), initial=at("2025-01-10")))
+    fit = learn(times[:100])
+    for count in range(101, len(times)):
+        assert not too_often(times[:count], fit)
+        fit = learn(times[:count], previous=fit)
 
 
 def test_while_learning_nothing_is_too_often() -> None:

@@ -40,6 +40,8 @@ from tests.heartbeat.schedule.stories import STORIES
         ("5 7-17 * * 1-5", "UTC", "Hourly at :05, 07:00-17:59 on weekdays, UTC"),
         ("0,30 8-17 * * 1-5", "UTC", "Every 30 min, 08:00-17:59 on weekdays, UTC"),
         ("0 0-8,10-23 * * *", "UTC", "Hourly at :00 except 09:00-09:59, UTC"),
+        ("*/10 8-11,13-17 * * 1-5", "UTC", "Every 10 min, 08:00-11:59 and 13:00-17:59 on weekdays, UTC"),
+        ("*/20 1-3,9-11,22,23 * * *", "UTC", "Every 20 min, 01:00-03:59, 09:00-11:59 and 22:00-23:59, UTC"),
     ],
 )
 def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: str) -> None:
