@@ -40,16 +40,16 @@ def list_checks(version: str) -> dict[str, Any]:
     """List jobs as checks: those with this slug, or with all of these tags (projects, services or hosts), if sent"""
     tags, slug = set(request.args.getlist("tag")), request.args.get("slug")
     with caller().read() as db:
-        checks = [_check(db, job, version) for job in store.jobs_by_id(db, None, caller().now_ms).values()]
-    found = (check for check in checks if slug in (None, check["slug"]))
-    return {"checks": [check for check in found if tags <= set(check["tags"].split())]}
+        found, open_runs = store.jobs_by_id(db, None, caller().now_ms), store.jobs_with_open_runs(db)
+    checks = [_check(job, version, open_runs) for job in found.values()]
+    return {"checks": [one for one in checks if tags <= set(one["tags"].split()) and slug in (None, one["slug"])]}
 
 
 @operation(blp, "GET /<check>", "query:read")
 def get_check(version: str, check: str) -> dict[str, Any]:
     """Get a job as a check, by the UUID of its ping URL or by its unique_key"""
     with caller().read() as db:
-        return _check(db, _job(db, check), version)
+        return _check(_job(db, check), version, store.jobs_with_open_runs(db))
 
 
 @operation(blp, "GET /<check>/pings/", "query:read")
@@ -96,10 +96,9 @@ def _job(db: sqlite3.Connection, check: str) -> Job:
     return found[job_id]
 
 
-def _check(db: sqlite3.Connection, job: Job, version: str) -> dict[str, Any]:
+def _check(job: Job, version: str, open_runs: set[int]) -> dict[str, Any]:
     ping_url = services().heartbeats.ping_url(caller(), job.id, creates=False)
-    status = _STATUSES.get(job.status, "up")
-    is_started = job.status != "ok" and bool(store.runs_of(db, job.id, limit=1, status="open"))
+    status, is_started = _STATUSES.get(job.status, "up"), job.id in open_runs
     schedule: dict[str, Any] = {"timeout": (job.interval_ms or DAY_MS) // 1000}
     match job.pin or job.learned:
         case Cron(expression, zone) | Description(cron=str(expression), zone=zone):

@@ -255,19 +255,25 @@ def test_a_run_that_goes_on_is_not_ok_because_of_a_log_message(world: World, rec
     ]
 
 
-def test_a_problem_that_lasts_is_reported_again_after_a_message_was_given_up(world: World, receiver: Receiver) -> None:
+@pytest.mark.parametrize("is_retried", [False, True])
+def test_a_problem_that_lasts_is_reported_again_after_a_message_was_given_up(
+    world: World, receiver: Receiver, is_retried: bool
+) -> None:
     world.add_channel(receiver, reminder_hours=6)
     world.end("photos", "fail")
     world.pass_time(seconds=1)
     receiver.answers = [500] * 100
-    for _ in range(34):
+    while world.deliveries()[0]["state"] != "given_up":
         world.pass_time(hours=1)
-    assert world.deliveries()[0]["state"] == "given_up"
     receiver.answers.clear()
     tried = len(receiver.requests)
+    if is_retried:
+        number = world.deliveries()[0]["id"]
+        assert world.client.post(f"/api/v1/deliveries/{number}/retry").status_code == 200
     for _ in range(13):
         world.pass_time(hours=1)
-    assert {title.partition(" since ")[0] for title in titles(receiver)[tried:]} == {"photos is still failing"}
+    found = [title.partition(" at ")[0].partition(" since ")[0] for title in titles(receiver)[tried:]]
+    assert found == ["photos failed"] * is_retried + ["photos is still failing"] * 2
 
 
 def test_an_attempt_that_failed_is_not_repeated_in_quiet_hours(world: World, receiver: Receiver) -> None:

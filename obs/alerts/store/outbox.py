@@ -194,6 +194,9 @@ def record(
         ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
         last, hours = [event for event, lasts in events.items() if lasts], channel.filter["reminder_hours"]
         if hours is not None and last:
+            same = f"news = {News.LASTS:d} AND incident_id IN (SELECT id {about})"  # if a person has sent it again
+            planned = f"SELECT id FROM deliveries WHERE channel_id = {channel.id} AND attempts = 0"
+            db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})")
             reminder = _insert(db, channel, now_ms, channel.quiet_until(last, now_ms + hours * HOUR_MS), reminder=1)
             which = f"SELECT {reminder}, id, {News.LASTS:d} {about} AND {is_lasting}"
             db.execute(f"INSERT INTO delivery_incidents {which}")

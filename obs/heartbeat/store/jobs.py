@@ -181,6 +181,10 @@ def count_jobs(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT count(*) FROM jobs").fetchone()[0])
 
 
+def jobs_with_open_runs(db: sqlite3.Connection) -> set[int]:
+    return {row["job_id"] for row in db.execute(f"SELECT job_id FROM runs WHERE status = {Status.OPEN:d}")}
+
+
 def runs_of(
     db: sqlite3.Connection,
     job_id: int,

@@ -145,9 +145,6 @@ def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
                 yield from _columns(argument, functions)
 
 
-# Parts of cells
-
-
 _IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
 """Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
 _COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
@@ -195,9 +192,6 @@ _HAS_PART = (
     f" WHEN {{cells}}least < parts.column1 AND {{cells}}most > parts.column2 THEN {_OF_PART} END"
 )
 """Whether a cell has rows in a part."""
-
-
-# The SELECT
 
 
 class _Measure(NamedTuple):
