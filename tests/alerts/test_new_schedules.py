@@ -27,8 +27,8 @@ def test_a_channel_that_wants_it_is_told_both_schedules(world: World, receiver: 
     _ping(world, 12, days=1)
     ((message),) = receiver.messages()
     assert (message["event"], message["incidents"]) == ("schedule_changed", [])
-    assert message["title"] == "photos has a new schedule: Roughly daily"
-    assert "Before: Roughly hourly." in message["text"]
+    assert message["title"] == "photos has a new schedule: Every day at 10:00, UTC"
+    assert "Before: Hourly at :00, UTC." in message["text"]
     assert world.deliveries()[0]["event"] == "schedule_changed"
 
 

@@ -62,7 +62,7 @@ def test_pausing_resuming_and_unpinning_a_learned_job(
         assert change(admin, sweep, pin=None) == learned
     paused = change(admin, sweep, paused_until="2026-06-24T10:00:00Z")
     assert paused["status"] == "paused"
-    clock.advance(hours=3)
+    clock.advance(hours=3, minutes=1)
     resumed = change(admin, sweep, paused=False)
     assert (resumed["status"], resumed["expected_at"]) == ("ok", "2026-06-23T16:00:00.000Z")
     assert parse_iso(resumed["overdue_at"]) > parse_iso(resumed["expected_at"])
