@@ -86,8 +86,8 @@ class Event:
     message: str | None
 
 
-_OPEN_RUN = f"FROM runs INDEXED BY runs_open WHERE job_id = jobs.id AND status = {Status.OPEN:d}"
-_OVERRUNS_AT = f"(SELECT min(started_at) + jobs.overrun_after_ms {_OPEN_RUN})"
+_OPEN_RUNS = f"FROM runs INDEXED BY runs_open WHERE status = {Status.OPEN:d}"  # not a scan of all runs
+_OVERRUNS_AT = f"(SELECT min(started_at) + jobs.overrun_after_ms {_OPEN_RUNS} AND job_id = jobs.id)"
 _MOMENTS = ("jobs.expected_at", "jobs.overdue_at", "jobs.paused_until", _OVERRUNS_AT)
 _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
@@ -182,7 +182,7 @@ def count_jobs(db: sqlite3.Connection) -> int:
 
 
 def jobs_with_open_runs(db: sqlite3.Connection) -> set[int]:
-    return {row["job_id"] for row in db.execute(f"SELECT job_id FROM runs WHERE status = {Status.OPEN:d}")}
+    return {row["job_id"] for row in db.execute(f"SELECT job_id {_OPEN_RUNS}")}
 
 
 def runs_of(
