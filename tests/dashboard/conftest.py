@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from werkzeug.serving import make_server
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
 from tests.conftest import KeyClient, serving
@@ -71,8 +71,24 @@ def stranger(app: Flask, new_client: NewClient) -> Visitor:
     return visitor
 
 
+class _Handler(WSGIRequestHandler):
+    """Closes a response when the browser hangs up, for which werkzeug may leave a static file open."""
+
+    def connection_dropped(self, error: BaseException, environ: dict[str, Any] | None = None) -> None:
+        if environ is not None:
+            environ["obs.response"].close()
+
+
+def server_for_browsers(app: Flask, port: int = 0) -> BaseWSGIServer:
+    def respond(environ: dict[str, Any], start_response: Any) -> Any:
+        environ["obs.response"] = app(environ, start_response)
+        return environ["obs.response"]
+
+    return make_server("127.0.0.1", port, respond, threaded=True, request_handler=_Handler)
+
+
 @pytest.fixture
 def address(app: Flask) -> Iterator[str]:
     """The URL at which the application is served to a browser."""
-    with serving(make_server("127.0.0.1", 0, app, threaded=True)) as url:
+    with serving(server_for_browsers(app)) as url:
         yield url

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from flask import Flask
 from playwright.sync_api import Browser
-from werkzeug.serving import make_server
 
 from tests.conftest import KeyClient, serving
 from tests.crash.served import free_port
+from tests.dashboard.conftest import server_for_browsers
 
 FETCH = """async ([url, key]) => {
     const post = {method: "POST", headers: {"X-API-Key": key, "Content-Type": "application/json"}, body: "{}"};
@@ -39,7 +39,7 @@ def test_a_page_of_another_origin(
     port = free_port()
     app = make_app(CORS_ORIGINS=setting.format(port=port))
     client = new_client("acme", app=app)
-    with serving(make_server("127.0.0.1", port, app, threaded=True)) as url, browser.new_context() as context:
+    with serving(server_for_browsers(app, port)) as url, browser.new_context() as context:
         page = context.new_page()
         page.goto(f"http://localhost:{port}/healthz")
         assert page.evaluate(FETCH, [url, client.key]) == seen
