@@ -43,8 +43,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     """Create the application for one instance.
 
     `overrides` contains settings by name and, optionally, ``INSTANCE`` (the folder), ``CLOCK`` (a function that returns
-    milliseconds since the epoch), ``MONOTONIC`` (one that returns seconds that never decrease), ``BOOT_CLOCK`` (which
-    also counts while the machine is suspended). `services(app).background.start()` starts background work.
+    milliseconds since the epoch), ``MONOTONIC`` (one of seconds that never decrease) and ``BOOT_CLOCK`` (which also
+    counts while the machine is suspended). `services(app).background.start()` starts background work.
 
     Raises ConfigError for an invalid setting, ServiceError when the control file cannot be used.
     """

@@ -218,7 +218,7 @@ def _incident_changes(
 ) -> tuple[list[Problem], list[tuple[int, int]]]:
     """The problems that have no incident, and the (job id, id) of the incidents to close; of all jobs, or of some.
 
-    No incident is opened during maintenance of its job. While the clock is behind, those of single hosts stay open.
+    No incident is opened during maintenance of its job. While the clock is behind, incidents of hosts stay open.
     """
     problems = {(one.job_id, one.kind, one.host): one for one in expectations.problems(db, seen, job_ids)}
     known = incidents.open_incidents(db, job_ids)

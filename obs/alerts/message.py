@@ -6,6 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -91,9 +92,9 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%a} {moment.day} {moment:%b %H:%M}"
 
     troubled = {fact.one.job for fact in facts if fact.one.ended_at is None}
-    sentences = [_sentence(fact, at, is_ok=fact.one.job not in troubled) for fact in facts]
+    sentences = (_sentence(fact, at, is_ok=fact.one.job not in troubled) for fact in facts)
     if len({fact.one.job for fact in facts}) == 1:
-        title, rest = sentences[0], "\n".join(sentences[1:])
+        title, rest = next(sentences), "\n".join(sentences)
         blocks = [*_details(facts[0], at), ("text", rest), ("link", facts[0].link)]
     else:
         title, cause = _summary(facts), ""
@@ -106,7 +107,7 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
             title = f"{len(facts)} jobs on host {facts[0].one.host} have been silent since {since}"
             cause = f"{title} (last heartbeat from the host: {at(silent_since)})."
         more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
-        named = "\n".join([f"\N{BULLET} {sentence}" for sentence in sentences[:MOST_NAMED]] + more)
+        named = "\n".join([f"\N{BULLET} {sentence}" for sentence in islice(sentences, MOST_NAMED)] + more)
         blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("link", overview)]
     over = [fact.one.ended_at is not None and fact.news is not News.FLAPPING for fact in facts]
     events = {"recovered" if is_over else fact.one.kind.event for fact, is_over in zip(facts, over, strict=True)}

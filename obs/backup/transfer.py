@@ -1,6 +1,6 @@
 """``obs export`` and ``obs import export``: an organization as a folder with a file of JSON lines for each table.
 
-Each table is exported as it is stored, with its ids, but not what is derived or of this service, and no audit log.
+Each table is exported as it is stored, with its ids, except derived and internal ones and the audit log.
 """
 
 import json

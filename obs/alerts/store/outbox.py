@@ -198,8 +198,7 @@ def record(
             planned = f"SELECT id FROM deliveries WHERE channel_id = {channel.id} AND attempts = 0"
             db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})")
             reminder = _insert(db, channel, now_ms, channel.quiet_until(last, now_ms + hours * HOUR_MS), reminder=1)
-            which = f"SELECT {reminder}, id, {News.LASTS:d} {about} AND {is_lasting}"
-            db.execute(f"INSERT INTO delivery_incidents {which}")
+            db.execute(f"INSERT INTO delivery_incidents SELECT {reminder}, id, {News.LASTS:d} {about} AND {is_lasting}")
     if channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
         notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
         report(db, next(iter(enabled.values())), "notice", notice, now_ms)

@@ -125,7 +125,7 @@ _fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 
 
 def too_often(times: Iterable[int], fit: Fit) -> bool:
-    """Whether three or more of the last ten slots of the current schedule have two or more heartbeats.
+    """Whether three or more of the last ten slots of the current schedule, a regular one, have two or more heartbeats.
 
     Days of manual runs do not count. `fit` was learned before: from these heartbeats, the new pace would be learned.
     For a gap, two heartbeats are in one slot if they are less than half the gap apart.
