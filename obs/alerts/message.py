@@ -20,7 +20,7 @@ _LONGEST_TITLE = 80
 _PHRASES = {
     "failed": ("failed at", "is still failing since", "was failing"),
     "overdue": ("is overdue since", "is still overdue since", "was overdue"),
-    "lost": ("lost a run at", "has not run again since it lost a run at", "had lost a run"),
+    "lost": ("lost a run at", "has not ended a run since it lost one at", "had lost a run"),
     "overrunning": ("is overrunning since", "is still overrunning since", "was overrunning"),
     "alert": ("is firing since", "is still firing since", "was firing"),
     "too_often": ("runs too often since", "still runs too often since", "ran too often"),

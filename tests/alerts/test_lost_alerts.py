@@ -292,6 +292,41 @@ def test_an_attempt_that_failed_is_not_repeated_in_quiet_hours(world: World, rec
     assert (len(receiver.requests), world.deliveries()[0]["state"]) == (6, "sent")
 
 
+@pytest.mark.parametrize(("failed_at", "answers"), [("21:59:30", [500]), ("23:00:00", [])])
+def test_what_waits_for_the_end_of_quiet_hours_does_not_delay_what_is_loud(
+    world: World, receiver: Receiver, failed_at: str, answers: list[int]
+) -> None:
+    quiet = {"from": "22:00", "until": "07:00", "timezone": "UTC"}
+    world.add_channel(receiver, quiet_hours=quiet, always_loud=["lost"])
+    world.clock.set(f"2026-06-21T{failed_at}Z")
+    receiver.answers = list(answers)
+    world.end("photos", "fail")
+    for seconds in (1, 10):
+        world.pass_time(seconds=seconds)
+    world.clock.set("2026-06-21T23:00:20Z")
+    for _ in range(2):
+        assert world.client.post("/api/v1/heartbeat/mail/start").status_code == 200
+    for seconds in (1, 10):
+        world.pass_time(seconds=seconds)
+    assert titles(receiver)[len(answers) :] == ["mail lost a run at 23:00"]
+    world.clock.set("2026-06-22T07:00:00Z")
+    world.deliver()
+    assert titles(receiver)[-1].startswith("photos failed at ")
+
+
+def test_a_job_that_starts_again_and_again_without_an_end_is_not_said_to_be_silent(
+    world: World, receiver: Receiver
+) -> None:
+    world.add_channel(receiver, reminder_hours=1)
+    for _ in range(6):
+        assert world.client.post("/api/v1/heartbeat/photos/start").status_code == 200
+        world.pass_time(minutes=30)
+    assert [title.partition(" at ")[0] for title in titles(receiver)] == [
+        "photos lost a run",
+        "photos has not ended a run since it lost one",
+    ]
+
+
 def test_what_is_over_before_it_was_reported_is_a_recovery(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver)
     for job in ("photos", "mail"):

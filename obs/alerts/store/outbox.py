@@ -121,9 +121,9 @@ def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[In
 
 def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
     """The deliveries to send now: of each channel the first one that is due, unless an earlier one is being retried."""
-    earlier = (
+    earlier = (  # one whose next attempt is in more than an hour waits for the end of quiet hours
         "SELECT 1 FROM deliveries AS e WHERE e.channel_id = d.channel_id AND e.id < d.id"
-        " AND e.next_attempt_at IS NOT NULL AND (e.next_attempt_at <= :now OR e.attempts > 0)"
+        f" AND e.next_attempt_at <= iif(e.attempts, max(:now, e.last_attempt_at + {_RETRIES_MS[-1] + MINUTE_MS}), :now)"
     )
     return _found(db, f"AS d WHERE next_attempt_at <= :now AND NOT EXISTS ({earlier}) ORDER BY id", {"now": now_ms})
 
@@ -266,14 +266,14 @@ def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], new
 
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
-    latest = "SELECT max(created_at) FROM deliveries WHERE channel_id = ? AND NOT reminder AND notice IS NULL"
+    kind = "channel_id = ? AND NOT reminder AND notice IS NULL"  # about new incidents
+    latest = f"SELECT max(created_at) FROM deliveries WHERE {kind} AND attempts > 0"
     last = first_value(db, latest, (channel.id,))
     due_at = now_ms + _GROUP_WAIT_MS
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)
     due_at = channel.quiet_until([event], due_at)
-    is_open = "attempts = 0 AND NOT reminder AND notice IS NULL"
-    waiting = f"SELECT max(id) FROM deliveries WHERE channel_id = ? AND next_attempt_at <= ? AND {is_open}"
+    waiting = f"SELECT max(id) FROM deliveries WHERE {kind} AND attempts = 0 AND next_attempt_at <= ?"
     return first_value(db, waiting, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at)
 
 
