@@ -28,8 +28,7 @@ from obs.times import DAY_MS, HOUR_MS
 
 _INDEXING_SECONDS = 20.0  # at most for one organization, so that a burst in it does not delay the others
 _HEALTHY_SECONDS = 60  # the sweep and the deliveries work if they have finished in this time
-_CLOCK_SECONDS = 1.0
-"""How often the wall clock is checked for having been set back."""
+_CLOCK_SECONDS = 1.0  # how often the wall clock is checked for having been set back
 _log = logging.getLogger(__name__)
 
 

@@ -60,12 +60,10 @@ class SweepQueue:
             self._due_at.setdefault(org, due_at)
 
 
-_DELETING_SECONDS = 20.0
-"""About how long one request deletes jobs: proxies end a request that takes a minute."""
+_DELETING_SECONDS = 20.0  # about how long one request deletes jobs: proxies end a request that takes a minute
 _DELETING_SHARE = 0.5
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
-_ROLLING_UP_SECONDS = 2.0
-"""The longest time that one call rolls up, so that one organization's years do not delay the others."""
+_ROLLING_UP_SECONDS = 2.0  # at most in one call, so that one organization's years do not delay the others
 SETTLED_MS = 15 * MINUTE_MS
 """An hour is rolled up this long after its end, because until then many of its runs may still end."""
 

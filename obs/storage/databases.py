@@ -20,8 +20,7 @@ from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, lo
 
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection, int], int]
-_MOST_FILES = 2_048
-"""A file with a writer and a reader takes about 0.4 MB of memory."""
+_MOST_FILES = 2_048  # a file with a writer and a reader takes about 0.4 MB of memory
 
 REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
 SETTLE_SECONDS = 30.0  # another problem stays known after it was logged: one that comes and goes is logged once

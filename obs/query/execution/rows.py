@@ -31,8 +31,7 @@ Rows = dict[Key, Row]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
 Empty = Callable[[Group], tuple[list[Any], bool]]
 """The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
-_MAX_SPANS = 200
-"""How many parts of a window may be read separately; each is two parameters of the statement."""
+_MAX_SPANS = 200  # how many parts of a window may be read separately; each is two parameters of the statement
 
 
 @dataclass(frozen=True, slots=True)

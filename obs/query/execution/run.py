@@ -25,10 +25,8 @@ from obs.sources import Source
 
 _CACHED_PLANS = 512
 _SLICES = 3
-_SHARE = 2_000
-"""The length of the window divided by the length of a slice."""
-_SAFETY = 2
-"""How many times less than the limit the window of a hint may cost: rows between the slices may be denser."""
+_SHARE = 2_000  # the length of the window divided by the length of a slice
+_SAFETY = 2  # how many times less than the limit the window of a hint may cost: rows between the slices may be denser
 
 
 class QueryRequest(NamedTuple):

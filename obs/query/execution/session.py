@@ -34,8 +34,7 @@ _SQLITE_LIMITS = {
 _TOO_COMPLEX = ("stack overflow", "tree is too large", "query string is too large", "too many", "too big")
 """Parts of SQLite's messages for a statement that is beyond its limits."""
 _FETCH_ROWS = 256
-_CHECK_STEPS = 20_000
-"""After how many steps of SQLite's virtual machine the limits are checked: about every two milliseconds."""
+_CHECK_STEPS = 20_000  # of SQLite's virtual machine, after which limits are checked: about every two milliseconds
 
 
 @dataclass(frozen=True, slots=True)

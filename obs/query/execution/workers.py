@@ -35,12 +35,9 @@ MEMORY_BYTES = 1 << 30
 """The address space of a worker: a query that needs more fails alone, and takes no memory from heartbeats."""
 
 _START_SECONDS = 60
-_IDLE_SECONDS = 60
-"""How long a worker stays without a request. The one used last stays longer."""
-_GRACE_SECONDS = 0.2
-"""How long after its time limit a worker may take to report that the query was stopped. Then it is killed."""
-_MAX_WAITING = 8
-"""How many queries of an organization may wait for a turn: each takes one of the threads that serve requests."""
+_IDLE_SECONDS = 60  # how long a worker stays without a request; the one used last stays longer
+_GRACE_SECONDS = 0.2  # how long after its limit a worker may report that the query was stopped; then it is killed
+_MAX_WAITING = 8  # queries of an organization that may wait for a turn; each takes a thread that serves requests
 _ATTEMPTS = 2
 _OUT_OF_MEMORY = (
     "If the machine is out of memory, its kernel log says so: lower QUERY_WORKERS, narrow the window, or group by "

@@ -34,8 +34,7 @@ UNITS_MS = {
 }
 """The units of a duration, in milliseconds; for those in MONTHS, about."""
 
-_LONGEST_MS = 36_525 * DAY_MS
-"""The longest duration: 100 years."""
+_LONGEST_MS = 36_525 * DAY_MS  # the longest duration: 100 years
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1

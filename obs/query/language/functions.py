@@ -205,8 +205,7 @@ def _percentile_of(about: str, name: str, percent: int | None, *more: Family) ->
 # Scalar functions. NULL gives NULL.
 
 
-_ALWAYS_INTEGER = 2**53
-"""From here on, a float has no fraction."""
+_ALWAYS_INTEGER = 2**53  # from here on, a float has no fraction
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _STEP = re.compile(r"""\.(?:([^."\[\]]+)|"([^"]*)")|\[(\d{1,9})\]""", re.ASCII)
 _CLOCK = f"(CAST({{local}} AS INTEGER) + {200_000 * WEEK_MS})"

@@ -30,8 +30,7 @@ QUOTED_NAME = r'"(?:[^"]|"")*"'
 PARAMETER = r":[^\W\d]\w*+"
 _QUOTED = f"{QUOTED_TEXT}|{QUOTED_NAME}"
 _COMMENT = r"--(?=\s|\Z)[^\n]*|(?<!\S)--[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
-_ODD_SPACE = r"[^\S \n\r\t]|[\u200b\ufeff]"
-"""Spaces that are copied from web pages."""
+_ODD_SPACE = r"[^\S \n\r\t]|[\u200b\ufeff]"  # spaces that are copied from web pages
 _OUTLINE = re.compile(rf"{_QUOTED}|(?P<unclosed>['\"])|(?P<curly>[\u2018-\u201f])|(?P<blank>{_COMMENT}|{_ODD_SPACE})")
 _GROUPS = re.compile(
     rf"{_QUOTED}"

@@ -148,11 +148,9 @@ def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
 _IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
 """Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
 _COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
-_LARGEST = 2**53
-"""Above all values that cells have measured."""
+_LARGEST = 2**53  # above all values that cells have measured
 _FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
-_MAX_PARTS = 20
-"""Into how many parts a cell is split at most. With more, reading the rows may be faster."""
+_MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
 
 
 def _is_comparison(expression: Checked) -> TypeGuard[Apply]:

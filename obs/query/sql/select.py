@@ -162,8 +162,7 @@ def key_of(expression: Checked) -> str:
     return expression.column.key if isinstance(expression, Read) else ""
 
 
-_TRIGRAM = 3
-"""The length of the shortest text that a trigram index can find."""
+_TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
 
 
