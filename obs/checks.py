@@ -7,8 +7,7 @@ from typing import Any
 import marshmallow as ma
 from flask import request
 
-from obs.alerts.store import incidents
-from obs.alerts.store.incidents import IncidentKind
+from obs.alerts.store.incidents import IncidentKind, incidents
 from obs.api import Blueprint, Schema
 from obs.heartbeat.pins import Cron, Interval
 from obs.heartbeat.runs import TROUBLE
@@ -73,7 +72,7 @@ def list_flips(query: dict[str, int | None], check: str, **_: str) -> list[dict[
     """
     now = caller().now_ms // 1000
     with caller().read() as db:
-        found = incidents.incidents(db, limit=100, job_id=_job(db, check).id)
+        found = incidents(db, limit=100, job_id=_job(db, check).id)
     down = [(one.started_at, one.ended_at or MAX_MS) for one in found if one.kind is not IncidentKind.TOO_OFTEN]
     flips = {flip for start, end in down for flip in ((start, 0), (end, 1))}
     first = max(query["start"] or 0, 0 if query["seconds"] is None else now - query["seconds"])

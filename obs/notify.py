@@ -14,12 +14,9 @@ from zoneinfo import ZoneInfo
 
 from obs.alerts import message
 from obs.alerts.courier import Answer, failure
-from obs.alerts.message import Fact
 from obs.alerts.service import AlertService
 from obs.alerts.store import incidents, outbox, rules
 from obs.alerts.store.channels import Channel
-from obs.alerts.store.incidents import Incident
-from obs.alerts.store.outbox import Delivery, News, Pending
 from obs.annotations import store as annotations
 from obs.errors import ServiceError
 from obs.heartbeat import pins
@@ -45,7 +42,7 @@ class Notifier:
         self._tenancy, self._alerts = tenancy, alerts
         self._base_url = instance.base_url(settings)
         self._zone = ZoneInfo(time_zones("")[0])
-        self._pending: dict[Org, Pending] = {}
+        self._pending: dict[Org, outbox.Pending] = {}
         self._sent: dict[tuple[Org, int], tuple[str, Callable[..., None], Future[Answer]]] = {}
 
     def given_up(self) -> int:
@@ -89,7 +86,7 @@ class Notifier:
                 _log.exception("organization %s: delivery %d cannot be made", org, delivery.id)
                 self._give_up(org, delivery, str(error))
 
-    def _send(self, org: Org, channel: Channel | None, delivery: Delivery, now_ms: int) -> None:
+    def _send(self, org: Org, channel: Channel | None, delivery: outbox.Delivery, now_ms: int) -> None:
         """Hand a delivery to the courier; later, if it is busy with the same host or with others."""
         if channel is None or not channel.enabled:
             return self._give_up(org, delivery, f"The channel {'is disabled' if channel else 'was deleted'}.")
@@ -97,12 +94,12 @@ class Notifier:
         if len(hosts) >= _MOST_AT_ONCE or hosts.count(channel.masked) >= _MOST_TO_A_HOST:
             return None
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
-        facts = list[Fact]()
+        facts = list[message.Fact]()
         with self._tenancy.databases.read(org) as db:
             for place, one in enumerate(incidents.incidents_by_id(db, news)):  # only the worst ones in full
                 details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
                 page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
-                facts.append(Fact(one, news[one.id], f"{self._base_url}/{page}", **details))
+                facts.append(message.Fact(one, news[one.id], f"{self._base_url}/{page}", **details))
             silent_since = jobs.silent_since(db, facts[0].one.host, now_ms) if facts else None
         if delivery.notice is not None:
             text = message.notice(delivery.notice, f"{self._base_url}/", delivery.event)
@@ -110,7 +107,7 @@ class Notifier:
             text = message.compose(facts, silent_since, self._zone, now_ms, f"{self._base_url}/")
         else:  # its jobs were deleted, or what it was to report again is over
             return self._alerts.woken.add(org)
-        lasting = [fact.one.id for fact in facts if fact.one.ended_at is None and fact.news is not News.FLAPPING]
+        lasting = [fact.one.id for fact in facts if fact.one.ended_at is None and fact.news is not outbox.News.FLAPPING]
         ended = sum(fact.one.ended_at is not None for fact in facts)
         # A message that says that more incidents have ended is another message for the receiver.
         key = f"{org}-{delivery.id}-{delivery.created_at}" + (f"-{ended}" if ended else "")
@@ -118,7 +115,7 @@ class Notifier:
         self._sent[org, delivery.id] = channel.masked, record, self._alerts.send(channel, text, key)
         return None
 
-    def _give_up(self, org: Org, delivery: Delivery, reason: str) -> None:
+    def _give_up(self, org: Org, delivery: outbox.Delivery, reason: str) -> None:
         record = partial(outbox.record, delivery=delivery, title=delivery.title, lasting=())
         self._record(org, record, failure(reason, refused=True))
 
@@ -128,9 +125,9 @@ class Notifier:
         self._tenancy.databases.write(org, partial(record, channels=channels, answer=answer, now_ms=now_ms))
 
 
-def _details(db: sqlite3.Connection, one: Incident, news: News, now_ms: int) -> dict[str, Any]:
+def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News, now_ms: int) -> dict[str, Any]:
     """The fields of a Fact that take a query each."""
-    often = incidents.how_often(db, [one.id], HOUR_MS if news is News.FLAPPING else WEEK_MS)
+    often = incidents.how_often(db, [one.id], HOUR_MS if news is outbox.News.FLAPPING else WEEK_MS)
     details: dict[str, Any] = {"often": often[one.id]}
     at = one.started_at
     for note in annotations.page(db, at, start=at - DAY_MS, end=at, by_service=False, limit=1):

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from obs.alerts import rules
-from obs.alerts.rules import Alert
+from obs.alerts.rules import Alert, evaluate
 from obs.alerts.service import AlertService
 from obs.alerts.store import rules as store
 from obs.alerts.store.channels import Channel
@@ -19,7 +18,6 @@ from obs.query.service import QueryService
 from obs.storage.databases import Org
 from obs.sweep import for_each_organization, open_and_close
 from obs.tenancy import audit
-from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller, Tenancy
 
 _MOST_ALERTS = 1_000  # of an organization
@@ -58,7 +56,7 @@ class QueryAlerts:
                 open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
             elif len(store.alerts(db)) >= _MOST_ALERTS:
                 raise ServiceError("conflict", f"There are already {_MOST_ALERTS} alerts.")
-            action = Action.CHANGE_ALERT if known else Action.CREATE_ALERT
+            action = audit.Action.CHANGE_ALERT if known else audit.Action.CREATE_ALERT
             audit.add(db, caller.actor, caller.now_ms, action, alert.name)
             return _found(db, store.save(db, alert))[0]
 
@@ -76,7 +74,7 @@ class QueryAlerts:
             [known] = _found(db, alert_id)
             open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
             store.delete(db, alert_id)
-            audit.add(db, caller.actor, caller.now_ms, Action.DELETE_ALERT, known.name)
+            audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_ALERT, known.name)
             return known
 
         return self._write(caller.org, unit)
@@ -96,7 +94,7 @@ class QueryAlerts:
         numbers, periods, firing = [], list[dict[str, Any]](), dict[str, Any]()
         for moment in range(caller.now_ms - length_ms // step_ms * step_ms, caller.now_ms + 1, step_ms):
             found, absent = self._numbers(replace(caller, now_ms=moment), alert.query)
-            begin, end, pending = rules.evaluate(alert, found, absent, moment)
+            begin, end, pending = evaluate(alert, found, absent, moment)
             for group in end:
                 firing.pop(group)["ended_at"] = moment
             for group, since in begin.items():
@@ -134,7 +132,7 @@ class QueryAlerts:
         try:
             numbers, absent = self._numbers(Caller(org, 0, _READER, now_ms, self._tenancy), alert.query)
             if not is_maintenance:
-                begin, end, pending = rules.evaluate(alert, numbers, absent, now_ms)
+                begin, end, pending = evaluate(alert, numbers, absent, now_ms)
                 most = _MOST_GROUPS + len(end) - len(alert.firing)
                 begin, pending = dict(islice(begin.items(), max(0, most))), dict(islice(pending.items(), _MOST_GROUPS))
         except ServiceError as problem:

@@ -27,10 +27,8 @@ from obs.heartbeat.overdue import Expectation, Wait
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
-from obs.heartbeat.store.expectations import Changed, Problem
 from obs.storage.databases import Databases, Org, in_batches
 from obs.tenancy import audit
-from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
@@ -44,7 +42,7 @@ RELEARNING_SECONDS = 0.25
 """How long a sweep learns jobs without new heartbeats again, in all organizations together."""
 _JOBS_A_BATCH = 50
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
-_Learned = tuple[Changed, Expectation, str]
+_Learned = tuple[expectations.Changed, Expectation, str]
 _log = logging.getLogger(__name__)
 
 
@@ -102,12 +100,12 @@ class Sweeper:
                     raise ServiceError("conflict", "The incident has ended.")
                 who = {"acknowledged_at": now_ms, "acknowledged_by": caller.actor.name}
                 incidents.save(db, values={"id": one.id, **who})
-                audit.add(db, caller.actor, now_ms, Action.ACKNOWLEDGE_INCIDENT, one.job)
+                audit.add(db, caller.actor, now_ms, audit.Action.ACKNOWLEDGE_INCIDENT, one.job)
             elif verdict is not None and one.kind is not IncidentKind.OVERDUE:
                 raise ServiceError("conflict", "Only incidents of the kind overdue can be judged.")
             elif verdict not in (None, one.verdict):
                 incidents.save(db, values={"id": one.id, "verdict": verdict})
-                audit.add(db, caller.actor, now_ms, Action.JUDGE_INCIDENT, f"{one.job}: {verdict}")
+                audit.add(db, caller.actor, now_ms, audit.Action.JUDGE_INCIDENT, f"{one.job}: {verdict}")
                 _wait(db, one, verdict == FALSE_ALARM, now_ms)
                 _open_and_close(db, [one.job_id or 0], channels, Reading(now_ms))
             waits = [] if (job := jobs.job(db, one.job, now_ms)) is None else job.waits
@@ -215,7 +213,7 @@ def _keep(learned: Iterable[_Learned], db: sqlite3.Connection, channels: Sequenc
 
 def _incident_changes(
     db: sqlite3.Connection, seen: Reading, job_ids: Sequence[int] | None = None
-) -> tuple[list[Problem], list[tuple[int, int]]]:
+) -> tuple[list[expectations.Problem], list[tuple[int, int]]]:
     """The problems that have no incident, and the (job id, id) of the incidents to close; of all jobs, or of some.
 
     No incident is opened during maintenance of its job. While the clock is behind, incidents of hosts stay open.

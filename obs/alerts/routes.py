@@ -11,7 +11,6 @@ from obs.alerts.courier import Answer
 from obs.alerts.rules import NO_DATA, OPERATORS, Alert
 from obs.alerts.store import incidents, outbox
 from obs.alerts.store.channels import EVENTS, Channel
-from obs.alerts.store.outbox import Delivery, State
 from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, WholeNumber, list_of, page_of, schema_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
@@ -78,12 +77,12 @@ def channel_json(channel: Channel, *, secret: bool = False) -> dict[str, Any]:
     return {**shown, "webhook": {"url": channel.masked, **({"secret": channel.secret} if secret else {})}}
 
 
-DeliverySchema = schema_of(Delivery, leave_out={"reminder", "notice", "first_attempt_at"})
+DeliverySchema = schema_of(outbox.Delivery, leave_out={"reminder", "notice", "first_attempt_at"})
 DeliveryListSchema = list_of("deliveries", DeliverySchema, paged=True)
 
 
 class DeliveryPageSchema(PageSchema):
-    state = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(list(State)))
+    state = ma.fields.Str(load_default=None, validate=ma.validate.OneOf(list(outbox.State)))
     channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
@@ -245,7 +244,7 @@ def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
 
 
 @operation(blp, f"POST /deliveries/<{ROW_ID}:delivery_id>/retry", "admin", DeliverySchema, errors=(404,))
-def retry_delivery(delivery_id: int) -> Delivery:
+def retry_delivery(delivery_id: int) -> outbox.Delivery:
     """Send a delivery again
 
     One that was given up, or that waits for its next attempt, is sent as soon as possible.

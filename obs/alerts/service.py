@@ -10,10 +10,8 @@ from typing import Any
 
 from obs.alerts import message
 from obs.alerts.courier import ATTEMPT_SECONDS, Answer, Courier, failure
-from obs.alerts.message import Message
 from obs.alerts.store import channels, incidents, outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS, Channel
-from obs.alerts.store.outbox import Delivery
 from obs.errors import ServiceError, invalid_field, invalid_fields
 from obs.storage.databases import Org
 from obs.tenancy import audit
@@ -102,7 +100,7 @@ class AlertService:
         text = message.notice(_TEST.format(channel.name), "")
         return _answer_of(self.send(channel, text, f"test-{secrets.token_hex(8)}"))
 
-    def retry(self, caller: Caller, delivery_id: int) -> Delivery:
+    def retry(self, caller: Caller, delivery_id: int) -> outbox.Delivery:
         """Send a delivery again that was given up, or waits. Raises ServiceError (404)."""
         delivery = caller.write(lambda db: outbox.retry(db, delivery_id, caller.now_ms))
         if delivery is None:
@@ -110,7 +108,7 @@ class AlertService:
         self.woken.add(caller.org)
         return delivery
 
-    def send(self, channel: Channel, text: Message, key: str) -> Future[Answer]:
+    def send(self, channel: Channel, text: message.Message, key: str) -> Future[Answer]:
         """Send a message. `key` is the same in each attempt to send it."""
         body = {"version": 1, "delivery": key, "event": text.event, "title": text.title, "text": text.render("plain")}
         order = {name: getattr(channel, name) for name in ("kind", "address", "masked", "secret")}

@@ -8,7 +8,6 @@ from werkzeug.datastructures import ETags
 from werkzeug.http import quote_etag
 
 from obs.annotations import rules, schemas, service, store
-from obs.annotations.rules import Annotation
 from obs.annotations.schemas import AnnotationChangesSchema, AnnotationRequestSchema, AnnotationSchema
 from obs.api import Blueprint, list_of, page_of, time_of_query
 from obs.errors import invalid_field
@@ -39,7 +38,7 @@ def list_annotations(query: dict[str, Any]) -> dict[str, Any]:
 
 @operation(blp, "POST", _WRITE, AnnotationSchema, status=201, headers=_NEW, body=AnnotationRequestSchema)
 @blp.alt_response(200, schema=AnnotationSchema, headers=_NEW, description="What the key has created before.")
-def create_annotation(fields: dict[str, Any]) -> tuple[Annotation, int, dict[str, str]]:
+def create_annotation(fields: dict[str, Any]) -> tuple[rules.Annotation, int, dict[str, str]]:
     """Create an annotation
 
     A name and a title are enough: a point at the time of the request.
@@ -61,7 +60,7 @@ def list_prefixes() -> dict[str, Any]:
 
 
 @operation(blp, f"GET {_ONE}", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
-def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
+def get_annotation(annotation_id: int) -> tuple[rules.Annotation, dict[str, str]]:
     """Get an annotation"""
     annotation = service.get(caller(), annotation_id)
     return annotation, _etag(annotation)
@@ -71,7 +70,7 @@ def get_annotation(annotation_id: int) -> tuple[Annotation, dict[str, str]]:
     blp, f"PUT {_ONE}", _WRITE, AnnotationSchema, headers=_ETAG, body=AnnotationChangesSchema, errors=(404, 409, 412)
 )
 @blp.doc(parameters=[_IF_MATCH])
-def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[Annotation, dict[str, str]]:
+def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[rules.Annotation, dict[str, str]]:
     """Change an annotation
 
     Only the fields that are sent change.
@@ -91,5 +90,5 @@ def _if_match() -> ETags | None:
     return request.if_match if "If-Match" in request.headers else None
 
 
-def _etag(annotation: Annotation) -> dict[str, str]:
+def _etag(annotation: rules.Annotation) -> dict[str, str]:
     return {"ETag": quote_etag(rules.version(annotation))}

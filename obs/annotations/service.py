@@ -7,7 +7,6 @@ from typing import Any
 from obs.annotations import rules, store
 from obs.annotations.rules import Annotation
 from obs.tenancy import audit
-from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 
 
@@ -53,7 +52,7 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
         rules.check_change(deleted, versions)
         store.delete(db, annotation_id)
         subject = f"annotation {annotation_id} ({deleted.name})"
-        audit.add(db, caller.actor, caller.now_ms, Action.DELETE_ANNOTATION, subject)
+        audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_ANNOTATION, subject)
         return deleted
 
     return caller.write(unit)

@@ -13,8 +13,7 @@ from typing import Any
 
 from obs.dashboard import store
 from obs.heartbeat.runs import STATES, TROUBLE
-from obs.heartbeat.store import jobs as job_store
-from obs.heartbeat.store.jobs import Job
+from obs.heartbeat.store.jobs import Job, jobs_by_id
 from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
@@ -169,7 +168,7 @@ class JobsOfOrg:
                 ids = store.changed_jobs(db, known) if position != known else set()
                 if now_ms >= self._next_ms:
                     ids |= {job.id for job in self._jobs.values() if job.changes_at <= now_ms}
-            found = job_store.jobs_by_id(db, ids, now_ms) if ids is None or ids else {}
+            found = jobs_by_id(db, ids, now_ms) if ids is None or ids else {}
         if ids is None:
             self._jobs, self._selections = found, {}
         for number in ids or ():

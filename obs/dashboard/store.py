@@ -15,8 +15,7 @@ from obs.annotations.rules import Annotation
 from obs.dashboard.drawings import Bar
 from obs.dashboard.schedules import Results
 from obs.heartbeat.runs import STATUSES, Status
-from obs.heartbeat.store import jobs as job_store
-from obs.heartbeat.store.jobs import Job
+from obs.heartbeat.store.jobs import Job, runs_of
 from obs.times import HOUR_MS
 
 _MOST_ANNOTATIONS = 200
@@ -78,7 +77,7 @@ def trouble(db: sqlite3.Connection, job: Job) -> dict[str, Any]:
         (job.id,),
     ).fetchone()
     status = {"failed": "failed", "lost": "lost", "overrunning": "open"}.get(job.status)
-    run = next(iter(job_store.runs_of(db, job.id, limit=1, status=status)), None)
+    run = next(iter(runs_of(db, job.id, limit=1, status=status)), None)
     since = {"overdue": job.overdue_at, "overrunning": run and run.started_at}.get(job.status, failing_since)
     sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
     messages = [] if run is None else db.execute(sent, (run.id, _LAST_LINES)).fetchall()

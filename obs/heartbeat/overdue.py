@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from obs.heartbeat import pins, schedule
 from obs.heartbeat.hosts import Stream
-from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.schedule import Fit, Memory
 from obs.heartbeat.schedule.clock import local_time, offset_at
 from obs.heartbeat.schedule.fit import NOT_LEARNED
@@ -96,7 +95,7 @@ def expect(
     heartbeats: Sequence[int],
     durations_ms: Sequence[int],
     zones: Sequence[str] | None,
-    pin: Pin | None = None,
+    pin: pins.Pin | None = None,
     previous: Fit | None = None,
     last_heartbeat_at: int | None = None,
     unknown: Sequence[tuple[int, int]] = (),
@@ -113,7 +112,7 @@ def expect(
     fit = schedule.learn(heartbeats, zones or (), previous, unknown) if is_known or zones is not None else NOT_LEARNED
     expected_at, overdue_at, grace_ms = fit.expected_at, fit.overdue_at, fit.grace_ms
     last_at = heartbeats[-1] if heartbeats else None
-    if last_heartbeat_at is not None and (last_at is None or isinstance(pin, Interval)):
+    if last_heartbeat_at is not None and (last_at is None or isinstance(pin, pins.Interval)):
         last_at = last_heartbeat_at
     if pin is not None and last_at is not None:
         expected_at, overdue_at = pins.due(pin, last_at, unknown) or (None, None)

@@ -10,7 +10,6 @@ from obs import api
 from obs.api import ChangesSchema, Flag, PageSchema, Schema, Text, Time, WholeNumber, about, list_of, schema_of
 from obs.heartbeat import pins
 from obs.heartbeat.names import JOB_NAME, UUID_PATTERN, valid_name
-from obs.heartbeat.pins import MAX_CRON_LENGTH, MAX_ZONE_LENGTH, Pin
 from obs.heartbeat.runs import STATES, STATUSES
 from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.store.jobs import Event, Job, Run
@@ -36,14 +35,14 @@ def _seconds(name: str, least: int, description: str, example: int, **kwargs: An
 class PinSchema(Schema):
     """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
-    cron = _text(pins.check_expression, MAX_CRON_LENGTH, "A cron expression.", "0 2 * * 1-5")
-    timezone = _text(pins.check_zone, MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
+    cron = _text(pins.check_expression, pins.MAX_CRON_LENGTH, "A cron expression.", "0 2 * * 1-5")
+    timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
     interval_seconds = _seconds("interval", 1, "The longest time between two heartbeats.", 3600)
     grace_seconds = _seconds("grace period", 0, "The grace period: how late a heartbeat may be; default 60.", 300)
     never = Flag(metadata={"description": "true: the job is never overdue."})
 
     @ma.pre_dump
-    def _from_pin(self, pin: Pin, **_: Any) -> dict[str, Any]:
+    def _from_pin(self, pin: pins.Pin, **_: Any) -> dict[str, Any]:
         return pins.to_dict(pin)
 
 
@@ -93,8 +92,8 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
     title = Text(1, 500, load_default="Maintenance", metadata={"example": "New disks"})
     start_time = Time()
     end_time = Time(metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
-    cron = _text(pins.check_expression, MAX_CRON_LENGTH, "When it begins, again.", "0 22 * * 6", allow_none=True)
-    timezone = _text(pins.check_zone, MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
+    cron = _text(pins.check_expression, pins.MAX_CRON_LENGTH, "When it begins, again.", "0 22 * * 6", allow_none=True)
+    timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
     duration_seconds = _seconds("length", 60, f"At most {_LONGEST_DAYS} days.", 28_800, allow_none=True)
 
     @ma.validates_schema

@@ -17,7 +17,6 @@ from obs.heartbeat.store.record import Attribution, find_attribution
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
 from obs.tenancy import audit, keys
 from obs.tenancy import service as tenancy_service
-from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
 
@@ -99,11 +98,11 @@ class HeartbeatService:
         def unit(db: sqlite3.Connection) -> tuple[jobs.Job, bool]:
             if is_new := check(db):
                 jobs.add_job(db, name, caller.now_ms)
-                audit.add(db, caller.actor, caller.now_ms, Action.CREATE_JOB, name)
+                audit.add(db, caller.actor, caller.now_ms, audit.Action.CREATE_JOB, name)
             job = known_job(db, name, caller.now_ms)
             if uuid is not None and uuid != (known := jobs.ping_uuid(db, job.id)):
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
-                audit.add(db, caller.actor, caller.now_ms, Action.SET_PING_URL, name)
+                audit.add(db, caller.actor, caller.now_ms, audit.Action.SET_PING_URL, name)
             columns = _columns(db, job, changes, caller.now_ms)
             moves = not job.overdue and bool(columns.keys() & {"name", "attribution_id"})  # to or from other windows
             is_rescheduled = moves or bool(columns.keys() & {"pin", "paused_at", "paused_until", "schedule_changed_at"})
@@ -152,7 +151,7 @@ class HeartbeatService:
         def unit(db: sqlite3.Connection) -> int:
             job = known_job(db, name, caller.now_ms)
             self._end_bands(db, job.name, caller.now_ms)
-            audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOB, name)
+            audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_JOB, name)
             return job.id
 
         in_batches(caller.tenancy.databases, caller.org, partial(jobs.delete_jobs, ids=[caller.write(unit)]))
@@ -173,7 +172,7 @@ class HeartbeatService:
         with caller.read() as db:
             found = remaining = len(jobs.with_prefix(db, prefix))
         if not dry_run:
-            caller.write(lambda db: audit.add(db, caller.actor, caller.now_ms, Action.DELETE_JOBS, f"{prefix}*"))
+            caller.write(lambda db: audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_JOBS, f"{prefix}*"))
             in_batches(caller.tenancy.databases, caller.org, delete, share=_DELETING_SHARE, seconds=_DELETING_SECONDS)
             self.queue.note(caller.org)
             with caller.read() as db:

@@ -10,9 +10,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from obs import errors
 from obs.api import ENDPOINT
-from obs.errors import ServiceError
+from obs.errors import ServiceError, internal_error
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Kind
 from obs.heartbeat.service import SweepQueue
@@ -71,7 +70,7 @@ class HeartbeatEndpoint:
         except ServiceError as error:
             return protocol.refuse(error)
         except Exception as error:  # noqa: BLE001 - logged; the client receives the request id
-            return protocol.refuse(errors.internal_error(error, method, environ["PATH_INFO"]))
+            return protocol.refuse(internal_error(error, method, environ["PATH_INFO"]))
 
     def _record(self, submission: Submission) -> Sequence[Recorded]:
         """Record the heartbeats; they are on disk when this returns. Raises ServiceError (429, 503, 507)."""

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from obs import times
 from obs.api import is_storable
 from obs.client.run import MOST_MESSAGE_BYTES
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store.record import Attribution
-from obs.times import DAY_MS, MINUTE_MS
+from obs.times import DAY_MS, MINUTE_MS, format_ms, parse_iso
 
 LONGEST_DURATION_MS = 31 * DAY_MS
 OUTCOMES: Mapping[Any, Status] = {
@@ -104,11 +103,11 @@ def _outcome(value: Any, _schema: _Schema, _: TimeLimits) -> Status:
 
 def _time(value: Any, _: _Schema, limits: TimeLimits) -> int:
     """An ISO 8601 time, not before the retention period and at most FUTURE_MS ahead (clocks of hosts differ)."""
-    time = times.parse_iso(value)
+    time = parse_iso(value)
     if time > limits.now_ms + FUTURE_MS:
-        raise ValueError("The time is in the future.", f"The service's time is {times.format_ms(limits.now_ms)}.")
+        raise ValueError("The time is in the future.", f"The service's time is {format_ms(limits.now_ms)}.")
     if time < limits.oldest_ms:
-        oldest = times.format_ms(limits.oldest_ms)
+        oldest = format_ms(limits.oldest_ms)
         raise ValueError("The time is before the retention period.", f"The oldest time allowed is {oldest}.")
     return time
 

@@ -10,7 +10,6 @@ from obs.errors import ServiceError
 from obs.storage.databases import Org
 from obs.storage.file import DatabaseFile
 from obs.tenancy import keys, store
-from obs.tenancy.store import Key
 
 _CHECK_EVERY_SECONDS = 0.25
 _log = logging.getLogger(__name__)
@@ -31,14 +30,14 @@ class KeyRing:
         self._lock = threading.Lock()
         self._next_check = 0.0
         self._version = -1
-        self._keys: dict[bytes, Key] = {}
+        self._keys: dict[bytes, store.Key] = {}
         self._organizations: dict[str, Org] = {}
         self._ping_urls: dict[str, Org] = {}
         self._last_ping_url = 0
         self._last_used: dict[int, int] = {}
         self._problem: str | None = None
 
-    def find(self, secret: str, now_ms: int) -> Key | None:
+    def find(self, secret: str, now_ms: int) -> store.Key | None:
         """The key `secret`; None if it is unknown, revoked or expired. A key that was just created is known."""
         digest = keys.digest(secret)
         for at_once in (False, True):
@@ -69,7 +68,7 @@ class KeyRing:
         with self._lock:
             self._read()
 
-    def keys_of(self, org: Org) -> list[Key]:
+    def keys_of(self, org: Org) -> list[store.Key]:
         """All keys of `org`, the oldest first. Raises ServiceError (503)."""
         with self._control.read() as db:
             found, last = store.keys_of(db, org), self._last_used

@@ -15,7 +15,6 @@ from obs.alerts.store import outbox
 from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
-from obs.dashboard.forms import Form
 from obs.dashboard.routes.jobs import page_version
 from obs.dashboard.sessions import viewer
 from obs.heartbeat.schemas import MaintenanceWindowSchema
@@ -33,7 +32,7 @@ _ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep
 
 
 @incidents.get("", endpoint="page")
-def incidents_page(form: Form | None = None) -> str:
+def incidents_page(form: forms.Form | None = None) -> str:
     """Incidents, open ones first, and maintenance windows."""
     caller = viewer()
     with caller.read() as db:
@@ -42,7 +41,7 @@ def incidents_page(form: Form | None = None) -> str:
     shown = [(one.id, one.ended_at, one.notified, one.acknowledged_at, one.verdict) for one in found]
     version = page_version(shown, windows)
     values = {"found": found, "windows": windows, "version": None if form else version}
-    return render_template("incidents.html", form=form or Form({"title": "Maintenance"}), **values)
+    return render_template("incidents.html", form=form or forms.Form({"title": "Maintenance"}), **values)
 
 
 @incidents.post(f"/{_NUMBER}/<any(acknowledge, false_alarm, right):what>")
@@ -72,14 +71,14 @@ def delete_window(number: int) -> ResponseReturnValue:
 
 
 @blp.get("")
-def page(form: Form | None = None) -> str:
+def page(form: forms.Form | None = None) -> str:
     """Channels, the form of a new one, and the latest deliveries."""
     caller = viewer()
     with caller.read() as db:
         deliveries = outbox.page(db, _DELIVERIES_SHOWN)
     return render_template(
         "alerts.html",
-        form=form or Form({"secret": secrets.token_urlsafe(32)}),
+        form=form or forms.Form({"secret": secrets.token_urlsafe(32)}),
         channels=services().alerts.channels(caller.org),
         deliveries=deliveries,
         query_alerts=services().query_alerts.alerts(caller),
@@ -118,13 +117,13 @@ def retry(number: int) -> ResponseReturnValue:
 
 
 @blp.get("/query")
-def query_page(form: Form | None = None, preview: dict[str, Any] | None = None) -> str:
+def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = None) -> str:
     """The form of a new alert, for the statement in the URL, or of the one with the id in the URL."""
     number, values = request.args.get("id", type=int), {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
     if form is None and number is not None:
         values = {**AlertSchema().dump(services().query_alerts.alerts(viewer(), number)[0]), "id": str(number)}
         values["threshold"] = f"{values['threshold']:.15g}"
-    form = form or Form(values)
+    form = form or forms.Form(values)
     return render_template("query_alert.html", form=form, preview=preview)
 
 
@@ -135,7 +134,7 @@ def submit_alert() -> ResponseReturnValue:
     alerts = services().query_alerts
     if request.form.get("action") == "preview":
         fields = load(PreviewRequestSchema, forms.entered(_ALERT_FIELDS))
-        return query_page(Form(request.form), alerts.preview(viewer(), fields, fields.pop("last")))
+        return query_page(forms.Form(request.form), alerts.preview(viewer(), fields, fields.pop("last")))
     number = request.form.get("id", type=int)
     fields = load(AlertRequestSchema, forms.entered(("name", *_ALERT_FIELDS)))
     if number is not None:

@@ -10,7 +10,6 @@ from obs.annotations import schemas, service, store
 from obs.annotations.rules import Annotation
 from obs.api import ROW_ID, load, page_of
 from obs.dashboard import forms
-from obs.dashboard.forms import Form
 from obs.dashboard.sessions import viewer
 from obs.times import WEEK_MS
 
@@ -24,7 +23,7 @@ _NUMBER = f"<{ROW_ID}:number>"
 
 
 @blp.get("")
-def page(form: Form | None = None) -> tuple[str, int]:
+def page(form: forms.Form | None = None) -> tuple[str, int]:
     caller = viewer()
     filters = {name: request.args.get(name, "").strip() for name in ("name_prefix", "q", "start", "end")}
     query: dict[str, Any] = {**filters, "limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
@@ -41,11 +40,11 @@ def page(form: Form | None = None) -> tuple[str, int]:
         "annotations/page.html",
         annotations=shown["annotations"],
         prefixes=prefixes,
-        filters=Form(filters, problems),
+        filters=forms.Form(filters, problems),
         is_filtered=any(filters.values()),
         longest_to_end_ms=WEEK_MS,  # ended by mistake, an old point would tint every chart
         older=shown["next_cursor"] and {**filters, "cursor": shown["next_cursor"]},
-        form=form or Form({}),
+        form=form or forms.Form({}),
     )
     return html, 422 if problems else 200
 
@@ -58,9 +57,9 @@ def add() -> ResponseReturnValue:
 
 
 @blp.get(f"/{_NUMBER}")
-def edit(number: int, form: Form | None = None) -> ResponseReturnValue:
+def edit(number: int, form: forms.Form | None = None) -> ResponseReturnValue:
     annotation = service.get(viewer(), number)
-    form = form or Form(_as_typed(annotation))
+    form = form or forms.Form(_as_typed(annotation))
     return render_template("annotations/edit.html", annotation=annotation, form=form)
 
 

@@ -11,7 +11,6 @@ from flask.typing import ResponseReturnValue
 from obs.alerts.store import incidents as alert_store
 from obs.api import ROW_ID, load, page_of
 from obs.dashboard import drawings, forms, schedules, store
-from obs.dashboard.forms import Form
 from obs.dashboard.routes.jobs import PAUSES, page_version
 from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError, invalid_field
@@ -31,7 +30,7 @@ _WORDS = {"ranges": _RANGES, "statuses": STATUSES, "problems": PROBLEMS, "pauses
 
 
 @blp.get("")
-def page(**refused: Form) -> str:
+def page(**refused: forms.Form) -> str:
     """The name is in the query string: a path would lose dots. `refused` are forms to show as they were submitted."""
     caller, span, cursor = viewer(), request.args.get("range", ""), request.args.get("cursor") or None
     span = span if span in _RANGES else "30d"
@@ -73,9 +72,9 @@ def page(**refused: Form) -> str:
         span=span,
         start=start,
         calendar=drawings.calendar(results, missed, drawings.day_of(first_ms, zone), today),
-        pin=refused.get("pin") or Form(schedules.form_values(job)),
-        pause=refused.get("pause") or Form({}),
-        rename=refused.get("rename") or Form({"new_name": job.name}),
+        pin=refused.get("pin") or forms.Form(schedules.form_values(job)),
+        pause=refused.get("pause") or forms.Form({}),
+        rename=refused.get("rename") or forms.Form({"new_name": job.name}),
         version=None if refused else version,
         **found,
         **_WORDS,

@@ -6,13 +6,11 @@ from pathlib import Path
 from flask import Blueprint, Response, current_app, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from obs import times
 from obs.annotations.source import RETENTION_MS
 from obs.annotations.store import count_annotations
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard import store as page_store
-from obs.dashboard.forms import Form
 from obs.dashboard.routes.sign_in import find_user
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
 from obs.errors import ServiceError, invalid_field
@@ -23,7 +21,7 @@ from obs.tenancy import keys, service, store
 from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller
 from obs.tenancy.routes import KeyRequestSchema, UserSchema
-from obs.times import DAY_MS
+from obs.times import DAY_MS, format_ms
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
 CHECK_THEMSELVES = ("dashboard.settings.change_user", "dashboard.settings.end_session")
@@ -32,7 +30,7 @@ _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "
 
 
 @blp.get("")
-def page(form: Form | None = None) -> str:
+def page(form: forms.Form | None = None) -> str:
     caller, tenancy = viewer(), services().tenancy
     sees_all = is_admin(caller)
     with caller.read() as db:
@@ -60,7 +58,7 @@ def page(form: Form | None = None) -> str:
         users=[one for one in users if sees_all or one.name == caller.actor.name],
         roles=keys.ROLES,
         sessions=_sessions(caller).values(),
-        form=form or Form({}),
+        form=form or forms.Form({}),
     )
 
 
@@ -83,7 +81,7 @@ def revoke_key(key_id: int) -> ResponseReturnValue:
 
 @blp.post("/users/<any(add, change, delete):verb>")
 @forms.shown_again(
-    lambda form, verb: page(form if verb == "add" else Form({}, form.problems)), "user", current="current"
+    lambda form, verb: page(form if verb == "add" else forms.Form({}, form.problems)), "user", current="current"
 )
 def change_user(verb: str) -> ResponseReturnValue:
     """Add, change or delete a user. Users can change their own password."""
@@ -124,7 +122,7 @@ def download() -> Response:
             space.refuse(space.is_low or space.free_bytes - original.stat().st_size < space.reserve_bytes)
             copy(db, path)
         copied = path.open("rb")  # stays readable after the file is deleted
-    name = f"{caller.org}-{times.format_ms(caller.now_ms)[:10]}.db"
+    name = f"{caller.org}-{format_ms(caller.now_ms)[:10]}.db"
     response = send_file(copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=name)
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -7,8 +7,7 @@ from typing import Any
 from flask import Blueprint, copy_current_request_context, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard import forms
-from obs.dashboard.forms import Form
+from obs.dashboard.forms import Form, shown_again
 from obs.dashboard.sessions import find_viewer, set_cookie
 from obs.errors import ServiceError
 from obs.server.middleware import client_address, client_network
@@ -16,7 +15,6 @@ from obs.services import services
 from obs.storage.databases import Org
 from obs.tenancy import audit, keys, service, store
 from obs.tenancy.audit import Action, Actor
-from obs.tenancy.store import User
 
 blp = Blueprint("sign_in", __name__)
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x1f]*")
@@ -28,7 +26,7 @@ def page(form: Form | None = None) -> str:
 
 
 @blp.post("/sign-in")
-@forms.shown_again(page)
+@shown_again(page)
 def by_password() -> ResponseReturnValue:
     """Sign in with a name and a password, or with a key."""
     if "key" in request.form:
@@ -39,7 +37,7 @@ def by_password() -> ResponseReturnValue:
     return _begin(user.org, user.name, user=user)
 
 
-def find_user(name: str, password: str) -> User | None:
+def find_user(name: str, password: str) -> store.User | None:
     """The user with this name and password. Raises ServiceError (429) after too many attempts."""
     tenancy, user = services().tenancy, service.find_user(services().tenancy, name)
     is_known = user is not None and session.get("known") == user.id
@@ -95,7 +93,7 @@ def sign_out() -> ResponseReturnValue:
     return redirect(url_for("dashboard.sign_in.page"))
 
 
-def _begin(org: Org, name: str, user: User | None = None, **of: Any) -> ResponseReturnValue:
+def _begin(org: Org, name: str, user: store.User | None = None, **of: Any) -> ResponseReturnValue:
     address = client_address(request.environ)
     set_cookie(service.begin_session(services().tenancy, org, user, address=address, **of), user and user.id)
     _note(org, name, Action.SIGN_IN)

@@ -11,7 +11,6 @@ from obs.api import about
 from obs.heartbeat import pins
 from obs.heartbeat.names import normalized
 from obs.heartbeat.overdue import Wait, waits_from_json
-from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
@@ -47,7 +46,7 @@ class Job:
     first_heartbeat_at: int | None = field(metadata=about("The earliest time of a heartbeat."))
     learned: Description | None
     schedule_changed_at: int | None = field(metadata=about("The schedule is learned from the heartbeats since then."))
-    pin: Pin | None
+    pin: pins.Pin | None
     waits: Sequence[Wait]
     paused: bool
     paused_until: int | None = field(metadata=about("null: until the job is resumed."))
@@ -232,7 +231,7 @@ def change(db: sqlite3.Connection, job_id: int, columns: Mapping[str, Any], is_r
     db.execute(f"UPDATE jobs SET {values} WHERE id = :id", {**columns, "id": job_id})
 
 
-def suggest_pin(db: sqlite3.Connection, name: str, pin: Pin) -> None:
+def suggest_pin(db: sqlite3.Connection, name: str, pin: pins.Pin) -> None:
     """Pin the schedule that the job `name` itself declares, unless a person has decided on its pin."""
     change = "UPDATE jobs SET pin = ?1, learned_event_id = NULL, revision = revision + 1"
     db.execute(f"{change} WHERE name = ?2 AND NOT pinned_by_person AND pin IS NOT ?1", (pins.to_json(pin), name))

@@ -9,7 +9,6 @@ from itertools import count, product
 from operator import itemgetter
 from typing import Any
 
-from obs import times
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.execution.window import buckets
 from obs.query.language.functions import NUMERIC
@@ -18,7 +17,7 @@ from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Checked, Deriv
 from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
-from obs.times import HOUR_MS
+from obs.times import HOUR_MS, format_ms
 
 Group = Sequence[Any]
 """The values of the groups of a row, as they are stored."""
@@ -326,5 +325,5 @@ def _plain(value: Cell) -> Cell:
 @lru_cache(10_000)  # a bucket begins at the same time in each group, and when its chart is drawn again
 def _time(value: Any) -> Cell:
     with suppress(TypeError, OverflowError, ValueError):  # no time, or one outside the years 1 to 9999
-        return times.format_ms(int(value))
+        return format_ms(int(value))
     return None
