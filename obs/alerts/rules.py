@@ -1,15 +1,13 @@
 """Alerts on queries: which numbers open an incident, and which end it. Pure; all times are milliseconds."""
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import eq, ge, gt, le, lt, ne
 
 from obs.alerts.store.incidents import Incident
 from obs.times import MINUTE_MS
 
-_COMPARISONS = (operator.gt, operator.ge, operator.lt, operator.le, operator.eq, operator.ne)
-OPERATORS: Mapping[str, Callable[[float, float], bool]]
-OPERATORS = dict(zip((">", ">=", "<", "<=", "=", "!="), _COMPARISONS, strict=True))
+OPERATORS: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le, "=": eq, "!=": ne}
 """How a number is compared with the threshold."""
 NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
 """Whether the condition is met for a group without a number; None: if it was before."""

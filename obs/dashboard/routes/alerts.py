@@ -123,8 +123,7 @@ def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = 
     if form is None and number is not None:
         values = {**AlertSchema().dump(services().query_alerts.alerts(viewer(), number)[0]), "id": str(number)}
         values["threshold"] = f"{values['threshold']:.15g}"
-    form = form or forms.Form(values)
-    return render_template("query_alert.html", form=form, preview=preview)
+    return render_template("query_alert.html", form=form or forms.Form(values), preview=preview)
 
 
 @blp.post("/query")
