@@ -213,7 +213,7 @@ ADVISED = [
     ("SELECT count(*) FROM runs LAST 1M", "oql_bad_duration", "Write 1m for a minute, 1mo for a month."),
     ("SELECT TOP 10 job FROM runs LAST 1d", "oql_syntax", "Write LIMIT 10 at the end, or BY job TOP 10."),
     ("SELECT count(*) FROM runs ORDER BY 'job' LAST 1d", "oql_type_mismatch", "Remove the quotes: job."),
-    ("SELECT count(*) FROM runs", "oql_no_time_window", "Add a window, such as LAST 1h."),
+    ("SELECT count(*) FROM runs", "oql_no_time_window", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."),
     (
         "SELECT count(*) FROM runs WHERE status IS 'failed' LAST 1d",
         "oql_syntax",
@@ -238,7 +238,11 @@ ADVISED = [
         "IS takes NULL or NOT NULL. Write = or != to compare values.",
     ),
     ("SELECT count(*) FROM runs WHERE exit_code = NULL LAST 1d", "oql_type_mismatch", "Write IS NULL or IS NOT NULL."),
-    ("SELECT count(*) /* all */ FROM runs --x", "oql_no_time_window", "Add a window, such as LAST 1h."),
+    (
+        "SELECT count(*) /* all */ FROM runs --x",
+        "oql_no_time_window",
+        "Add a window, such as LAST 1h or WHERE time > NOW - 1h.",
+    ),
     ("select COUNT(*) from runs where STATUS = 'failed' last 1d", "oql_unknown_column", "Did you mean status?"),
     ("SELECT count(*) FROM Runs LAST 1d", "oql_unknown_source", "Did you mean runs?"),
     (
@@ -288,12 +292,12 @@ ADVISED = [
     (
         "SELECT * FROM logs WHERE level = 'error' LAST 1d",
         "oql_unknown_column",
-        "Text is written in single quotes: 'level'.",
+        "Text is written in single quotes: 'level'. SHOW COLUMNS FROM logs lists the columns.",
     ),
     (
         "SELECT id FROM jobs WHERE overdue = true LAST 1d",
         "oql_unknown_column",
-        "Text is written in single quotes: 'id'.",
+        "Text is written in single quotes: 'id'. SHOW COLUMNS FROM jobs lists the columns.",
     ),
     (
         "SELECT job FROM jobs WHERE overdue IS TRUE LAST 1d",
@@ -322,7 +326,7 @@ ADVISED = [
         "oql_syntax",
         "count is an aggregate. WHERE selects rows. Use HAVING to select groups.",
     ),
-    ("SELECT * FROM runs LIMIT 1", "oql_no_time_window", "Add a window, such as LAST 1h."),
+    ("SELECT * FROM runs LIMIT 1", "oql_no_time_window", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."),
     ("SELECT date_format(time, '%Y') FROM runs LAST 1d", "oql_unknown_function", "Write date(time)."),
     (
         "SELECT lag(time) FROM runs LAST 1d",
@@ -332,7 +336,7 @@ ADVISED = [
     (
         "SELECT extract(hour FROM time) FROM runs LAST 1d",
         "oql_syntax",
-        "Unexpected 'FROM'. Expected one of: an operator, ',', ')'.",
+        "Write EVERY 1d or EVERY 1mo, or BY hour(time), weekday(time) or date(time).",
     ),
     (
         "SELECT count(*) FROM runs GROUP BY time_bucket('1 hour', time) LAST 1d",
@@ -378,7 +382,7 @@ ADVISED = [
     (
         "SELECT * FROM runs WHERE job = backup LAST 1d",
         "oql_unknown_column",
-        "Text is written in single quotes: 'backup'.",
+        "Text is written in single quotes: 'backup'. SHOW COLUMNS FROM runs lists the columns.",
     ),
     ("SELECT * FROM runs WHERE job = 'back LAST 1d", "oql_syntax", "The text that starts here is never closed."),
     (
@@ -405,13 +409,9 @@ ADVISED = [
         "oql_syntax",
         "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d.",
     ),
-    ("show tables", "oql_syntax", "Unexpected 'tables'. Expected one of: SOURCES, COLUMNS."),
+    ("show tables", "oql_syntax", "Write SHOW SOURCES."),
     ("SHOW COLUMNS FROM run", "oql_unknown_source", "Did you mean runs?"),
-    (
-        "describe runs",
-        "oql_syntax",
-        "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d.",
-    ),
+    ("describe runs", "oql_syntax", "Write SHOW COLUMNS FROM runs."),
     ("INSERT INTO runs VALUES (1)", "oql_syntax", "OQL reads data and cannot change it."),
     ("DELETE FROM runs", "oql_syntax", "OQL reads data and cannot change it."),
     ("DROP TABLE runs", "oql_syntax", "OQL reads data and cannot change it."),
@@ -469,6 +469,78 @@ ADVISED = [
         "OQL has no window functions. BY and EVERY group rows.",
     ),
     ("EXPLAIN ANALYZE SELECT count(*) FROM runs LAST 1d", "oql_syntax", "Unexpected 'ANALYZE'. Expected SELECT."),
+    (
+        "SELECT avg(duration_ms)::float FROM runs LAST 1d",
+        "oql_syntax",
+        "Leave the cast out: columns have types, and / never rounds.",
+    ),
+    (
+        "SELECT count(*) FROM runs WHERE time > CURRENT_TIMESTAMP - 1d",
+        "oql_no_time_window",
+        "Add a window, such as LAST 1h or WHERE time > NOW - 1h.",
+    ),
+    ("SELECT count(*) FROM runs WHERE ended_at > CURRENT_TIMESTAMP LAST 1d", "oql_unknown_column", "Write NOW."),
+    (
+        "SELECT count(*) FROM runs WHERE date(time) = TODAY LAST 7d",
+        "oql_unknown_column",
+        "Write date(NOW), date(NOW - 1d), or SINCE TODAY for the window.",
+    ),
+    (
+        "WITH f AS (SELECT * FROM runs) SELECT count(*) FROM f LAST 1d",
+        "oql_syntax",
+        "A statement has one SELECT: there are no subqueries.",
+    ),
+    ("SELECT job FROM runs GROUP BY ALL LAST 1d", "oql_unknown_column", "Write the columns or their numbers: BY 1, 2."),
+    (
+        "SELECT job FROM runs ORDER BY exit_code DESC NULLS LAST LAST 1d",
+        "oql_syntax",
+        "Nulls come first, and last with DESC.",
+    ),
+    ("SELECT count(*) FROM runs AS r LAST 1d", "oql_syntax", "Only columns of SELECT and BY take a name."),
+    ("SELECT message->>'rows' FROM logs LAST 1d", "oql_syntax", "Write json(message, '$.key')."),
+    ("SELECT json_extract(message, '$.a') FROM logs LAST 1d", "oql_unknown_function", "Write json(x, '$.key')."),
+    ("SELECT count(DISTINCT job, host) FROM runs LAST 1d", "oql_type_mismatch", "Write count(DISTINCT concat(x, y))."),
+    (
+        "SELECT string_agg(job, ',') FROM runs LAST 1d",
+        "oql_unknown_function",
+        "Write BY x: it makes one row for each value.",
+    ),
+    (
+        "SELECT count(*) FROM runs GROUP BY month(time) LAST 1y",
+        "oql_unknown_function",
+        "Write EVERY 1d or EVERY 1mo, or BY hour(time), weekday(time) or date(time).",
+    ),
+    (
+        "SELECT count(*) FROM runs BY DAY LAST 7d",
+        "oql_unknown_column",
+        "Write EVERY 1d or EVERY 1mo, or BY hour(time), weekday(time) or date(time).",
+    ),
+    ("SELECT count(*) FROM runs PER job LAST 7d", "oql_syntax", "Write BY."),
+    (
+        "SELECT time, count(*) FROM runs EVERY 1h LAST 1d",
+        "oql_not_grouped",
+        "Write min(time) or max(time). With EVERY, the first column is t, where the bucket starts.",
+    ),
+    (
+        "SELECT t, count(*) FROM runs EVERY 1h LAST 1d",
+        "oql_unknown_column",
+        "With EVERY, the first column is t, where the bucket starts.",
+    ),
+    ("SELECT COUNT FROM runs LAST 1d", "oql_unknown_column", "Write count(*)."),
+    ("SELECT count(*) FROM runs WHERE ended_at > ago(1h) LAST 1d", "oql_unknown_function", "Write NOW - 1d."),
+    ("SELECT message FROM logs WHERE contains(message, 'x') LAST 1d", "oql_syntax", "Write message CONTAINS 'text'."),
+    (
+        "SELECT case status when 'failed' then 1 end FROM runs LAST 1d",
+        "oql_syntax",
+        "Write CASE WHEN status = 'failed' THEN 1 ELSE 0 END.",
+    ),
+    (
+        "SELECT count(*) FROM runs SINCE '2026-06-20' TO '2026-06-21'",
+        "oql_syntax",
+        "Write UNTIL; after BETWEEN, write AND.",
+    ),
+    ("SELECT greatest(duration_ms, late_ms) FROM runs LAST 1d", "oql_unknown_function", "Write if(x > y, x, y)."),
+    ("# failed\nSELECT count(*) FROM runs LAST 1d", "oql_syntax", "Write comments as -- comment or /* comment */."),
 ]
 
 

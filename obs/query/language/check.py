@@ -178,7 +178,8 @@ def _check_grouped(expression: Checked, groups: Set[Checked]) -> None:
     if isinstance(expression, Read):
         name = expression.column.name
         message = f"{name} is neither inside an aggregate nor in BY."
-        hint = f"Add BY {name}, or write any({name})."
+        of_time = "Write min(time) or max(time). With EVERY, the first column is t, where the bucket starts."
+        hint = of_time if name == "time" else f"Add BY {name}, or write any({name})."
         raise OqlError("oql_not_grouped", expression.span, message, expected=["an aggregate"], hint=hint)
     for argument in expression.arguments if isinstance(expression, Apply) else ():
         _check_grouped(argument, groups)
@@ -282,7 +283,7 @@ def _windowed(statement: nodes.Select, text: str) -> tuple[nodes.Select, nodes.W
         statement = replace(statement, where=where, window=window)
     if statement.window is None:
         end = Span(len(text.rstrip()), len(text.rstrip()))
-        message, hint = "The statement has no time window.", "Add a window, such as LAST 1h."
+        message, hint = "The statement has no time window.", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."
         raise OqlError("oql_no_time_window", end, message, expected=["LAST", "BETWEEN", "SINCE"], hint=hint)
     return statement, statement.window
 

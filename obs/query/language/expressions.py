@@ -76,11 +76,12 @@ class Scope:
         if node.name.upper() == "NOW":
             return Apply(node.span, "now", (), Type.TIME)
         names = [*self.source.by_name(), *(self.names or {})]
-        message, hint = f"{self.source.name} has no column {node.name}.", None
+        message, hint = f"{self.source.name} has no column {node.name}.", habits.NAMES.get(node.name.upper())
         if node.is_quoted:
             hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
-        elif not similar(node.name, names):
-            hint = f"Text is written in single quotes: '{node.name}'."
+        elif hint is None and not similar(node.name, names):
+            columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
+            hint = f"Text is written in single quotes: '{node.name}'. {columns}"
         known = [] if hint else names
         raise OqlError("oql_unknown_column", node.span, message, expected=names, known=known, hint=hint)
 
@@ -179,7 +180,8 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         count = f"at least {fewest}" if function.repeats else str(most) if fewest == most else f"{fewest} or {most}"
         message = f"{function.name} takes {count} argument{'' if count.endswith('1') else 's'}, not {len(arguments)}."
         expected = [family.text for family in parameters]
-        hint = "Write count(*)." if function.counts else None
+        of_several = "Write count(DISTINCT concat(x, y))." if arguments else "Write count(*)."
+        hint = of_several if function.counts else None
         raise OqlError("oql_type_mismatch", node.name.span, message, expected=expected, hint=hint)
     families = [parameters[min(index, most - 1)] for index in range(len(arguments))]
     for argument, family in zip(arguments, families, strict=True):

@@ -60,7 +60,7 @@ def _syntax_error(segment: Segment) -> OqlError:
     function = re.search(r"(\w+)\s*\Z", segment.statement[: segment.start])
     hint = habits.FUNCTIONS.get(function[1].lower()) if function and segment.kind is Kind.ARGUMENTS else None
     known = [word for word in expected if word.isupper()]
-    if found.upper() in habits.WORDS or not similar(found, known):
+    if found.upper() in (*habits.WORDS, *habits.FIRST) or not similar(found, known):
         hint = hint or habits.advice(found, segment.statement[: span.start], expected)
     message, known = f"Unexpected {found!r}." if found else "Unexpected end of the statement.", [] if hint else known
     return OqlError("oql_syntax", span, message, expected=expected, summary=list(names), known=known, hint=hint)
