@@ -19,11 +19,8 @@ from obs.times import DAY_MS, MINUTE_MS, format_ms, parse_iso
 
 LONGEST_DURATION_MS = 31 * DAY_MS
 OUTCOMES: Mapping[Any, Status] = {
-    "ok": Status.SUCCESS,
-    "success": Status.SUCCESS,
-    "fail": Status.FAILED,
-    "failed": Status.FAILED,
-    "error": Status.FAILED,
+    **dict.fromkeys(("ok", "success"), Status.SUCCESS),
+    **dict.fromkeys(("fail", "failed", "error"), Status.FAILED),
 }
 """How a run ended; several words have the same meaning."""
 MISSING = "Missing data for required field."

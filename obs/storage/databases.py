@@ -120,8 +120,7 @@ class Databases:
         self._closing = False
         self._last_writes: dict[Org, int] = {}
         self._numbers = count(1)
-        self.winding_down = threading.Event()
-        """Set when the instance is about to close: background work stops."""
+        self.winding_down = threading.Event()  # set when the instance is about to close: background work stops
         self.problems = FileProblems(self.path)
 
     def path(self, org: Org) -> Path:

@@ -85,8 +85,7 @@ class Quotas:
 
     def __post_init__(self) -> None:
         self.refusals = 0
-        self.rates = PerMinute()
-        """What organizations do, by the organization and the name of the limit."""
+        self.rates = PerMinute()  # what organizations do, by the organization and the name of the limit
         self._failures = PerMinute()
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit

@@ -46,8 +46,7 @@ class Limits:
     max_seconds: float
     max_length: int
     rate_per_minute: int
-    may_spill: bool = True
-    """Whether sorting may write to the disk. If not, it needs more memory."""
+    may_spill: bool = True  # whether sorting may write to the disk; if not, it needs more memory
 
 
 class Session:

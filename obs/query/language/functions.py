@@ -47,12 +47,9 @@ class Family(Enum):
 class Result(Enum):
     """The type of a result that depends on the arguments."""
 
-    FIRST = auto()
-    """That of the first argument."""
-    MEAN = auto()
-    """That of the first argument, and a number for an integer."""
-    COMMON = auto()
-    """The common type of all arguments of Family.ANY. A text among times is read as a time."""
+    FIRST = auto()  # that of the first argument
+    MEAN = auto()  # that of the first argument, and a number for an integer
+    COMMON = auto()  # the common type of all arguments of Family.ANY; a text among times is read as a time
 
 
 class SqlFunction(NamedTuple):
