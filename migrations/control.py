@@ -210,3 +210,9 @@ def users_of_the_pages(db: Database) -> None:
             DELETE FROM sessions WHERE user_id = new.id;
         END
     """)
+
+
+@migrations()
+def viewer_zones(db: Database) -> None:
+    """The time zone of the browser that signed in last, in which the jobs of the organization are likely to run."""
+    db.execute("ALTER TABLE organizations ADD COLUMN viewer_zone TEXT")

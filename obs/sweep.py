@@ -28,7 +28,7 @@ from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
 from obs.storage.databases import Databases, Org, in_batches
-from obs.tenancy import audit
+from obs.tenancy import audit, store
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
@@ -76,10 +76,14 @@ class Sweeper:
         relearn_until = time.monotonic() + RELEARNING_SECONDS
         learn_until = time.monotonic() + BUSY_SECONDS if self._queue.count() > _BUSY else math.inf
 
+        with self._tenancy.control.read() as db:
+            viewer_zones = store.viewer_zones(db)
+
         def sweep_one(org: Org) -> None:
             if time.monotonic() < learn_until:  # or it stays due
                 times = (relearn_until, learn_until)
-                done = sweep(self._tenancy.databases, org, seen, self._zones, *times, self._alerts)
+                zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
+                done = sweep(self._tenancy.databases, org, seen, zones, *times, self._alerts)
                 self._queue.swept(org, done)
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)

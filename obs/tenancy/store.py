@@ -74,6 +74,11 @@ def organizations(db: sqlite3.Connection) -> dict[Org, int]:
     return {Org(row["slug"], row["id"]): row["created_at"] for row in rows}
 
 
+def viewer_zones(db: sqlite3.Connection) -> dict[int, str]:
+    """The time zone of the browser that signed in last, by the id of its organization."""
+    return dict(db.execute("SELECT id, viewer_zone FROM organizations WHERE viewer_zone IS NOT NULL").fetchall())
+
+
 def organization(db: sqlite3.Connection, slug: str) -> Org | None:
     row = db.execute("SELECT slug, id FROM organizations WHERE slug = ?", (slug,)).fetchone()
     return row and Org(*row)
@@ -214,12 +219,13 @@ def change_user(db: sqlite3.Connection, action: str, values: Mapping[str, Any]) 
     return db.execute(_USER_STATEMENTS[action], values).rowcount == 1
 
 
-def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, **of: Any) -> str:
+def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, zone: str, **of: Any) -> str:
     """Add a session and return its token, which is not stored; delete sessions that have expired.
 
-    `of` is the ``user_id`` or the ``key_id`` with which it began, if any, and the ``address``.
+    `zone` is the time zone of the browser. `of` is the ``user_id`` or the ``key_id``, if any, and the ``address``.
     """
     token = secrets.token_urlsafe(32)
+    db.execute("UPDATE organizations SET viewer_zone = ? WHERE id = ?", (zone, org.id))
     db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
     times = {"created_at": now_ms, "last_seen_at": now_ms, "expires_at": expires_at}
     save_row(db, "sessions", {"sha256": keys.digest(token), "organization_id": org.id, **times, **of})

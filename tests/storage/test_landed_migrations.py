@@ -24,6 +24,7 @@ LANDED = {
         "channels": "29d8901a9eca7b00",
         "sessions_without_programs": "dfcef2bef25108b2",
         "users_of_the_pages": "4906c07a1a97ae0a",
+        "viewer_zones": "eed425c236628a31",
     },
     "tenant.py": {
         "annotations": "61a84e2e47dcd60e",

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, copy_current_request_context, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 
-from obs.dashboard.forms import Form, shown_again
+from obs.dashboard.forms import Form, form_zone, shown_again
 from obs.dashboard.sessions import find_viewer, set_cookie
 from obs.errors import ServiceError
 from obs.server.middleware import client_address, client_network
@@ -94,8 +94,8 @@ def sign_out() -> ResponseReturnValue:
 
 
 def _begin(org: Org, name: str, user: store.User | None = None, **of: Any) -> ResponseReturnValue:
-    address = client_address(request.environ)
-    set_cookie(service.begin_session(services().tenancy, org, user, address=address, **of), user and user.id)
+    of |= {"address": client_address(request.environ), "zone": form_zone().key}
+    set_cookie(service.begin_session(services().tenancy, org, user, **of), user and user.id)
     _note(org, name, Action.SIGN_IN)
     wanted = request.form.get("next", "")
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))
