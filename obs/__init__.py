@@ -86,23 +86,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         app.wsgi_app = layer(app.wsgi_app)  # type: ignore[assignment,method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
 
-    api.init_app(
-        app,
-        [
-            heartbeat_routes.jobs_blp,
-            heartbeat_routes.runs_blp,
-            heartbeat_routes.maintenance_blp,
-            heartbeat_routes.metrics_blp,
-            checks.blp,
-            annotation_routes.blp,
-            grafana.blp,
-            alert_routes.blp,
-            query_routes.blp,
-            tenancy_routes.blp,
-            tenancy_routes.me_blp,
-        ],
-        describe=heartbeat_operations.describe,
-    )
+    others = (checks, annotation_routes, grafana, alert_routes, query_routes, tenancy_routes)
+    blueprints = [*heartbeat_routes.BLUEPRINTS, *(routes.blp for routes in others), tenancy_routes.me_blp]
+    api.init_app(app, blueprints, describe=heartbeat_operations.describe)
     errors.register(app, dashboard.error_page)
     monitoring.init_app(app)
     compression.init_app(app)

@@ -23,6 +23,7 @@ maintenance_blp = Blueprint("maintenance", __name__, url_prefix="/api/v1/mainten
 metrics_blp = Blueprint(
     "metrics", __name__, template_folder="templates", url_prefix="/api/v1", description="Jobs as metrics of Prometheus."
 )
+BLUEPRINTS = (jobs_blp, runs_blp, maintenance_blp, metrics_blp)
 
 _WINDOW = schemas.MaintenanceWindowSchema
 _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "string"}}}
