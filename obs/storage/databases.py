@@ -147,9 +147,8 @@ class Databases:
         with ExitStack() as stack:
             try:
                 with explained():
-                    stack.enter_context(closing(open_writer(path, self._options.busy_seconds))).execute(
-                        "BEGIN IMMEDIATE"
-                    )
+                    db = stack.enter_context(closing(open_writer(path, self._options.busy_seconds)))
+                    db.execute("BEGIN IMMEDIATE")
             except ServiceError as error:
                 if error.error == "storage_busy":
                     raise

@@ -274,9 +274,8 @@ def clock(db: sqlite3.Connection) -> dict[str, Any] | None:
 
 
 def keep_clock(db: sqlite3.Connection, state: Mapping[str, Any]) -> None:
-    db.execute(
-        "INSERT OR REPLACE INTO clock VALUES (1, :wall_ms, :boot_id, :boot_ms, :lead_ms, :doubted_from_ms)", state
-    )
+    keep = "INSERT OR REPLACE INTO clock VALUES (1, :wall_ms, :boot_id, :boot_ms, :lead_ms, :doubted_from_ms)"
+    db.execute(keep, state)
 
 
 def accept_clock(db: sqlite3.Connection) -> None:
