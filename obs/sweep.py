@@ -33,13 +33,11 @@ from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
 
-LEARNING_SECONDS = 0.25
-"""How long a sweep learns from the new heartbeats of one organization."""
+LEARNING_SECONDS = 0.25  # how long a sweep learns from the new heartbeats of one organization
 BUSY_SECONDS = 0.1
 """How long a sweep takes after _BUSY heartbeats, which need the interpreter more. The rest waits for the next sweep."""
 _BUSY = 1_000
-RELEARNING_SECONDS = 0.25
-"""How long a sweep learns jobs without new heartbeats again, in all organizations together."""
+RELEARNING_SECONDS = 0.25  # how long a sweep learns jobs without new heartbeats again, in all organizations together
 _JOBS_A_BATCH = 50
 _INCIDENTS_A_BATCH = 50  # each with a message to every channel
 _Learned = tuple[expectations.Changed, Expectation, str]

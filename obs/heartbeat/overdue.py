@@ -18,8 +18,7 @@ from obs.heartbeat.schedule.grace import duration_bound
 from obs.heartbeat.schedule.history import awaited
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS, duration_words
 
-LONGEST_RUN_MS = 7 * DAY_MS
-"""An open run counts as lost after this time at the latest."""
+LONGEST_RUN_MS = 7 * DAY_MS  # an open run counts as lost after this time at the latest
 _NEAR_MS = 30 * MINUTE_MS  # times of the week so close to one another are the same situation
 
 

@@ -10,8 +10,7 @@ from enum import Enum, IntEnum, StrEnum, auto
 
 from obs.times import MINUTE_MS
 
-FUTURE_MS = 10 * MINUTE_MS
-"""How far ahead the time that a client sends may be, because the clocks of hosts differ."""
+FUTURE_MS = 10 * MINUTE_MS  # how far ahead the time that a client sends may be, because the clocks of hosts differ
 
 
 class Status(IntEnum):

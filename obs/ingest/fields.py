@@ -185,8 +185,7 @@ def read_name_in_path(text: str) -> str:
     return valid_name(text, "path", "job_name")
 
 
-LONGEST_HEADER = 200
-"""In characters."""
+LONGEST_HEADER = 200  # characters
 HEADERS = {
     "X-Platform-Host": "The host that the job runs on.",
     "X-Platform-Service": "The service that the job belongs to.",

@@ -26,8 +26,7 @@ from obs.server.bodies import read_end
 from obs.tenancy.auth import authenticate_ping
 
 PREFIX = "/ping/"
-MOST_OUTPUT_BYTES = 100_000
-"""How much of the body is kept: its end, because that is where errors are."""
+MOST_OUTPUT_BYTES = 100_000  # how much of the body is kept: its end, because that is where errors are
 
 _ACTIONS: Mapping[str, tuple[Kind, Status | None]] = {
     "": (Kind.END, Status.SUCCESS),

@@ -21,10 +21,8 @@ from obs.server.bodies import tcp_sockets
 Work = Callable[[socket.socket, Callable[[], object]], int]
 """What a worker does with the listening socket; returns its exit code. It calls its second argument after a request."""
 
-CANNOT_START = 3
-"""The exit code of a worker that has printed why it cannot start."""
-RESTART = -1
-"""What `Supervisor.run` returns instead of an exit code after SIGHUP."""
+CANNOT_START = 3  # the exit code of a worker that has printed why it cannot start
+RESTART = -1  # what `Supervisor.run` returns instead of an exit code after SIGHUP
 
 _STOP_SECONDS = 4.5  # for the requests on connections that a worker has accepted
 _ARRIVE_SECONDS = 1.5  # of these, for connections that have sent nothing yet

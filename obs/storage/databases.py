@@ -27,8 +27,7 @@ SETTLE_SECONDS = 30.0  # another problem stays known after it was logged: one th
 _UNUSABLE = "storage_unavailable"
 _ERROR_CODES = frozenset({"storage_busy", "storage_full", _UNUSABLE})
 
-BACKGROUND_SHARE = 0.25
-"""The share of the writer's time that background work may use; the rest is for heartbeats."""
+BACKGROUND_SHARE = 0.25  # the share of the writer's time that background work may use; the rest is for heartbeats
 _LONGEST_SECONDS = 0.05
 _AIM_SECONDS = _LONGEST_SECONDS / 4
 _FIRST, _MOST = 10, 5_000  # rows in a batch

@@ -14,8 +14,7 @@ from obs.storage.file import DatabaseFile
 from obs.tenancy import store
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, format_ms
 
-STEP_MS = MINUTE_MS
-"""A wall clock that is off by no more than this is right."""
+STEP_MS = MINUTE_MS  # a wall clock that is off by no more than this is right
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _log = logging.getLogger(__name__)
 

@@ -19,10 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-ATTEMPT_SECONDS = 30
-"""An attempt that takes longer has failed."""
-MOST_ANSWER = 300
-"""Characters of an answer. A line with so many is written to a pipe at once, so that lines do not mix."""
+ATTEMPT_SECONDS = 30  # an attempt that takes longer has failed
+MOST_ANSWER = 300  # characters of an answer; a line with so many is written to a pipe at once, so that lines do not mix
 _IDLE_SECONDS = 60  # more than an attempt takes: a process that owes an answer for so long hangs
 _FOLDER = str(Path(__file__).parent.parent)
 # The package is imported without `obs`, whose imports take a second and 60 MB.

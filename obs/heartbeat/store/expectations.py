@@ -21,8 +21,7 @@ from obs.heartbeat.source import PAUSED_SQL
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
 
-HISTORY = 256
-"""How many of the last runs of a job are read whenever it is learned."""
+HISTORY = 256  # how many of the last runs of a job are read whenever it is learned
 _REMEMBERED_MS = 137 * DAY_MS  # runs that started before are older than the days that the learner remembers
 _IS_LEARNED = "learned_event_id = last_event_id"
 _NOT_PAUSED_INDEFINITELY = "(paused_at IS NULL OR paused_until IS NOT NULL)"

@@ -28,8 +28,7 @@ from obs.query.execution.session import Limits, too_much_memory, too_slow
 from obs.sources import Source
 from obs.storage.databases import Org
 
-NICENESS = 10
-"""Heartbeats come first where both need the processor."""
+NICENESS = 10  # heartbeats come first where both need the processor
 
 MEMORY_BYTES = 1 << 30
 """The address space of a worker: a query that needs more fails alone, and takes no memory from heartbeats."""

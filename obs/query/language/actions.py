@@ -19,8 +19,7 @@ from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 Action = Callable[[Segment, int, Any], Any]
 
-MOST_TERMS = 200
-"""Operators in one sum or product. Each adds a level to the syntax tree."""
+MOST_TERMS = 200  # operators in one sum or product; each adds a level to the syntax tree
 
 MONTHS = {"mo": 1, "month": 1, "months": 1, "y": 12, "year": 12, "years": 12}
 UNITS_MS = {

@@ -11,8 +11,7 @@ from typing import Any
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Span
 
-MOST_LEVELS = 50
-"""How deep groups may be nested."""
+MOST_LEVELS = 50  # how deep groups may be nested
 
 RESERVED = frozenset(
     re.findall(
