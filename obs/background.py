@@ -131,7 +131,7 @@ class Background:
 
     def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
         """Have the courier fetch `url`, if everything works that is needed to notify somebody."""
-        has_problem = tenancy.databases.problems.unusable() or tenancy.quotas.space.write_problem()
+        has_problem = tenancy.unusable_files() or tenancy.quotas.space.write_problem()
         done_at = min(self._done_at.get(name, -math.inf) for name in ("sweep", "deliveries"))
         if time.monotonic() - done_at < _HEALTHY_SECONDS and not has_problem:
             alerts.courier.submit({"op": "fetch", "kind": "webhook", "address": url, "allow_private": True})

@@ -24,10 +24,6 @@ _GIVEN_UP = "Number of messages that could not be sent within a day, or were ref
 _UNUSABLE = "Number of organizations whose file is missing, damaged or of a newer version."
 
 
-def _unusable(tenancy: Tenancy) -> int:
-    return len(tenancy.databases.problems.unusable() & set(tenancy.keyring.organizations()))
-
-
 class Metrics:
     def __init__(self, tenancy: Tenancy, access_log: AccessLog) -> None:
         self.registry, self._access_log = CollectorRegistry(), access_log
@@ -38,7 +34,7 @@ class Metrics:
             ("obs_disk_reserve_bytes", "Bytes of the disk reserved for heartbeats.", lambda: space.reserve_bytes),
             ("obs_quota_refusals", "Number of requests refused because of a quota.", lambda: quotas.refusals),
             ("obs_open_files", "Number of open files of organizations.", tenancy.databases.open_files),
-            ("obs_unusable_files", _UNUSABLE, lambda: _unusable(tenancy)),
+            ("obs_unusable_files", _UNUSABLE, tenancy.unusable_files),
             ("obs_oldest_delivery_seconds", _OLDEST, lambda: services().background.notifier.oldest_seconds()),
             ("obs_given_up_deliveries", _GIVEN_UP, lambda: services().background.notifier.given_up()),
         ):
@@ -98,7 +94,7 @@ def readyz() -> tuple[dict[str, str | int], int]:
         problems["scheduler"] = "not running"
     notes = {
         "disk": f"low: {space.summary()}" if space.is_low else None,
-        "unusable_organizations": _unusable(tenancy),
+        "unusable_organizations": tenancy.unusable_files(),
         "clock": services().background.sweeper.clock.warning,
         "oldest_delivery_seconds": services().background.notifier.oldest_seconds(),
     }

@@ -80,12 +80,8 @@ class FileProblems:
                 del self._known[org, working]
             _log.warning("organization %s can %s %s again", org, working, self._path(org))
 
-    def forget(self, org: Org) -> None:
-        with self._lock:
-            for operation in ("read", "write"):
-                self._known.pop((org, operation), None)
-
     def unusable(self) -> set[Org]:
+        """The organizations whose file cannot be used; some of them may have been deleted since."""
         with self._lock:
             return {org for (org, _), (known, _) in self._known.items() if known == _UNUSABLE}
 
@@ -198,7 +194,6 @@ class Databases:
         return len(self._files)
 
     def forget(self, org: Org) -> None:
-        self.problems.forget(org)
         with self._room:
             file = self._files.pop(org, None)
             is_idle = file not in self._users

@@ -38,6 +38,9 @@ class Tenancy:
     quotas: Quotas
     clock: Callable[[], int]
 
+    def unusable_files(self) -> int:
+        return len(self.databases.problems.unusable() & set(self.keyring.organizations()))
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

@@ -17,7 +17,9 @@ from obs import cli
 from obs.alerts.courier import Answer
 from obs.alerts.store import channels
 from obs.alerts.store.channels import Channel
+from obs.errors import ServiceError
 from obs.services import services
+from obs.tenancy import service
 from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World, titles
@@ -344,12 +346,19 @@ def test_the_heartbeat_url_is_fetched_only_while_the_service_works(
     make_app: Callable[..., Flask], receiver: Receiver
 ) -> None:
     app = make_app(HEARTBEAT_URL=receiver.url)
-    background = services(app).background
+    background, tenancy = services(app).background, services(app).tenancy
+    deleted = service.create_organization(tenancy, "deleted")
+    tenancy.databases.path(deleted).unlink()
     background.run("heartbeat")
     background.run("sweep")
     background.run("heartbeat")
     assert receiver.fetched == 0, "the deliveries have not run yet"
     background.run("deliveries")
+    background.run("heartbeat")
+    assert receiver.fetched == 0, "the file of an organization is missing"
+    service.delete_organization(tenancy, deleted)
+    with pytest.raises(ServiceError):  # a request that was under way
+        tenancy.databases.write(deleted, lambda db: None)
     background.run("heartbeat")
     assert receiver.received.wait(30)
     assert receiver.fetched == 1
