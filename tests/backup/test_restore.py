@@ -1,15 +1,18 @@
 """``obs restore``: equal to the backup, and the previous data is kept."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from flask import Flask
 
 from obs.backup.files import SERVER_LOCK
+from obs.services import services
 from obs.tenancy.auth import Tenancy
 from tests.backup.conftest import file_of, stored
-from tests.conftest import KeyClient
+from tests.conftest import Clock, KeyClient
 from tests.tenancy.conftest import Obs
 
 JOBS = "/api/v1/jobs"
@@ -104,6 +107,37 @@ def test_limits_and_keys_of_a_restored_organization_stay(
     tenancy.keyring.reload()
     tenancy.quotas.watch()
     assert client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs EVERY 1h LAST 1d"}).json["max"] == 7
+
+
+def test_no_job_is_overdue_because_of_the_time_since_the_backup(
+    obs: Obs, app: Flask, backups: Path, client: KeyClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: clock() * 1_000_000)  # of the commands
+    sweeper = services(app).background.sweeper
+
+    def ping_hourly(times: int) -> None:
+        for _ in range(times):
+            clock.advance(hours=1)
+            client.post("/api/v1/heartbeat/hourly/ping")
+            sweeper.run()
+
+    def of_job() -> tuple[bool, int]:
+        services(app).tenancy.keyring.reload()
+        sweeper.run()
+        return client.get(f"{JOBS}/hourly").json["overdue"], len(client.get("/api/v1/incidents").json["incidents"])
+
+    ping_hourly(10)
+    obs("backup", str(backups / "acme.db"), "--org", "acme")
+    assert obs("export", "acme", str(backups / "exported")).exit_code == 0
+    ping_hourly(30)
+    clock.advance(minutes=5)
+    assert obs("restore", str(backups / "acme.db"), "--org", "acme").exit_code == 0
+    assert of_job() == (False, 0)
+    assert obs("import", "export", str(backups / "exported"), "--org", "copy").exit_code == 0
+    client.key = obs("key", "create", "copy", "--label", "x", "--scope", "admin").stdout.strip()
+    assert of_job() == (False, 0)
+    clock.advance(days=1)
+    assert of_job() == (True, 1)
 
 
 def test_an_organization_under_another_name(obs: Obs, backup: Path, instance: Path) -> None:

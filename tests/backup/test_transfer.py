@@ -1,6 +1,7 @@
 """``obs export`` and ``obs import export``."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,10 @@ def test_a_folder_that_is_not_an_export_is_refused(obs: Obs, instance: Path, tmp
     assert "copy" not in obs("org", "list").stdout
 
 
-def test_an_imported_job_goes_on(obs: Obs, app: Flask, exported: Path, client: KeyClient, clock: Clock) -> None:
+def test_an_imported_job_goes_on(
+    obs: Obs, app: Flask, exported: Path, client: KeyClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: clock() * 1_000_000)  # of the commands
     obs("org", "create", "copy")
     key = obs("key", "create", "copy", "--label", "x", "--scope", "admin").stdout.strip()
     assert obs("import", "export", str(exported), "--org", "copy").exit_code == 0

@@ -293,8 +293,10 @@ def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None =
     db.execute(f"UPDATE host_schedules SET overdue_at = NULL{due.format('job_id')}", (start, end, window_id))
 
 
-def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
-    """Note that the service was down, or that its clock jumped, from `start` to `end`."""
+def note_downtime(db: sqlite3.Connection, start: int | None, end: int) -> None:
+    """Note that the service was down, or that its clock jumped, from `start` (None: the last heartbeat) to `end`."""
+    if start is None:
+        start = int(db.execute("SELECT ifnull(max(received_at), ?) FROM events", (end,)).fetchone()[0])
     if start < end:
         db.execute("DELETE FROM unknown_times WHERE job_id IS NULL AND start_time >= ?", (start,))
         db.execute("INSERT INTO unknown_times (start_time, end_time) VALUES (?, ?)", (start, end))
