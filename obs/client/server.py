@@ -13,7 +13,7 @@ _SECONDS = 5  # for a request; connecting included
 
 
 class ServerError(OSError):
-    """The server did not do what was requested. `status` is that of the response of obs; 0 if there was none."""
+    """The server did not do what was requested. `status` is that of the response; 0 if obs cannot be reached now."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Server:
                 content = response.read()
             answer = json.loads(content) if content.startswith(b"{") else {}
         except KeyError:
-            raise ServerError(f"{self._url} is not an address such as https://obs.example.com") from None
+            raise ServerError(f"{self._url} is not an address such as https://obs.example.com", 401) from None
         except (HTTPException, ValueError, OSError) as error:
             raise ServerError(f"cannot reach {self._url}: {error}") from error
         if response.status == 200 and response.headers.get_content_type() == sent.get("Accept"):
@@ -50,7 +50,8 @@ class Server:
         if response.status < 300 and field in answer:
             return answer
         if not {"error", "message"} <= answer.keys():
-            raise ServerError(f"{self._url} responded with {response.status}: {answer.get('error', 'wrong address?')}")
+            problem = f"{self._url} responded with {response.status}: {answer.get('error', 'wrong address?')}"
+            raise ServerError(problem, response.status if response.status < 400 else 0)  # it is a page, or a redirect
         message, hint = answer["message"], answer.get("hint") or ""
         raise ServerError(message if hint in message else f"{message}\n{hint}", response.status)
 

@@ -349,6 +349,21 @@ def test_with_a_wrong_key_runs_wait_until_it_is_corrected(machine: Machine, runs
     assert [run["status"] for run in runs("photos")] == ["success"]
 
 
+@pytest.mark.parametrize("response", ["redirect", "another service", None])
+def test_an_address_that_is_not_that_of_obs_is_reported_and_nothing_is_lost(
+    machine: Machine, runs: Runs, bad_server: Callable[[bytes | None], str], response: str | None
+) -> None:
+    """Such as http:// where there is only https://, which redirects."""
+    url, machine.url = machine.url, bad_server(RESPONSES[response]) if response else "obs.example.com"
+    done = machine.obs("run", "photos", "--", "true")
+    assert done.returncode == 0
+    assert b"heartbeats are kept" in done.stderr
+    assert machine.url.encode() in done.stderr
+    machine.url = url
+    machine.obs("flush")
+    assert [run["status"] for run in runs("photos")] == ["success"]
+
+
 def test_without_a_server_and_without_a_home_the_command_runs(machine: Machine) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
     done = machine.obs("run", "photos", "--", "echo", "text", env=environment)
