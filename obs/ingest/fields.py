@@ -113,21 +113,16 @@ def _up_to(maximum: int) -> _Schema:
     return {"type": "integer", "minimum": 0, "maximum": maximum}
 
 
-_ID = {"type": "string", "minLength": 1, "maxLength": 64}
 _MESSAGE = {"type": "string", "maxLength": MOST_MESSAGE_BYTES}
 _MESSAGE_HELP = f"Text of at most {MOST_MESSAGE_BYTES:,} bytes of UTF-8."
-_AHEAD = f"at most {FUTURE_MS // MINUTE_MS} minutes ahead, within the retention period"
-_TIME_HELP = f"When it happened, if not now: {_AHEAD}."
-_EXIT_CODE_HELP = "Without a status, any exit code other than 0 is a failure."
-_DURATION_HELP = (
-    f"Duration in milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start."
-)
+_TIME_HELP = f"When it happened, if not now: at most {FUTURE_MS // MINUTE_MS} minutes ahead, within the retention."
+_DURATION_HELP = f"In milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start."
 FIELDS = (
-    Field("run_id", _ID, _text, "The client's own id of the run.", "2026-06-21-a"),
+    Field("run_id", {"type": "string", "minLength": 1, "maxLength": 64}, _text, "The client's own id.", "2026-06-21-a"),
     Field("message", _MESSAGE, _message, _MESSAGE_HELP, "copied 412 files", required=frozenset({Kind.LOG})),
     Field("time", {"type": "string", "format": "date-time"}, _time, _TIME_HELP, "2026-06-21T10:00:00Z"),
     Field("status", {"type": "string", "enum": list(OUTCOMES)}, _outcome, "The outcome of the run.", "success", _END),
-    Field("exit_code", _up_to(255), _whole_number, _EXIT_CODE_HELP, 0, _END),
+    Field("exit_code", _up_to(255), _whole_number, "Without a status, any other than 0 is a failure.", 0, _END),
     Field("duration_ms", _up_to(LONGEST_DURATION_MS), _whole_number, _DURATION_HELP, 61500, _END),
 )
 """Every field of a heartbeat, except the name of the job."""

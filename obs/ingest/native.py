@@ -75,8 +75,6 @@ class NativeProtocol(HeartbeatProtocol):
         name = fields.read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
         query = environ.get("QUERY_STRING")
         sent = _query_parameters(query) if query else {}
-        if not sent and not body and kind is not Kind.LOG:  # the most frequent request: a ping without fields
-            return _submission(caller, name, kind, {}, environ)
         values = fields.read_values(kind, sent, "query", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")

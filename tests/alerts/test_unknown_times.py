@@ -220,6 +220,50 @@ def test_a_short_restart_excuses_no_run(world: World) -> None:
     assert limit + 30 * SECOND_MS < world.overdue_at("backup", limit + 10 * MINUTE_MS) < limit + 5 * MINUTE_MS
 
 
+def _ran_for_a_minute(world: World) -> None:
+    """Ten runs of the job backup."""
+    for number in range(10):
+        for event in ("start", "end"):
+            time = format_ms(START - (20 - number) * MINUTE_MS * 60 + (event == "end") * MINUTE_MS)
+            path = f"/api/v1/heartbeat/backup/{event}"
+            sent = world.client.post(path, query_string={"time": time, "run_id": str(number)})
+            assert sent.status_code == 200
+    world.change("backup", pin={"never": True})
+    world.sweep()
+
+
+def _incidents(world: World) -> list[list[str]]:
+    """The kind and the start of each incident, oldest first."""
+    found = (world.client.get("/api/v1/incidents").json or {})["incidents"]
+    return [[one["kind"], one["started_at"]] for one in found[::-1]]
+
+
+def test_a_run_is_not_lost_because_the_service_was_down_when_it_ended(world: World) -> None:
+    _ran_for_a_minute(world)
+    assert world.client.post("/api/v1/heartbeat/backup/start?run_id=open").status_code == 200
+    world.clock.now_ms = END
+    world.start()
+    world.sweep()
+    assert _incidents(world) == []
+    world.pass_time(HOUR_MS // 2)  # then its end should have been sent
+    ((kind, since),) = _incidents(world)
+    assert kind == "overrunning"
+    assert END < parse_iso(since) < END + HOUR_MS // 2
+    world.pass_time(4 * HOUR_MS)
+    assert [kind for kind, _ in _incidents(world)] == ["overrunning", "lost"]
+
+
+def test_a_run_whose_start_is_sent_long_after_it_is_not_lost_before_its_end_is_sent(world: World) -> None:
+    _ran_for_a_minute(world)
+    world.clock.now_ms = END
+    sent = {"run_id": "kept", "time": format_ms(START)}
+    assert world.client.post("/api/v1/heartbeat/backup/start", query_string=sent).status_code == 200
+    world.pass_time(MINUTE_MS, step_ms=SECOND_MS)
+    assert world.client.post("/api/v1/heartbeat/backup/end", query_string=sent).status_code == 200
+    world.sweep()
+    assert (world.job("backup")["lost_count"], _incidents(world)) == (0, [])
+
+
 @UNKNOWN
 def test_what_was_overdue_before_is_overdue_afterwards(
     world: World, pass_unknown_time: Callable[[World, str], None]

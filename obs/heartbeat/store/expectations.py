@@ -35,6 +35,11 @@ _UNKNOWN = """
 """When nobody can know whether a job ran: during maintenance, its pauses, false alarms, and downtime."""
 _ITS_JOB = f"FROM jobs WHERE jobs.id = runs.job_id AND NOT {PAUSED_SQL}"  # no run is given up during a pause
 _OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
+_UNSEEN_MS = (
+    "max(0, ifnull((SELECT received_at FROM events WHERE run_id = runs.id ORDER BY id LIMIT 1), 0) - started_at)"
+    " + (SELECT total(end_time - start_time) FROM unknown_times WHERE job_id IS NULL AND start_time >= started_at)"
+)
+"""How long of an open run nobody knew of it, or the service was down: the client may have kept the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +231,9 @@ _FLAG_OVERDUE = (
     " ORDER BY overdue_at, id LIMIT :limit)"
 )
 _FLAG_OVERRUNNING = (
-    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} WHERE id IN ({_OPEN_RUNS}"
-    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now ORDER BY job_id, id LIMIT :limit)"
+    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} + {_UNSEEN_MS} WHERE id IN ({_OPEN_RUNS}"
+    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now AND {_OVERRUNS_AT} + {_UNSEEN_MS} <= :now"
+    " ORDER BY job_id, id LIMIT :limit)"
 )
 
 
@@ -237,7 +243,8 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     At most `limit` of each; returns how many.
     """
     values = {"now": now_ms, "limit": limit, "longest": LONGEST_RUN_MS}
-    lost = f"{_OPEN_RUNS} AND started_at + (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB}) <= :now"
+    lost_at = f"started_at + (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB})"
+    lost = f"{_OPEN_RUNS} AND {lost_at} <= :now AND {lost_at} + {_UNSEEN_MS} <= :now"
     give_up = f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({lost} ORDER BY job_id, id LIMIT :limit)"
     flagged = sum(db.execute(each, values).rowcount for each in (_FLAG_OVERDUE, _FLAG_OVERRUNNING))
     rows = db.execute(f"{give_up} RETURNING job_id", values).fetchall()
@@ -324,9 +331,8 @@ _NEXT_MOMENT = f"""
         SELECT min(overdue_at) AS moment FROM jobs
             WHERE {_IS_LEARNED} AND overdue_since IS NULL AND {_NOT_PAUSED_INDEFINITELY}
         UNION ALL
-        SELECT min(runs.started_at + CASE WHEN runs.overrunning_since IS NULL AND jobs.overrun_after_ms IS NOT NULL
-                                          THEN min(jobs.overrun_after_ms, coalesce(jobs.lost_after_ms, :longest))
-                                          ELSE coalesce(jobs.lost_after_ms, :longest) END)
+        SELECT min(runs.started_at + min(coalesce(jobs.lost_after_ms, :longest),
+                                         coalesce(iif(overrunning_since IS NULL, overrun_after_ms, NULL), :longest)))
             FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE runs.status = {Status.OPEN:d} AND NOT {PAUSED_SQL}
         UNION ALL SELECT min(overdue_at) FROM host_schedules WHERE overdue_at > :now
         UNION ALL SELECT min(paused_until) FROM jobs WHERE paused_until > :now
