@@ -126,14 +126,14 @@ def _due_between(due: Due, start_ms: int, end_ms: int) -> int:
 
 
 def missed_until_now(job: Job, now_ms: int) -> int:
-    last, expected = job.last_heartbeat_at or job.created_at, due(job) if job.overdue else None
-    return max(1, _between(last, now_ms, expected, own=0)) if expected is not None else 0
+    since, expected = job.expected_at, due(job)
+    return 0 if since is None or expected is None or not job.overdue else 1 + _between(since, now_ms, expected, own=0)
 
 
 def _between(earlier: int, later: int, due: Due, own: int) -> int:
-    """The slots after a run and up to a moment, without the `own` slot of the run at that moment."""
-    by_interval = round((later - earlier) / due.interval_ms) - own
+    """The slots after a run and up to a moment, without the `own` slot of the run then, which may be early."""
+    by_interval = int((later - earlier) / due.interval_ms + own / 2) - own
     if not due.cron or by_interval > _MOST_SLOTS_COUNTED:
         return max(0, by_interval)
     early_ms = min(MINUTE_MS, due.interval_ms // 4)
-    return max(0, sum(1 for _ in due.slots(earlier + early_ms, later + early_ms)) - own)
+    return max(0, sum(1 for _ in due.slots(earlier + early_ms, later + early_ms * own)) - own)

@@ -115,16 +115,23 @@ def test_missed_runs_are_counted_by_the_schedule(
     assert schedules.missed_before_each(starts, due) == counts
 
 
-def test_missed_runs_since_the_last_run_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("pin", "expected_after_ms", "silent_ms", "count"),
+    [
+        (Cron(WEEKDAYS.cron, WEEKDAYS.zone), 3 * DAY_MS, 4 * DAY_MS, 2),
+        # A run is missed when it was due, not a moment before.
+        (Cron(WEEKDAYS.cron, WEEKDAYS.zone), 3 * DAY_MS, 4 * DAY_MS - 30 * SECOND_MS, 1),
+        (Interval(HOUR_MS), HOUR_MS, 3 * DAY_MS, 72),
+        (Interval(HOUR_MS), HOUR_MS, HOUR_MS + MINUTE_MS, 1),
+        (Interval(HOUR_MS), HOUR_MS, 2 * HOUR_MS - MINUTE_MS, 1),
+    ],
+)
+def test_missed_runs_since_the_last_run_are_counted(
+    pin: Pin, expected_after_ms: int, silent_ms: int, count: int
+) -> None:
     (friday,) = at_two(4)
-
-    def missed(pin: Pin, now_ms: int) -> int:
-        job = SimpleNamespace(pin=pin, interval_ms=DAY_MS, overdue=True, last_heartbeat_at=friday)
-        return schedules.missed_until_now(cast("Job", job), now_ms)
-
-    assert missed(Cron(WEEKDAYS.cron, WEEKDAYS.zone), friday + 4 * DAY_MS) == 2
-    assert missed(Interval(HOUR_MS), friday + 3 * DAY_MS) == 72
-    assert missed(Interval(HOUR_MS), friday + MINUTE_MS) == 1
+    job = SimpleNamespace(pin=pin, interval_ms=DAY_MS, overdue=True, expected_at=friday + expected_after_ms)
+    assert schedules.missed_until_now(cast("Job", job), friday + silent_ms) == count
 
 
 UTC = ZoneInfo("UTC")
