@@ -155,10 +155,29 @@ function linesOf(name, columns, rows, numbers, groups, annotations) {
       { field: "y", type: "quantitative", title, format: ",.4~g" },
       ...hasSeveral ? [{ field: "line", title: "Line" }] : [],
     ],
-    ...hasSeveral && { color: { field: "line", type: "nominal", title: null, legend: { orient: "bottom", columns: { expr: "max(1, floor(width / 130))" } } } },
+    ...hasSeveral && { color: { field: "line", type: "nominal", title: null, legend: { orient: "bottom", symbolType: "stroke", columns: { expr: "max(1, floor(containerSize()[0] / 150))" } } } },
   };
-  const lines = { data: { values }, mark: { type: "line", point: rows.length < 200 }, encoding };
-  return layered(`${name} over time`, [...overlay(annotations), lines]);
+  const lines = { data: { values }, mark: { type: "line" }, encoding };
+  const points = { data: { values: rows.length < 200 ? values : between(values) }, mark: { type: "point", filled: true, opacity: 1, size: 30 }, encoding };
+  return layered(`${name} over time`, [...overlay(annotations), lines, points]);
+}
+
+/* The values between two gaps of their line: a line alone would not show them. */
+function between(values) {
+  const before = {};
+  const after = new Map();
+  for (const value of values) {
+    if (value.line in before) after.set(before[value.line], value);
+    before[value.line] = value;
+  }
+  const isGap = (value) => (value?.y ?? null) === null;
+  const found = new Set(values);
+  for (const [value, next] of after) {
+    if (isGap(value) || isGap(next)) continue;
+    found.delete(value);
+    found.delete(next);
+  }
+  return [...found].filter((value) => !isGap(value));
 }
 
 /* What an alert would have compared: a line for each group, and the threshold. Without a number, a group has the `absent` one. */

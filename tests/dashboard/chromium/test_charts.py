@@ -159,6 +159,26 @@ def test_a_timeseries_is_a_line_with_annotations_of_a_prefix_over_it(page: Page,
     expect(page.locator(".tip")).to_contain_text("Web is out")
 
 
+def test_values_between_gaps_are_points(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
+    for hours in (23, 1, 24, 24):  # the third follows the second at once, in the next hour
+        client.post("/api/v1/heartbeat/alpha/end?duration_ms=61000")
+        clock.advance(hours=hours)
+    (chart,) = asked(page, address, "SELECT avg(duration_ms) AS length FROM runs EVERY 1h LAST 10d")
+    assert [tip["Time"] for tip in tips(chart, "symbol")] == ["Sun 21 Jun 2026 11:00", "Tue 23 Jun 2026 11:00"]
+
+
+def test_the_legend_of_many_lines_is_complete(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
+    for number in range(21):
+        client.post(f"/api/v1/heartbeat/shop/send-queue-{number}/ping")
+    clock.advance(hours=1)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    (chart,) = asked(page, address, "SELECT count(*) FROM runs BY job EVERY 1h LAST 2h")
+    top = page.evaluate("document.querySelector('[data-chart]').views[0].origin()[1]")
+    height = page.locator(".drawing canvas").evaluate("canvas => canvas.clientHeight")
+    labels = [mark["y"] for mark in chart if mark["kind"] == "legend-label"]
+    assert (len(labels), max(labels) + top < height) == (21, True)
+
+
 @pytest.mark.usefixtures("runs")
 def test_a_band_is_laid_over_a_timeseries(page: Page, address: str) -> None:
     (chart,) = asked(page, address, "SELECT count(*) FROM runs EVERY 1h LAST 6h", "incident/")
