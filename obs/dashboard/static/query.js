@@ -58,7 +58,9 @@ editor.addEventListener("keydown", (event) => {
 });
 
 if (editor.dataset.offset) {
-  const start = Number(editor.dataset.offset);
+  /* The server counts characters, the browser their UTF-16 units: an emoji is two. */
+  const units = (count) => [...editor.value].slice(0, count).join("").length;
+  const [start, length] = [Number(editor.dataset.offset), Number(editor.dataset.length)];
   if (!document.querySelector("#parameters [autofocus]")) editor.focus();
-  editor.setSelectionRange(start, start + Math.max(1, Number(editor.dataset.length)));
+  editor.setSelectionRange(units(start), units(start + Math.max(1, length)));
 }

@@ -1,6 +1,7 @@
 """The query page in a browser: the editor, and results as numbers, tables and downloads."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -23,6 +24,14 @@ def test_an_error_is_selected(page: Page, address: str) -> None:
     selected = "(q => q.value.slice(q.selectionStart, q.selectionEnd))(document.getElementById('q'))"
     expect(page.locator("#q")).to_be_focused()  # and selected at once
     assert page.evaluate(selected) == "durationms"
+
+
+def test_an_error_after_an_emoji_is_selected(page: Page, address: str) -> None:
+    statement = "SELECT '🚀🚀' AS x, nothing FROM runs LAST 1d"
+    page.goto(f"{address}/query?q={quote(statement)}")
+    expect(page.locator("#q")).to_be_focused()
+    selected = "(q => q.value.slice(q.selectionStart, q.selectionEnd))(document.getElementById('q'))"
+    assert page.evaluate(selected) == "nothing"
 
 
 def test_words_are_completed_in_the_editor(page: Page, address: str) -> None:
