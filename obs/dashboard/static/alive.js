@@ -38,12 +38,16 @@
     icon.href = Number(trouble) ? icon.dataset.trouble : icon.dataset.fine;
   }
 
-  /* Replaces a part of the page, and keeps the focus and what is scrolled in it. */
+  /* Replaces a part of the page, and keeps the focus, what is chosen, and what is scrolled in it. */
   function replace(part, newer) {
     if (part.querySelector(":focus:is(input, select, textarea)")) return;
     const focused = [...part.querySelectorAll(CAN_HAVE_FOCUS)].indexOf(document.activeElement);
     const address = focused < 0 ? null : document.activeElement.getAttribute("href");
     const scrolled = [...part.querySelectorAll(".scroll, pre")].map((one) => [one.scrollLeft, one.scrollTop]);
+    for (const select of part.querySelectorAll("select")) {
+      const again = newer.querySelector(`[name="${select.name}"]`);
+      if (again) again.value = select.value;
+    }
     prepare(newer);
     part.replaceWith(newer);
     [...newer.querySelectorAll(".scroll, pre")].forEach((one, place) => {

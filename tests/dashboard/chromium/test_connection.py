@@ -65,6 +65,17 @@ def test_a_field_that_is_being_typed_into_is_not_replaced(page: Page, address: s
     assert page.get_by_label("Pause for").input_value() == "+7d"
 
 
+def test_what_is_chosen_is_kept_after_the_focus_has_left_it(page: Page, address: str, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page.goto(f"{address}/job?name=alpha")
+    page.get_by_label("Pause for").select_option("1 week")
+    page.get_by_role("button", name="Pause", exact=True).focus()
+    client.post("/api/v1/heartbeat/alpha/end?status=fail")
+    expect(page.locator("h1")).to_contain_text("failing")
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_focused()
+    assert page.get_by_label("Pause for").input_value() == "+7d"
+
+
 def test_the_incidents_follow(
     page: Page, address: str, app: Flask, client: KeyClient, new_client: Callable[..., KeyClient]
 ) -> None:
