@@ -237,6 +237,7 @@ def test_projects_roll_up_services_and_hosts(reader: Visitor, three_jobs: None) 
     assert "shop" in text
     assert "web-1" in text
     assert "1 job, 1 service, 1 host" in text
+    assert "1 job, 0 services, 0 hosts" in text
 
 
 def test_earlier_runs_are_on_further_pages(reader: Visitor, client: KeyClient, clock: Clock) -> None:
