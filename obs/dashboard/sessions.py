@@ -37,7 +37,8 @@ def viewer() -> Caller:
     """The person who is signed in, as a caller of the services. Raises ServiceError (401) when nobody is."""
     found = find_viewer()
     if found is None:
-        raise ServiceError("unauthorized", "You are not signed in.")
+        hint = "Nothing was saved. Sign in in another tab, then go back and submit again."
+        raise ServiceError("unauthorized", "You are not signed in.", hint=hint)
     return found
 
 

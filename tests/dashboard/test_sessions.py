@@ -102,6 +102,7 @@ def test_a_form_without_the_token_of_its_session_is_refused(
             answer = admin.client.post(path, data=fields)
             assert answer.status_code == 400, (path, token)
             assert "Your session changed" in answer.text
+            assert "Go back and submit again." in answer.text
     assert client.get("/api/v1/jobs/backup").status_code == 200
     assert re.findall("<tr.*", admin.get("/settings").text) == re.findall("<tr.*", before)
 

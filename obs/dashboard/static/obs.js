@@ -101,8 +101,12 @@ for (const place of document.querySelectorAll("[data-utc-of]")) {
   show();
 }
 
-/* On a phone, the links to the pages scroll. */
-document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+/* On a phone, the links to the pages scroll; the page does not, which may be at a refused field. */
+{
+  const here = document.querySelector(".top nav [aria-current]");
+  const center = (place) => (place.getBoundingClientRect().left + place.getBoundingClientRect().right) / 2;
+  if (here) here.parentElement.scrollLeft += center(here) - center(here.parentElement);
+}
 
 /* Copy buttons. */
 document.addEventListener("click", async (event) => {

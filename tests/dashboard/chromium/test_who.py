@@ -133,6 +133,7 @@ def test_two_organizations_do_not_see_each_other(
 def test_signing_out_in_one_tab_ends_the_others(
     page: Page, window: BrowserContext, address: str, new_client: Callable[..., KeyClient]
 ) -> None:
+    """And what was typed in them can be submitted after signing in again."""
     other_tab = window.new_page()
     other_tab.goto(f"{address}/settings")
     expect(other_tab.get_by_role("heading", name="Settings - acme")).to_be_visible()
@@ -141,6 +142,33 @@ def test_signing_out_in_one_tab_ends_the_others(
     other_tab.get_by_label("Label").fill("late")
     other_tab.get_by_role("button", name="Create key").click()
     expect(other_tab.locator("h1")).to_contain_text("not signed in")
+    with window.expect_page() as opened:
+        other_tab.get_by_role("link", name="Sign in").click()
+    sign_in(opened.value, address, str(new_client("acme", "admin").key))
+    other_tab.go_back()
+    expect(other_tab.get_by_label("Label")).to_have_value("late")
+    other_tab.get_by_role("button", name="Create key").click()
+    expect(other_tab.get_by_role("rowheader", name="late")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_why_a_form_was_refused_is_in_view(page: Page, address: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    page.goto(f"{address}/settings")
+    form = page.locator("form", has=page.get_by_role("button", name="Add user"))
+    for _ in range(2):
+        form.get_by_label("Name").fill("ana")
+        form.get_by_label("Password").fill("correct horse")
+        form.get_by_role("button").click()
+        page.wait_for_url("**/settings**")
+    problem = form.get_by_text("The name ana is taken.")
+    expect(problem).to_be_focused()
+    expect(problem).to_be_in_viewport()
+    page.goto(f"{address}/alerts?form=slack")
+    page.get_by_label("Name", exact=True).fill("phone")
+    page.get_by_label("Webhook URL").fill("https://example.com/elsewhere")
+    page.get_by_role("button", name="Create channel").click()
+    expect(page.locator("#url-problem")).to_be_in_viewport()
 
 
 def test_a_user_is_added_signs_in_with_the_keyboard_and_is_signed_out(
