@@ -128,7 +128,8 @@ def _problems(path: Path) -> list[str]:
             with opened(path, leaves_no_log=leaves_no_log) as db:
                 db.execute("BEGIN")
                 missing, unknown = steps(db, schema.migrations)
-                found = [f"the step {name} of the schema is missing or unknown" for name in sorted(missing | unknown)]
+                found = [f"it lacks the step {name} of the schema, which obs serve adds" for name in sorted(missing)]
+                found += [f"it has the step {name} of the schema, of a newer version" for name in sorted(unknown)]
                 found = damages(db) or found or ([] if is_control else upkeep.differences(db))
         except click.ClickException as error:
             found = [error.message.removeprefix(f"{path}: ")]

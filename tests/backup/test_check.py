@@ -121,13 +121,13 @@ FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "dangling": (lambda path: _change(path, "UPDATE runs SET job_id = 77 WHERE id = 1"), "a missing row of jobs"),
     "older": (
         lambda path: _change(path, "DELETE FROM _sqlite_migrations WHERE name = 'annotations'"),
-        "the step annotations of the schema is missing or unknown",
+        "it lacks the step annotations of the schema, which obs serve adds",
     ),
     "newer": (
         lambda path: _change(
             path, "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('tenant', 'tomorrow', '')"
         ),
-        "the step tomorrow of the schema is missing or unknown",
+        "it has the step tomorrow of the schema, of a newer version",
     ),
 }
 
