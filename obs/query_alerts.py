@@ -170,7 +170,9 @@ class QueryAlerts:
         except ServiceError as error:
             if error.status >= 500 or error.error == "invalid_field":
                 raise
-            raise invalid_field("json", "query", error.message, hint=error.hint) from error
+            by_error = {"oql_bad_parameter": "An alert takes no parameters: write the value."}
+            hint = by_error.get(error.error, error.hint)
+            raise invalid_field("json", "query", error.message, hint=hint) from error
 
     def _write(self, org: Org, unit: Callable[[sqlite3.Connection, Sequence[Channel]], Alert]) -> Alert:
         channels = self._alerts.channels(org)
