@@ -104,8 +104,8 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         problems = {(fact.one.host, fact.one.kind.event, fact.one.ended_at) for fact in facts}
         if silent_since is not None and problems == {(facts[0].one.host, "overdue", None)}:
             since = at(min(fact.one.started_at for fact in facts))
-            title = f"{len(facts)} jobs on host {facts[0].one.host} have been silent since {since}"
-            cause = f"{title} (last heartbeat from the host: {at(silent_since)})."
+            title = f"{len(facts)} jobs on host {facts[0].one.host} have been silent since {at(silent_since)}"
+            cause = f"{title} (last heartbeat from the host; overdue since {since})."
         more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
         named = "\n".join([f"\N{BULLET} {sentence}" for sentence in islice(sentences, MOST_NAMED)] + more)
         blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("link", overview)]
@@ -142,7 +142,7 @@ def _details(fact: Fact, at: At) -> list[tuple[str, str]]:
     """What a person needs to know about one incident."""
     one = fact.one
     place = ", ".join(f"{name} {value}" for name in PLACE if (value := getattr(one, name)))
-    blocks = [("text", fact.expected), ("log", "\n".join(fact.log))]
+    blocks = [("text", fact.expected), ("log", re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", "\n".join(fact.log)))]  # colours
     if fact.news is News.ENDED and one.ended_at is not None:
         missed = f", and {fact.missed} run{'s were' if fact.missed > 1 else ' was'} missed" if fact.missed else ""
         was = f"It {_PHRASES[one.kind.event][2]} from {at(one.started_at)} to {at(one.ended_at)}{missed}."

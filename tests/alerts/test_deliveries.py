@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import wait
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -146,12 +147,14 @@ def test_a_host_whose_jobs_are_all_silent_is_one_message_about_the_host(world: W
         for job in ("photos", "mail", "db"):
             answer = world.client.post(f"/api/v1/heartbeat/{job}/ping", headers={"X-Platform-Host": "nas01"})
             assert answer.status_code == 200
+        last = world.clock()
         world.pass_time(hours=1)
     world.pass_time(hours=16)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
     assert message["title"].startswith("3 jobs on host nas01 have been silent since ")
-    assert "last heartbeat from the host" in message["text"]
+    assert message["title"].endswith(f"{datetime.fromtimestamp(last / 1000):%b %H:%M}")  # noqa: DTZ006 - the zone here
+    assert "last heartbeat from the host; overdue since" in message["text"]
 
 
 def test_a_channel_gets_only_what_its_filter_lets_through(world: World, receiver: Receiver) -> None:

