@@ -86,10 +86,12 @@
     say(response.type === "opaqueredirect" ? "You are signed out. Reload the page to sign in again." : "");
     if (!version && response.status === 200 && document.body.dataset.count) count(await response.text());
     if (!version) return;
-    if (response.status === 200 || response.status === 204) updatedAt = reachedAt;
+    if (response.status === 204) updatedAt = reachedAt;
     if (response.status === 404) location.reload();
-    /* Text that is being selected stays; the next poll tries again. */
-    if (response.status === 200 && getSelection().isCollapsed) update(await response.text());
+    /* Text that is being selected stays, and the page gets older; the next poll tries again. */
+    if (response.status !== 200 || !getSelection().isCollapsed) return;
+    update(await response.text());
+    updatedAt = reachedAt;
   }
 
   async function keepAlive() {

@@ -65,6 +65,20 @@ def test_a_field_that_is_being_typed_into_is_not_replaced(page: Page, address: s
     assert page.get_by_label("Pause for").input_value() == "+7d"
 
 
+def test_a_page_with_selected_text_is_not_updated_and_says_how_old_it_is(
+    page: Page, address: str, client: KeyClient
+) -> None:
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page.goto(f"{address}/job?name=alpha")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.schedule'))")
+    client.post("/api/v1/heartbeat/alpha/end?status=fail")
+    expect(page.locator("#fresh")).to_have_text(re.compile("updated ([89]|[1-5][0-9]) s ago"))  # it asks every 5 s
+    expect(page.locator("h1")).not_to_contain_text("failing")
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(page.locator("h1")).to_contain_text("failing")
+    expect(page.locator("#fresh")).to_have_text(re.compile("updated [0-4] s ago"))
+
+
 def test_what_is_chosen_is_kept_after_the_focus_has_left_it(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(f"{address}/job?name=alpha")
