@@ -115,6 +115,21 @@ def test_a_rare_text_is_found_without_reading_every_message(ask: Ask, index: Cal
     assert any("event_messages VIRTUAL TABLE" in text for what, text in answer["rows"] if what == "plan")
 
 
+def test_a_short_window_is_searched_only_in_its_messages(ask: Ask, write: Any, shop: None, index: Any) -> None:
+    """Their ids may be in another order than their times, as after a clock was set."""
+    now, hour = 1_782_036_000_000, 3_600_000
+    add = "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, ?, 0, ?)"
+    rows = [(now - number * hour // 2 - 1, f"needle {number}") for number in (50, 1, 7, 0, 3, 60, 2, 49)]
+    write(lambda db: db.executemany(add, rows))
+    index()
+    for hours, expected in ((1, {0, 1}), (2, {0, 1, 2, 3}), (24, {0, 1, 2, 3, 7}), (48, {0, 1, 2, 3, 7, 49, 50, 60})):
+        found = ask(f"SELECT message FROM logs WHERE message CONTAINS 'needle' LAST {hours}h")["rows"]
+        assert {row[0] for row in found} == {f"needle {number}" for number in expected}
+    for window, is_limited in (("1d", True), ("2d", False)):
+        explained = ask(f"EXPLAIN SELECT job FROM logs WHERE message CONTAINS 'needle' LAST {window}")["rows"]
+        assert any("event_messages" in text and "BETWEEN" in text for _, text in explained) == is_limited
+
+
 @pytest.mark.usefixtures("logged")
 def test_an_index_with_positions_is_rebuilt(app: Flask, ask: Ask, write: Any, index: Callable[[], int]) -> None:
     """Files that were created before the index was written without positions have such an index."""

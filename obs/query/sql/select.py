@@ -7,6 +7,7 @@ from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Apply, Checked, Plan, Read, Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Type
+from obs.times import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,12 @@ class RowSelect(Writer):
                 if column.search and len(part) >= _TRIGRAM and "\0" not in part:
                     match = f"{column.search} MATCH {self.bind(_trigram_query(part))}"
                     found = f"SELECT rowid FROM {column.search} WHERE {match}"
+                    if self.scan.window.length_ms <= DAY_MS:
+                        # A frequent word is in many messages of all times. The index is in the order of their ids.
+                        start, end = self.bind(self.scan.window.start), self.bind(self.scan.window.end)
+                        time = self.plan.source.time_sql
+                        ids = f"FROM {self.plan.source.table} WHERE {time} >= {start} AND {time} < {end}"
+                        found += f" AND rowid BETWEEN (SELECT min(id) {ids}) AND (SELECT max(id) {ids})"
                     return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
         return []
 
