@@ -37,6 +37,7 @@ _MIN_EARLY_MS = MINUTE_MS
 _MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
 _PATIENCE = 0.002  # the share of the weight that the candidates still waiting need to have
 _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has given up
+_ENOUGH_WEIGHT = 0.25  # candidates with so much weight are waited for, however long that takes
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
 _LONG_SILENCE = 5  # usual intervals
@@ -295,7 +296,7 @@ def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> in
     for moment, weight in ordered:
         waiting -= weight
         intervals = min(1000, (moment - ordered[0][0]) / max(usual_ms, SECOND_MS))
-        if waiting / total < _PATIENCE * _PATIENCE_GROWTH**intervals:
+        if waiting / total < min(_ENOUGH_WEIGHT, _PATIENCE * _PATIENCE_GROWTH**intervals):
             return moment
     return ordered[-1][0]
 
