@@ -169,14 +169,20 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
         if len(tail) >= history.needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
             bits = weigh(tail, few)[0].bits
             tails.append((sum(best.account.each[start - count :]) - bits, start, bits))
-    gains = []
-    for saved, start, bits in sorted(tails, reverse=True)[:_TAILS_TRIED]:
-        before = times[:start]
-        if saved > 0 and times[-1] - times[start] >= _MIN_OLD_INTERVALS * usual_interval(before):
-            cost = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
-            gains.append((best.bits - bits - cost, start))
-    gain, start = max(gains, default=(0.0, 0))
-    return start if gain > _MIN_SAVED_BITS else 0
+
+    def gain(start: int, bits: float | None = None) -> float:
+        before, tail = times[:start], times[start:]
+        if times[-1] - times[start] < _MIN_OLD_INTERVALS * usual_interval(before):
+            return 0.0
+        cost = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
+        return best.bits - cost - (weigh(tail, few)[0].bits if bits is None else bits)
+
+    best_tails = sorted(tails, reverse=True)[:_TAILS_TRIED]
+    most, start = max(((gain(start, bits), start) for saved, start, bits in best_tails if saved > 0), default=(0.0, 0))
+    for distance in (8, 4, 2, 1) if most > 0 else ():  # from the length that was tried to the change itself
+        near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
+        most, start = max([(most, start), *((gain(one), one) for one in near)])
+    return start if most > _MIN_SAVED_BITS else 0
 
 
 def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> int:
