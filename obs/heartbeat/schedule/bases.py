@@ -131,7 +131,8 @@ def _by_day(walls: Sequence[int]) -> list[Lattice]:
     active = len({wall // DAY_MS for wall in walls})
     found: list[Lattice] = []
     for clusters in _clusters(walls, DAY_MS, _MAX_DAY_SLOTS):
-        filled = [cluster for cluster in clusters if len(cluster) >= _MIN_FILLED * active]
+        # A single heartbeat may be a manual run, but on the first days it may be the only one of its slot.
+        filled = [cluster for cluster in clusters if len(cluster) >= max(_MIN_FILLED * active, min(active - 1, 2))]
         if not filled:
             continue
         extra = len(filled) - 1
