@@ -32,6 +32,7 @@ _SAME_SLOT_MS = 10 * SECOND_MS
 _EARLY_SHARE = 0.35  # the share of the time between two slots that belongs to the later one
 _EVEN_MINUTES = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 _EVEN_MINUTES_BITS = 2.0
+_UNEVEN_MINUTES_BITS = 6.0  # cron's */7 begins again with each hour
 _STEP_ALL_DAY_BITS = 3.0  # about eight steps divide the day evenly
 _STEP_IN_PART_BITS = 1 - math.log2(0.15) + math.log2(24)
 _ALL_HOURS_BITS = -math.log2(0.85)
@@ -146,12 +147,14 @@ def _by_day(walls: Sequence[int]) -> list[Lattice]:
 def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> list[Lattice]:
     """Lattices by the hour, each open all day, without the longest unused part of the day, and without unused hours."""
     by_hour: list[tuple[list[int], float, int]] = []
-    even = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3]
-    for period in even[-4:]:
-        (cluster,) = _clusters(walls, period, 1)[0]
-        centre = median(cluster) % period
-        slots = [centre + period * n for n in range(HOUR_MS // period)]
-        by_hour.append((slots, 0.0 if period == HOUR_MS else _EVEN_MINUTES_BITS, 1))
+    steps = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3][-4:]
+    if (step := round(interval_ms / MINUTE_MS)) < 30 and step not in (0, *_EVEN_MINUTES):
+        steps.append(step * MINUTE_MS)
+    for period in steps:
+        (cluster,) = _clusters([wall % HOUR_MS for wall in walls], period, 1)[0]
+        slots = list(range(median(cluster) % period, HOUR_MS, period))
+        bits = _UNEVEN_MINUTES_BITS if HOUR_MS % period else 0.0 if period == HOUR_MS else _EVEN_MINUTES_BITS
+        by_hour.append((slots, bits, 1))
     hours = len({wall // HOUR_MS for wall in walls})
     for clusters in _clusters(walls, HOUR_MS, _MAX_HOUR_SLOTS)[1:]:
         filled = [cluster for cluster in clusters if len(cluster) >= _MIN_FILLED * hours]

@@ -125,6 +125,8 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
     step = 60 // len(minutes)
     if len(minutes) > 1 and len(minutes) * step == 60 and steps == {step}:
         text = f"Every {step} min" if step > 1 else "Every minute"
+    elif len(minutes) > _MAX_TIMES_LISTED and len(steps) == 1 and minutes[-1] + max(steps) >= 60:
+        text = f"Every {max(steps)} min of each hour from :{minutes[0]:02d}"
     else:
         text = f"Hourly at {_listed([f':{minute:02d}' for minute in minutes])}"
     return f"{text}{_open_hours(lattice.open)}{_on_days(gate)}"

@@ -35,6 +35,8 @@ from tests.heartbeat.schedule.stories import STORIES
         ("17 * * * *", "UTC", "Hourly at :17, UTC"),
         ("*/10 * * * *", "UTC", "Every 10 min, UTC"),
         ("5-59/10 * * * *", "UTC", "Every 10 min, UTC"),
+        ("*/7 * * * *", "UTC", "Every 7 min of each hour from :00, UTC"),
+        ("3-59/25 * * * *", "UTC", "Hourly at :03, :28 and :53, UTC"),
         ("* * * * *", "UTC", "Every minute, UTC"),
         ("5,25 * * * *", "UTC", "Hourly at :05 and :25, UTC"),
         ("5 7-17 * * 1-5", "UTC", "Hourly at :05, 07:00-17:59 on weekdays, UTC"),
