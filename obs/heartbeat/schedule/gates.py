@@ -7,7 +7,7 @@ a gate of its kind, divided evenly among the gates of that kind.
 from calendar import monthrange
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from itertools import count
@@ -21,6 +21,7 @@ WORKDAYS = (0, 1, 2, 3, 4)
 _FIVE_DAYS = {WORKDAYS: -log2(0.12), (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4, 5): -log2(0.015)}
 _QUARTERLY_BITS = 3.5 + log2(3)
 _SOME_MONTHS_BITS = 4.0
+_SEASON_BITS = -log2(0.015) + log2(12 * 11)  # the first month and the last one
 _LAST_BITS = 7.0
 _NTH_BITS = 7.0 + log2(7)
 # A step of n days costs 2 log2 n more. Cron's */n begins with the 1st; a later start is rare, and looks like weekly.
@@ -41,11 +42,11 @@ def to_date(day: int) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The days on which a schedule runs. The meaning of `numbers` depends on the kind:
+    """The days on which a schedule runs, only in `months`, if any. The meaning of `numbers` depends on the kind:
 
     every      none; every day
     weekdays   the weekdays, 0 is Monday
-    monthdays  the days of the month; only in `months`, if there are any
+    monthdays  the days of the month
     monthstep  the first day and the step: every n-th day of the month, starting over each month
     last       none; the last day of the month
     nth        a weekday, then which of these weekdays in the month (1 to 5, -1 is the last)
@@ -58,9 +59,9 @@ class Gate:
 
     def ranks(self, days: Sequence[int]) -> list[int | None]:
         """The position of each ascending day in the sequence of the gate's days; None for a day it is closed."""
-        if self.kind == "every":
+        if self.kind == "every" and not self.months:
             return list(days)
-        if self.kind == "weekdays":
+        if self.kind == "weekdays" and not self.months:
             place, size = {number: position for position, number in enumerate(self.numbers)}, len(self.numbers)
             return [None if (at := place.get((day + 3) % 7)) is None else (day + 3) // 7 * size + at for day in days]
         if self.kind == "interval":
@@ -72,7 +73,7 @@ class Gate:
 
     def following(self, day: int) -> int:
         """The first of the gate's days after this one."""
-        if self.kind in ("every", "weekdays", "interval"):
+        if self.kind in ("every", "weekdays", "interval") and not self.months:
             return next(after for after in count(day + 1) if self.ranks([after])[0] is not None)
         today = to_date(day)
         month = today.year * 12 + today.month - 1
@@ -89,6 +90,8 @@ def _month_days(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], m
         return ()
     first = date(year, number, 1).toordinal() - _EPOCH_ORDINAL
     length = monthrange(year, number)[1]
+    if kind in ("every", "weekdays"):
+        return tuple(day for day in range(first, first + length) if kind == "every" or weekday(day) in numbers)
     if kind == "last":
         return (first + length - 1,)
     if kind == "monthdays":
@@ -127,8 +130,20 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     if step > 1 and step != 7:
         gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS[0] + 2 * log2(step)))
     if span < _MAX_MONTHLY_DAYS:
-        gates += _monthly([to_date(day) for day in days], weekdays)
+        dates = [to_date(day) for day in days]
+        gates += _monthly(dates, weekdays) + _seasonal(
+            dates, [(gate, bits) for gate, bits in gates if gate.kind != "interval"]
+        )
     return gates
+
+
+def _seasonal(dates: list[date], gates: list[tuple[Gate, float]]) -> list[tuple[Gate, float]]:
+    """The gates limited to the months of the dates, if those follow one another and at least one has come again."""
+    months = {d.month for d in dates}
+    ends = [month for month in months if month % 12 + 1 not in months]
+    if len(ends) != 1 or len({(d.year, d.month) for d in dates}) == len(months):
+        return []
+    return [(replace(gate, months=tuple(sorted(months))), bits + _SEASON_BITS) for gate, bits in gates]
 
 
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby, pairwise
 
@@ -149,6 +149,10 @@ def _open_hours(hours: Sequence[int]) -> str:
 def _days(gate: Gate) -> str:
     """The days of a gate, to be followed by the times."""
     match gate.kind:
+        case "every" | "weekdays" if gate.months:
+            first, last = (next(m for m in gate.months if (m + step) % 12 + 1 not in gate.months) for step in (-2, 0))
+            when = f"from {_MONTHS[first - 1]} to {_MONTHS[last - 1]}" if first != last else f"in {_MONTHS[last - 1]}"
+            return f"{_days(replace(gate, months=()))} {when}"
         case "every":
             return "Every day"
         case "weekdays":
@@ -173,7 +177,7 @@ def _days(gate: Gate) -> str:
 
 def _on_days(gate: Gate) -> str:
     """The days of a gate after the times: " on weekdays", or nothing for every day."""
-    if gate.kind == "every":
+    if gate == Gate():
         return ""
     days = _days(gate)
     if gate.kind == "weekdays":
@@ -222,12 +226,12 @@ def _cron_numbers(numbers: Sequence[int], size: int) -> str:
 
 def _cron_days(gate: Gate) -> str | None:
     """The fields day of the month, month and day of the week (0 is Sunday); None if cron cannot express the gate."""
-    months = ",".join(map(str, gate.months)) or "*"
+    months, season = ",".join(map(str, gate.months)) or "*", _cron_numbers(gate.months, 13) or "*"
     match gate.kind:
         case "every":
-            return "* * *"
+            return f"* {season} *"
         case "weekdays":
-            return f"* * {_cron_numbers(sorted((day + 1) % 7 for day in gate.numbers), 7)}"
+            return f"* {season} {_cron_numbers(sorted((day + 1) % 7 for day in gate.numbers), 7)}"
         case "monthdays":
             return f"{_cron_numbers(gate.numbers, 32)} {months} *"
         case "monthstep":

@@ -182,6 +182,44 @@ def test_after_a_change_of_schedule_the_old_one_is_forgotten() -> None:
     assert learn(old + new).first_at == new[0]
 
 
+@pytest.mark.parametrize("since_change", [6, 10, 17, 24, 33, 58])
+def test_what_is_from_after_a_change_of_schedule_is_found_exactly(since_change: int) -> None:
+    """A few heartbeats of the old schedule would forbid the new days, and widen the grace period."""
+    old = cron("0 2 * * *", since="2025-01-10 00:00", count=60)
+    new = cron("30 14 * * 1-5", since="2025-03-11 12:00", count=since_change)
+    assert learn(old + new).first_at == new[0]
+
+
+def test_a_single_manual_run_is_not_a_time_of_the_schedule() -> None:
+    times = cron("0 8,12,16 * * *", count=12)
+    assert describe(learn(sorted([*times, times[4] + 2 * HOUR_MS]))).cron == "0 8-16/4 * * *"
+
+
+@pytest.mark.parametrize("expression", ["*/20 8-14 * * 5", "*/15 20-22 * * 0", "*/20 8-14 1,15 * *"])
+def test_a_job_that_runs_often_on_few_days_is_overdue_wrongly_once(expression: str) -> None:
+    """At the end of its first day. Later, the days without it are no reason to give up the likeliest schedule."""
+    times = cron(expression, count=120)
+    fit, alarms = None, []
+    for count in range(8, len(times)):
+        fit = learn(times[:count], previous=fit)
+        if fit.overdue_at is not None and fit.overdue_at < times[count]:
+            alarms.append(count)
+    assert len(alarms) <= 1
+
+
+@pytest.mark.parametrize("expression", ["0 14 * 1-3,11,12 1", "30 6 * 4-10 *", "0 14 * 3-10 1-5"])
+def test_after_its_first_season_a_job_is_waited_for_until_the_next_one(expression: str) -> None:
+    times = cron(expression, since="2021-01-01 00:00", count=800 if expression.endswith("1") else 1000)
+    alarms, fit = [], None
+    for count in range(3, len(times)):
+        fit = learn(times[:count], previous=fit)
+        if fit.overdue_at is not None and fit.overdue_at < times[count]:
+            alarms.append(times[count])
+    assert len(alarms) == 1
+    assert fit is not None
+    assert describe(fit).cron == expression
+
+
 def test_a_few_days_of_growing_delays_are_not_a_new_schedule() -> None:
     """As on a busy hosted scheduler. If the learner forgot the history, the next run would be overdue."""
     usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical_ms=240 * SECOND_MS)
