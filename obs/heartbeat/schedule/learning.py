@@ -179,10 +179,12 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
 
     best_tails = sorted(tails, reverse=True)[:_TAILS_TRIED]
     most, start = max(((gain(start, bits), start) for saved, start, bits in best_tails if saved > 0), default=(0.0, 0))
-    for distance in (8, 4, 2, 1) if most > 0 else ():  # from the length that was tried to the change itself
+    if most <= _MIN_SAVED_BITS:
+        return 0
+    for distance in (8, 4, 2, 1):  # from the length that was tried to the change itself
         near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
         most, start = max([(most, start), *((gain(one), one) for one in near)])
-    return start if most > _MIN_SAVED_BITS else 0
+    return start
 
 
 def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> int:
