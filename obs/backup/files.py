@@ -26,14 +26,19 @@ SERVER_LOCK = ".serve.lock"  # a server of the instance holds it
 
 
 @contextmanager
-def opened(path: Path, *, leaves_no_log: bool = False) -> Iterator[sqlite3.Connection]:
-    """A read-only connection whose errors are ClickExceptions. With `leaves_no_log`, it creates no write-ahead log."""
+def opened(path: Path, *, leaves_no_log: bool = False, target: Path | None = None) -> Iterator[sqlite3.Connection]:
+    """A read-only connection whose errors are ClickExceptions. With `leaves_no_log`, it creates no write-ahead log.
+
+    `target` is the file to which it is copied.
+    """
     immutable = leaves_no_log and not path.with_name(f"{path.name}-wal").exists()  # with a log, it may be in use
     try:
         with explained(), closing(open_reader(path, 60, immutable=immutable)) as db:
             yield db
     except ServiceError as error:
-        raise click.ClickException(f"{path}: {error.message}") from error
+        is_full = target is not None and error.error == "storage_full"
+        message = f"{target}: There is no room for the copy." if is_full else f"{path}: {error.message}"
+        raise click.ClickException(message) from error
 
 
 def organizations(folder: Path, *, leaves_no_log: bool = False) -> dict[str, Path]:
@@ -64,7 +69,7 @@ def alone(lock: Path, problem: str) -> Iterator[None]:
 def copy_verified(source: Path, target: Path) -> None:
     """Copy a file that others may write to. Raises ClickException when it cannot be read, or the copy is damaged."""
     bar = click.progressbar(length=100, label=source.name, file=sys.stderr, hidden=not sys.stderr.isatty())
-    with opened(source) as db, bar:
+    with opened(source, target=target) as db, bar:
         copy(db, target, lambda share: bar.update(round(100 * share) - bar.pos))
     with opened(target) as db:
         if found := damages(db):

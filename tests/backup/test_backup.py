@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -54,6 +55,19 @@ def test_one_organization_is_written_into_a_file_which_is_replaced(
         assert obs("backup", str(path), "--org", "acme").exit_code == 0
         assert stored(path) == stored(file_of(instance, "acme"))
     assert _only(backups) == path
+
+
+def test_a_target_without_room_is_named(obs: Obs, instance: Path, backups: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
+    try:
+        done = obs("backup", str(backups / "one.db"), "--org", "acme")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.exit_code == 1
+    assert f"Error: {backups}/" in done.output
+    assert "There is no room for the copy." in done.output
+    assert list(backups.iterdir()) == []
 
 
 def test_the_newest_backups_are_kept(obs: Obs, instance: Path, backups: Path) -> None:
