@@ -157,6 +157,10 @@ def start(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> dict[int, Ne
     return said
 
 
+_REPORTED = "FROM incidents JOIN delivery_incidents ON incident_id = id WHERE delivery_id = ?"
+_LASTS = f"ended_at IS NULL AND news <> {News.FLAPPING:d}"
+
+
 def record(
     db: sqlite3.Connection,
     channels: Sequence[Channel],
@@ -174,9 +178,7 @@ def record(
     state, sent_at, next_at = State.PENDING, None, None
     enabled = {channel.id: channel for channel in channels if channel.enabled}
     channel = enabled.pop(delivery.channel_id, None)
-    about = f"FROM incidents JOIN delivery_incidents ON incident_id = id WHERE delivery_id = {delivery.id}"
-    is_lasting = f"ended_at IS NULL AND news <> {News.FLAPPING:d}"
-    kinds = dict(db.execute(f"SELECT kind, max({is_lasting}) {about} GROUP BY kind").fetchall())
+    kinds = dict(db.execute(f"SELECT kind, max({_LASTS}) {_REPORTED} GROUP BY kind", (delivery.id,)).fetchall())
     events = {incidents.IncidentKind(kind).event: lasts for kind, lasts in kinds.items()}
     is_old = delivery.first_attempt_at is not None and delivery.first_attempt_at + _GIVE_UP_MS <= now_ms
     if answer["delivered"]:
@@ -192,16 +194,26 @@ def record(
         which = "SELECT id FROM incidents WHERE id IN (SELECT value FROM json_each(?)) AND ended_at IS NOT NULL"
         over = [row["id"] for row in db.execute(which, (json.dumps(list(lasting)),))]  # while it was on its way
         ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
-        last, hours = [event for event, lasts in events.items() if lasts], channel.filter["reminder_hours"]
-        if hours is not None and last:
-            same = f"news = {News.LASTS:d} AND incident_id IN (SELECT id {about})"  # if a person has sent it again
-            planned = f"SELECT id FROM deliveries WHERE channel_id = {channel.id} AND attempts = 0"
-            db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})")
-            reminder = _insert(db, channel, now_ms, channel.quiet_until(last, now_ms + hours * HOUR_MS), reminder=1)
-            db.execute(f"INSERT INTO delivery_incidents SELECT {reminder}, id, {News.LASTS:d} {about} AND {is_lasting}")
+        if last := [event for event, lasts in events.items() if lasts]:
+            _plan_reminder(db, channel, delivery.id, last, now_ms)
     if channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
         notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
         report(db, next(iter(enabled.values())), "notice", notice, now_ms)
+
+
+def _plan_reminder(
+    db: sqlite3.Connection, channel: Channel, delivery_id: int, events: Sequence[str], now_ms: int
+) -> None:
+    """Plan the reminder of those incidents of a delivery that last, if the channel wants one; `events` are theirs."""
+    hours = channel.filter["reminder_hours"]
+    if hours is None:
+        return
+    same = f"news = {News.LASTS:d} AND incident_id IN (SELECT id {_REPORTED})"  # if a person has sent it again
+    planned = "SELECT id FROM deliveries WHERE channel_id = ? AND attempts = 0"
+    db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})", (delivery_id, channel.id))
+    reminder = _insert(db, channel, now_ms, channel.quiet_until(events, now_ms + hours * HOUR_MS), reminder=1)
+    add = f"INSERT INTO delivery_incidents SELECT {reminder}, id, {News.LASTS:d} {_REPORTED} AND {_LASTS}"
+    db.execute(add, (delivery_id,))
 
 
 def report(db: sqlite3.Connection, channel: Channel, event: str, text: str, now_ms: int) -> None:
