@@ -114,11 +114,12 @@ def _up_to(maximum: int) -> _Schema:
 
 
 _MESSAGE = {"type": "string", "maxLength": MOST_MESSAGE_BYTES}
+_RUN_ID_HELP = "The client's own id of the run."
 _MESSAGE_HELP = f"Text of at most {MOST_MESSAGE_BYTES:,} bytes of UTF-8."
 _TIME_HELP = f"When it happened, if not now: at most {FUTURE_MS // MINUTE_MS} minutes ahead, within the retention."
 _DURATION_HELP = f"In milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start."
 FIELDS = (
-    Field("run_id", {"type": "string", "minLength": 1, "maxLength": 64}, _text, "The client's own id.", "2026-06-21-a"),
+    Field("run_id", {"type": "string", "minLength": 1, "maxLength": 64}, _text, _RUN_ID_HELP, "2026-06-21-a"),
     Field("message", _MESSAGE, _message, _MESSAGE_HELP, "copied 412 files", required=frozenset({Kind.LOG})),
     Field("time", {"type": "string", "format": "date-time"}, _time, _TIME_HELP, "2026-06-21T10:00:00Z"),
     Field("status", {"type": "string", "enum": list(OUTCOMES)}, _outcome, "The outcome of the run.", "success", _END),

@@ -25,7 +25,8 @@ _SEASON_BITS = -log2(0.015) + log2(12 * 11)  # the first month and the last one
 _LAST_BITS = 7.0
 _NTH_BITS = 7.0 + log2(7)
 # A step of n days costs 2 log2 n more. Cron's */n begins with the 1st; a later start is rare, and looks like weekly.
-_STEP_BITS = (-log2(0.02), 5 - log2(0.02))
+_STEP_BITS = -log2(0.02)
+_LATER_START_BITS = 5.0
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MAX_MONTHLY_DAYS = 60 * 366  # 256 heartbeats over a longer time are not those of a monthly job
 
@@ -128,22 +129,21 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
         return gates
     step = gcd(*(day - days[0] for day in days[1:]))
     if step > 1 and step != 7:
-        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS[0] + 2 * log2(step)))
+        gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * log2(step)))
     if span < _MAX_MONTHLY_DAYS:
         dates = [to_date(day) for day in days]
-        gates += _monthly(dates, weekdays) + _seasonal(
-            dates, [(gate, bits) for gate, bits in gates if gate.kind != "interval"]
-        )
+        gates += _monthly(dates, weekdays) + _seasonal(dates, gates)
     return gates
 
 
 def _seasonal(dates: list[date], gates: list[tuple[Gate, float]]) -> list[tuple[Gate, float]]:
-    """The gates limited to the months of the dates, if those follow one another and at least one has come again."""
+    """All days and weekdays in the months of the dates, if these follow one another and one has come again."""
     months = {d.month for d in dates}
     ends = [month for month in months if month % 12 + 1 not in months]
     if len(ends) != 1 or len({(d.year, d.month) for d in dates}) == len(months):
         return []
-    return [(replace(gate, months=tuple(sorted(months))), bits + _SEASON_BITS) for gate, bits in gates]
+    yearly = [(gate, bits + _SEASON_BITS) for gate, bits in gates if gate.kind in ("every", "weekdays")]
+    return [(replace(gate, months=tuple(sorted(months))), bits) for gate, bits in yearly]
 
 
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:
@@ -163,7 +163,10 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
         if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
             gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + log2(comb(12, len(months)))))
     first, steps = dates[0].day - 1, [step for step in range(2, 16) if len({(d.day - 1) % step for d in dates}) == 1]
-    gates += [(Gate("monthstep", (first % n + 1, n)), 2 * log2(n) + _STEP_BITS[first % n > 0]) for n in steps]
+    gates += [
+        (Gate("monthstep", (first % n + 1, n)), _STEP_BITS + 2 * log2(n) + (first % n > 0) * _LATER_START_BITS)
+        for n in steps
+    ]
     if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
         gates.append((Gate("last"), _LAST_BITS))
     if len(weekdays) == 1:
