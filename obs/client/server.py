@@ -42,7 +42,8 @@ class Server:
                 content = response.read()
             answer = json.loads(content) if content.startswith(b"{") else {}
         except KeyError:
-            raise ServerError(f"{self._url} is not an address such as https://obs.example.com", 401) from None
+            problem = f"{self._url} is not an address such as https://obs.example.com"
+            raise ServerError(problem, 401) from None  # like a wrong key, it lasts until a person mends it
         except (HTTPException, ValueError, OSError) as error:
             raise ServerError(f"cannot reach {self._url}: {error}") from error
         if response.status == 200 and response.headers.get_content_type() == sent.get("Accept"):

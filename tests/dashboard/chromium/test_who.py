@@ -183,7 +183,8 @@ def test_a_user_is_added_signs_in_with_the_keyboard_and_is_signed_out(
     hers = browser.new_context(viewport={"width": 390, "height": 800}, java_script_enabled=False)
     ana = hers.new_page()
     ana.goto(f"{address}/incidents")
-    ana.keyboard.type("ana")  # the name has the focus
+    expect(ana.get_by_label("Name")).to_be_focused()
+    ana.keyboard.type("ana")
     ana.keyboard.press("Tab")
     ana.keyboard.type("correct horse")
     ana.keyboard.press("Enter")
