@@ -126,3 +126,12 @@ def test_the_overview_never_scrolls_sideways(
     for width in (1600, 1409, 1407, 1280, 1265, 1263, 1200, 1153, 1151, 1000, 800, 600, 390, 320):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width, width
+
+
+def test_on_a_phone_a_job_with_one_run_has_run_once(page: Page, address: str, client: KeyClient) -> None:
+    for job in ("first", "second", "second"):
+        client.post(f"/api/v1/heartbeat/{job}/ping")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}/?sort=name")
+    said = "all => all.map(one => one.innerText.trim() + getComputedStyle(one, '::after').content.slice(1, -1))"
+    assert page.locator("#jobs tbody td:last-child").evaluate_all(said) == ["1 run", "2 runs"]
