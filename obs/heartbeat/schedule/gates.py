@@ -22,6 +22,7 @@ _FIVE_DAYS = {WORKDAYS: -log2(0.12), (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4,
 _QUARTERLY_BITS = 3.5 + log2(3)
 _SOME_MONTHS_BITS = 4.0
 _SEASON_BITS = -log2(0.015) + log2(12 * 11)  # the first month and the last one
+_LONGEST_SEASON = 10  # months; a single month without runs is an outage
 _LAST_BITS = 7.0
 _NTH_BITS = 7.0 + log2(7)
 # A step of n days costs 2 log2 n more. Cron's */n begins with the 1st; a later start is rare, and looks like weekly.
@@ -140,7 +141,7 @@ def _seasonal(dates: list[date], gates: list[tuple[Gate, float]]) -> list[tuple[
     """All days and weekdays in the months of the dates, if these follow one another and one has come again."""
     months = {d.month for d in dates}
     ends = [month for month in months if month % 12 + 1 not in months]
-    if len(ends) != 1 or len({(d.year, d.month) for d in dates}) == len(months):
+    if len(ends) != 1 or len({(d.year, d.month) for d in dates}) == len(months) or len(months) > _LONGEST_SEASON:
         return []
     yearly = [(gate, bits + _SEASON_BITS) for gate, bits in gates if gate.kind in ("every", "weekdays")]
     return [(replace(gate, months=tuple(sorted(months))), bits) for gate, bits in yearly]
