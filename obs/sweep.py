@@ -74,9 +74,6 @@ class Sweeper:
         relearn_until = time.monotonic() + RELEARNING_SECONDS
         learn_until = time.monotonic() + BUSY_SECONDS if self._queue.count() > _BUSY else math.inf
 
-        with self._tenancy.control.read() as db:
-            viewer_zones = store.viewer_zones(db)
-
         def sweep_one(org: Org) -> None:
             if time.monotonic() < learn_until:  # or it stays due
                 times = (relearn_until, learn_until)
@@ -85,7 +82,11 @@ class Sweeper:
                 self._queue.swept(org, done)
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
+        if not due:
+            return
         random.shuffle(due)
+        with self._tenancy.control.read() as db:
+            viewer_zones = store.viewer_zones(db)
         for_each_organization(self._tenancy, sweep_one, due)
 
     def judge(self, caller: Caller, incident_id: int, verdict: str | None) -> dict[str, Any]:
