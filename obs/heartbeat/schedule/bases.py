@@ -150,8 +150,9 @@ def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> li
     steps = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3][-4:]
     if (step := round(interval_ms / MINUTE_MS)) < 30 and step not in (0, *_EVEN_MINUTES):
         steps.append(step * MINUTE_MS)
+    in_hour = [wall % HOUR_MS for wall in walls]
     for period in steps:
-        (cluster,) = _clusters([wall % HOUR_MS for wall in walls], period, 1)[0]
+        (cluster,) = _clusters(in_hour, period, 1)[0]
         slots = list(range(median(cluster) % period, HOUR_MS, period))
         bits = _UNEVEN_MINUTES_BITS if HOUR_MS % period else 0.0 if period == HOUR_MS else _EVEN_MINUTES_BITS
         by_hour.append((slots, bits, 1))
