@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from obs.backup import files
-from obs.heartbeat.store.expectations import note_downtime
+from obs.heartbeat.store.expectations import note_copied
 from obs.storage.disk import make_folder, sync_folder, write_once
 from obs.tenancy import service
 from obs.tenancy.cli import opened
@@ -129,5 +129,5 @@ def _restore_organization(source: Path, instance: Path, org: str, new_name: str)
         service.filled_organization(tenancy, new_name) as copied,
     ):
         files.copy_verified(source, tenancy.databases.path(copied))
-        tenancy.databases.write(copied, lambda db: note_downtime(db, None, tenancy.clock()))  # nothing is overdue by it
+        tenancy.databases.write(copied, lambda db: note_copied(db, tenancy.clock()))  # nothing is overdue by it
     return previous

@@ -15,7 +15,7 @@ from sqlite_utils import Database
 
 from obs.backup import files
 from obs.backup.copies import unnamed
-from obs.heartbeat.store.expectations import note_downtime
+from obs.heartbeat.store.expectations import note_copied
 from obs.storage.connection import damages, open_writer
 from obs.tenancy import service
 from obs.tenancy.cli import opened
@@ -75,7 +75,7 @@ def import_export(source: Path, org: str, folder: Path) -> None:
                     raise click.ClickException(f"{source / table}.ndjson: {error}") from error
                 if found := damages(connection):
                     raise click.ClickException(f"{source} is not complete: {found[0]}.")
-            tenancy.databases.write(imported, lambda db: note_downtime(db, None, tenancy.clock()))
+            tenancy.databases.write(imported, lambda db: note_copied(db, tenancy.clock()))
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]]]:

@@ -18,6 +18,7 @@ from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
 from obs.heartbeat.schedule.fit import NOT_LEARNED
 from obs.heartbeat.source import PAUSED_SQL
+from obs.storage.connection import first_value
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
 
@@ -300,10 +301,15 @@ def excuse(db: sqlite3.Connection, start: int, end: int, window_id: int | None =
     db.execute(f"UPDATE host_schedules SET overdue_at = NULL{due.format('job_id')}", (start, end, window_id))
 
 
-def note_downtime(db: sqlite3.Connection, start: int | None, end: int) -> None:
-    """Note that the service was down, or that its clock jumped, from `start` (None: the last heartbeat) to `end`."""
-    if start is None:
-        start = int(db.execute("SELECT ifnull(max(received_at), ?) FROM events", (end,)).fetchone()[0])
+def note_copied(db: sqlite3.Connection, now_ms: int) -> None:
+    """Note that a restored or imported file knows nothing of what ran since its last heartbeat."""
+    last = first_value(db, "SELECT max(received_at) FROM events")
+    if last is not None:
+        note_downtime(db, last, now_ms)
+
+
+def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
+    """Note that the service was down, or that its clock jumped, from `start` to `end`."""
     if start < end:
         db.execute("DELETE FROM unknown_times WHERE job_id IS NULL AND start_time >= ?", (start,))
         db.execute("INSERT INTO unknown_times (start_time, end_time) VALUES (?, ?)", (start, end))
