@@ -170,8 +170,8 @@ class QueryAlerts:
         except ServiceError as error:
             if error.status >= 500 or error.error == "invalid_field":
                 raise
-            by_error = {"oql_bad_parameter": "An alert takes no parameters: write the value."}
-            hint = by_error.get(error.error, error.hint)
+            has_parameter = error.error == "oql_bad_parameter"
+            hint = "An alert takes no parameters: write the value." if has_parameter else error.hint
             raise invalid_field("json", "query", error.message, hint=hint) from error
 
     def _write(self, org: Org, unit: Callable[[sqlite3.Connection, Sequence[Channel]], Alert]) -> Alert:

@@ -12,7 +12,8 @@ _HABITS: dict[str, dict[str, str]] = {
     for part, listed in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
 }
 """The advice by the word that it is for, in each part of ``habits.toml``."""
-FIRST, WORDS, AFTER, FUNCTIONS, NAMES, TEXTS = _HABITS.values()
+FIRST, WORDS, AFTER = _HABITS["first"], _HABITS["words"], _HABITS["after"]
+FUNCTIONS, NAMES, TEXTS = _HABITS["functions"], _HABITS["names"], _HABITS["texts"]
 _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
 
