@@ -7,8 +7,14 @@ from obs.sources import Column, Grain, Source, Type, one_of
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, WEEK_MS
 
 # SQLite would choose the index runs_job, and read every run of the job.
-_OPEN_RUN = f"SELECT 1 FROM runs AS r INDEXED BY runs_open WHERE r.job_id = jobs.id AND r.status = {Status.OPEN:d}"
-OVERRUNNING_SQL = f"EXISTS ({_OPEN_RUN} AND r.started_at + jobs.overrun_after_ms <= :now)"
+_OPEN_RUNS = f"FROM runs INDEXED BY runs_open WHERE runs.job_id = jobs.id AND runs.status = {Status.OPEN:d}"
+UNSEEN_MS_SQL = (
+    "max(0, coalesce((SELECT received_at FROM events WHERE run_id = runs.id ORDER BY id LIMIT 1), 0) - started_at)"
+    " + (SELECT coalesce(sum(end_time - start_time), 0) FROM unknown_times WHERE job_id IS NULL"
+    " AND start_time >= started_at)"
+)
+"""How long of an open run nobody knew of it, or the service was down: the client may have kept the end of the run."""
+OVERRUNS_AT_SQL = f"(SELECT min(started_at + {UNSEEN_MS_SQL}) + jobs.overrun_after_ms {_OPEN_RUNS})"
 # What was expected before the last heartbeat does not apply after it.
 _IS_LEARNED = "(jobs.learned_event_id = jobs.last_event_id OR jobs.by_host)"  # by host, others may have reported
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
@@ -19,9 +25,9 @@ _CONDITIONS = {
     JobState.FAILED: f"jobs.last_outcome = {Status.FAILED:d}",
     JobState.LOST: f"jobs.last_outcome = {Status.LOST:d}",
     JobState.OVERDUE: OVERDUE_SQL,
-    JobState.OVERRUNNING: OVERRUNNING_SQL,
+    JobState.OVERRUNNING: f"{OVERRUNS_AT_SQL} <= :now",
     JobState.LATE: f"jobs.expected_at <= :now AND {_IS_LEARNED}",
-    JobState.RUNNING: f"EXISTS ({_OPEN_RUN})",
+    JobState.RUNNING: f"EXISTS (SELECT 1 {_OPEN_RUNS})",
     JobState.NEW: f"(jobs.overdue_at IS NULL AND jobs.pin IS NULL) OR {SILENT_SQL}",
 }
 """The condition for each state but ok. The first that applies decides."""
@@ -147,7 +153,7 @@ JOBS = Source(
         Column("avg_duration_ms", Type.DURATION, AVERAGE_DURATION_SQL, "Average of its recent successful runs."),
         Column("run_count", Type.INTEGER, "jobs.run_count", "How many runs there have been."),
     ),
-    tables=("jobs", "runs", "attributions"),
+    tables=("jobs", "runs", "attributions", "events", "unknown_times"),
     joins=(("attributions", "LEFT JOIN attributions ON attributions.id = jobs.attribution_id"),),
 )
 

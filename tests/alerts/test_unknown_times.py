@@ -245,10 +245,14 @@ def test_a_run_is_not_lost_because_the_service_was_down_when_it_ended(world: Wor
     world.start()
     world.sweep()
     assert _incidents(world) == []
+    assert world.job("backup")["status"] == "running"
+    jobs = {"query": "SELECT status, overdue FROM jobs LAST 2d"}
+    assert world.client.post("/api/v1/dsl", json=jobs).json["rows"] == [["running", False]]
     world.pass_time(HOUR_MS // 2)  # then its end should have been sent
     ((kind, since),) = _incidents(world)
     assert kind == "overrunning"
     assert END < parse_iso(since) < END + HOUR_MS // 2
+    assert world.job("backup")["status"] == "overrunning"
     world.pass_time(4 * HOUR_MS)
     assert [kind for kind, _ in _incidents(world)] == ["overrunning", "lost"]
 

@@ -17,7 +17,7 @@ from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
 from obs.heartbeat.schedule.fit import NOT_LEARNED
-from obs.heartbeat.source import PAUSED_SQL
+from obs.heartbeat.source import PAUSED_SQL, UNSEEN_MS_SQL
 from obs.storage.connection import first_value
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS
@@ -36,11 +36,6 @@ _UNKNOWN = """
 """When nobody can know whether a job ran: during maintenance, its pauses, false alarms, and downtime."""
 _ITS_JOB = f"FROM jobs WHERE jobs.id = runs.job_id AND NOT {PAUSED_SQL}"  # no run is given up during a pause
 _OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
-_UNSEEN_MS = (
-    "max(0, ifnull((SELECT received_at FROM events WHERE run_id = runs.id ORDER BY id LIMIT 1), 0) - started_at)"
-    " + (SELECT total(end_time - start_time) FROM unknown_times WHERE job_id IS NULL AND start_time >= started_at)"
-)
-"""How long of an open run nobody knew of it, or the service was down: the client may have kept the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +227,8 @@ _FLAG_OVERDUE = (
     " ORDER BY overdue_at, id LIMIT :limit)"
 )
 _FLAG_OVERRUNNING = (
-    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} + {_UNSEEN_MS} WHERE id IN ({_OPEN_RUNS}"
-    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now AND {_OVERRUNS_AT} + {_UNSEEN_MS} <= :now"
+    f"UPDATE runs SET overrunning_since = {_OVERRUNS_AT} + {UNSEEN_MS_SQL} WHERE id IN ({_OPEN_RUNS}"
+    f" AND overrunning_since IS NULL AND {_OVERRUNS_AT} <= :now AND {_OVERRUNS_AT} + {UNSEEN_MS_SQL} <= :now"
     " ORDER BY job_id, id LIMIT :limit)"
 )
 
@@ -245,7 +240,7 @@ def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
     """
     values = {"now": now_ms, "limit": limit, "longest": LONGEST_RUN_MS}
     lost_at = f"started_at + (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB})"
-    lost = f"{_OPEN_RUNS} AND {lost_at} <= :now AND {lost_at} + {_UNSEEN_MS} <= :now"
+    lost = f"{_OPEN_RUNS} AND {lost_at} <= :now AND {lost_at} + {UNSEEN_MS_SQL} <= :now"
     give_up = f"UPDATE runs SET status = {Status.LOST:d} WHERE id IN ({lost} ORDER BY job_id, id LIMIT :limit)"
     flagged = sum(db.execute(each, values).rowcount for each in (_FLAG_OVERDUE, _FLAG_OVERRUNNING))
     rows = db.execute(f"{give_up} RETURNING job_id", values).fetchall()

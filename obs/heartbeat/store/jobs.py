@@ -13,7 +13,7 @@ from obs.heartbeat.names import normalized
 from obs.heartbeat.overdue import Wait, waits_from_json
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule.words import Description
-from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNNING_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
+from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNS_AT_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
 from obs.storage.connection import first_value
 from obs.times import MAX_MS
 
@@ -86,11 +86,10 @@ class Event:
 
 
 _OPEN_RUNS = f"FROM runs INDEXED BY runs_open WHERE status = {Status.OPEN:d}"  # not a scan of all runs
-_OVERRUNS_AT = f"(SELECT min(started_at) + jobs.overrun_after_ms {_OPEN_RUNS} AND job_id = jobs.id)"
-_MOMENTS = ("jobs.expected_at", "jobs.overdue_at", "jobs.paused_until", _OVERRUNS_AT)
+_MOMENTS = ("jobs.expected_at", "jobs.overdue_at", "jobs.paused_until", OVERRUNS_AT_SQL)
 _JOB = f"""
     SELECT jobs.id, jobs.name, {STATE_SQL} AS status, jobs.last_outcome, {OVERDUE_SQL} AS overdue,
-           {OVERRUNNING_SQL} AS overrunning, jobs.interval_ms, jobs.expected_at,
+           {OVERRUNS_AT_SQL} <= :now AS overrunning, jobs.interval_ms, jobs.expected_at,
            iif({SILENT_SQL}, NULL, jobs.last_heartbeat_at) AS last_heartbeat_at,
            nullif(jobs.first_heartbeat_at, {MAX_MS}) AS first_heartbeat_at,
            jobs.overdue_at, jobs.overdue_since, {AVERAGE_DURATION_SQL} AS avg_duration_ms, jobs.run_count,
