@@ -264,6 +264,12 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["count"],
         [[1]],
     ),
+    (
+        "SELECT count(*) FROM runs WHERE (duration_ms IS NULL) BETWEEN '2026-06-21' AND NOW",
+        "single_value",
+        ["count"],
+        [[2]],
+    ),
     ("SELECT job FROM runs BY job LAST 1d", "table", ["job"], [["backup"], ["mail"], ["report/weekly"]]),
 ]
 

@@ -364,5 +364,5 @@ _OPERATORS: Mapping[str, Callable[[nodes.Operation, tuple[Checked, ...]], Checke
     "case": _case,
 }
 
-CONDITIONS = frozenset(name for name, check in _OPERATORS.items() if check in (_logic, _comparison, _matching))
+CONDITIONS = _OPERATORS.keys() - {"+", "-", "*", "/", "%", "negative", "case"}
 """Operators that compare values or combine conditions."""
