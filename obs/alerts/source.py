@@ -1,7 +1,7 @@
 """The incidents, and the messages about them, as sources for OQL."""
 
 from obs.alerts.store.incidents import KINDS, VERDICTS
-from obs.alerts.store.outbox import State
+from obs.alerts.store.outbox import KNOWN_SQL, State
 from obs.sources import Column, Source, Type, one_of
 
 _DURATION_SQL = "incidents.ended_at - incidents.started_at"
@@ -46,4 +46,5 @@ DELIVERIES = Source(
         Column("answer", Type.TEXT, "deliveries.answer", "What the receiver answered last."),
     ),
     tables=("deliveries",),
+    where=KNOWN_SQL,
 )

@@ -220,6 +220,20 @@ def test_what_lasts_is_reported_again(world: World, receiver: Receiver) -> None:
     assert titles(receiver)[3:] == ["photos is OK again, after 4 h"]
 
 
+def test_a_reminder_to_come_is_no_message_yet_in_oql_either(world: World, receiver: Receiver) -> None:
+    """It is not sent if the incident ends before. So it must not count as a message that does not get through."""
+    world.add_channel(receiver, reminder_hours=2)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    statement = {"query": "SELECT state, attempts FROM deliveries LAST 1d"}
+    for sent in (1, 2):
+        world.clock.advance(seconds=1)
+        rows = world.client.post("/api/v1/dsl", json=statement).json["rows"]
+        assert rows == [[one["state"], one["attempts"]] for one in world.deliveries()] == [["sent", 1]] * sent
+        world.pass_time(hours=2)
+
+
 def test_a_job_that_flaps_is_reported_once_and_when_it_has_settled(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver)
     for _ in range(12):

@@ -105,9 +105,8 @@ class Incident:
 
 def open_incidents(db: sqlite3.Connection, job_ids: Iterable[int] | None = None) -> dict[tuple[int, str, str], int]:
     """The ids of the open incidents of all jobs, or of some, by the job's id, the word for the kind, and the host."""
-    which, ids = "job_id IS NOT NULL", json.dumps(list(job_ids or ()))
-    if job_ids is not None:
-        which = "job_id IN (SELECT value FROM json_each(:ids))"
+    ids = json.dumps(list(job_ids or ()))
+    which = "job_id IS NOT NULL" if job_ids is None else "job_id IN (SELECT value FROM json_each(:ids))"
     rows = db.execute(f"SELECT job_id, kind, host, id FROM incidents WHERE ended_at IS NULL AND {which}", {"ids": ids})
     return {(job_id, KINDS[kind], host): incident_id for job_id, kind, host, incident_id in rows}
 

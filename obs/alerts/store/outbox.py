@@ -27,6 +27,7 @@ _GIVE_UP_MS = DAY_MS  # how long after the first attempt a delivery is tried aga
 _LEAST_ATTEMPTS = 12  # in that day the machine may have been suspended, or its clock set
 _SETTLED_MS = HOUR_MS  # a job that was flapping has settled when it has had no new incident for so long
 _MOST_IN_AN_HOUR = 5  # a job with more incidents of one kind is flapping
+KNOWN_SQL = "NOT (deliveries.reminder AND deliveries.attempts = 0)"  # a reminder to come may never be sent
 
 
 class State(StrEnum):
@@ -234,8 +235,7 @@ def page(db: sqlite3.Connection, limit: int, **filters: int | str | None) -> lis
     """The newest deliveries: with an id below `after`, in a `state`, of a channel. No reminders to come."""
     which = (
         "WHERE (:after IS NULL OR id < :after) AND (:state IS NULL OR state = :state)"
-        " AND (:channel IS NULL OR channel_id = :channel) AND NOT (reminder AND attempts = 0)"
-        " ORDER BY id DESC LIMIT :limit"
+        f" AND (:channel IS NULL OR channel_id = :channel) AND {KNOWN_SQL} ORDER BY id DESC LIMIT :limit"
     )
     return _found(db, which, {"after": None, "state": None, "channel": None, **filters, "limit": limit})
 
