@@ -96,10 +96,13 @@ class Notifier:
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
         facts = list[message.Fact]()
         with self._tenancy.databases.read(org) as db:
-            for place, one in enumerate(incidents.incidents_by_id(db, news)):  # only the worst ones in full
+            found = incidents.incidents_by_id(db, news)
+            troubled = {job_id for job_id, _, _ in incidents.open_incidents(db, [one.job_id or 0 for one in found])}
+            for place, one in enumerate(found):  # only the worst ones in full
                 details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
                 page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
-                facts.append(message.Fact(one, news[one.id], f"{self._base_url}/{page}", **details))
+                is_ok = one.job_id not in troubled
+                facts.append(message.Fact(one, news[one.id], f"{self._base_url}/{page}", is_ok, **details))
             silent_since = jobs.silent_since(db, facts[0].one.host, now_ms) if facts else None
         if delivery.notice is not None:
             text = message.notice(delivery.notice, f"{self._base_url}/", delivery.event)
@@ -140,7 +143,8 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     if job.pin is not None:
         details["expected"] = "Pinned: " + ", ".join(f"{name} {value}" for name, value in pins.to_dict(job.pin).items())
     elif learned := next((each.learned for each in streams_of(db, job.id) if each.host == one.host), job.learned):
-        details["expected"] = ". ".join(filter(None, (learned.summary, learned.evidence, learned.expected)))
+        sentences = filter(None, (learned.summary, learned.evidence, learned.expected))
+        details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)
     if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
         details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
     latest = partial(jobs.runs_of, db, job.id, limit=1, end_ms=one.ended_at)

@@ -35,12 +35,13 @@ class Fact(NamedTuple):
 
     `expected` says what was expected and why, `before` names the last annotation before it, and `missed` is how many
     runs were missed. `often` is how many such incidents began within a week; where the job flaps, within an hour.
-    `link` is the address of the job's page.
+    `link` is the address of the job's page. The job `is_ok` if no incident of it is open.
     """
 
     one: Incident
     news: News
     link: str
+    is_ok: bool = True
     expected: str = ""
     exit_code: int | None = None
     log: Sequence[str] = ()
@@ -86,16 +87,16 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
     `overview` is the address of the page that lists all jobs.
     """
     today = datetime.fromtimestamp(now_ms / 1000, zone).date()
+    where = f"Time zone: {zone.key}."
 
     def at(moment_ms: int) -> str:
         moment = datetime.fromtimestamp(moment_ms / 1000, zone)
         return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%a} {moment.day} {moment:%b %H:%M}"
 
-    troubled = {fact.one.job for fact in facts if fact.one.ended_at is None}
-    sentences = (_sentence(fact, at, is_ok=fact.one.job not in troubled) for fact in facts)
+    sentences = (_sentence(fact, at) for fact in facts)
     if len({fact.one.job for fact in facts}) == 1:
         title, rest = next(sentences), "\n".join(sentences)
-        blocks = [*_details(facts[0], at), ("text", rest), ("link", facts[0].link)]
+        blocks = [*_details(facts[0], at), ("text", rest), ("text", where), ("link", facts[0].link)]
     else:
         title, cause = _summary(facts), ""
         for name in PLACE:
@@ -108,7 +109,7 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
             cause = f"{title} (last heartbeat from the host; overdue since {since})."
         more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
         named = "\n".join([f"\N{BULLET} {sentence}" for sentence in islice(sentences, MOST_NAMED)] + more)
-        blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("link", overview)]
+        blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("text", where), ("link", overview)]
     over = [fact.one.ended_at is not None and fact.news is not News.FLAPPING for fact in facts]
     events = {"recovered" if is_over else fact.one.kind.event for fact, is_over in zip(facts, over, strict=True)}
     event = events.pop() if len(events) == 1 else "several"
@@ -121,18 +122,19 @@ def notice(text: str, link: str, event: str | None = None) -> Message:
     return Message(_shortened(title), event or "notice", [("text", rest or title), ("link", link)])
 
 
-def _sentence(fact: Fact, at: At, *, is_ok: bool) -> str:
-    """One incident in a sentence. The job `is_ok` if no other incident of it goes on."""
+def _sentence(fact: Fact, at: At) -> str:
+    """One incident in a sentence."""
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
     code = code if one.value is None else f" (value {one.value:.15g})"
     if fact.news is News.FLAPPING:
-        return f"{one.subject} is flapping: {fact.often} incidents within an hour"
+        return f"{one.subject} is flapping: {fact.often} incidents ({one.kind.event}) within an hour"
     if one.ended_at is None:
         return f"{one.subject} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
     if fact.news is News.SETTLED:
-        return f"{one.subject} has had no new incident for an hour"
-    if fact.news is News.ENDED and is_ok and (one.heartbeat_at or 0) >= one.ended_at:  # not by a pause, or another pin
+        return f"{one.subject} has had no new incident ({one.kind.event}) for an hour"
+    by_heartbeat = (one.heartbeat_at or 0) >= one.ended_at  # not by a pause, or another pin
+    if fact.news is News.ENDED and fact.is_ok and by_heartbeat:
         return f"{one.subject} is OK again, after {duration_words(one.ended_at - one.started_at)}"
     code = " (a false alarm)" if one.verdict == FALSE_ALARM else code
     return f"{one.subject} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
@@ -163,8 +165,8 @@ def _summary(facts: Sequence[Fact]) -> str:
     names = ", ".join(dict.fromkeys(fact.one.subject for fact in facts[:MOST_NAMED]))
     counts = Counter(fact.one.kind.event.replace("_", " ") for fact in facts if fact.one.ended_at is None)
     over = len(facts) - counts.total()
-    what = [f"{count:,} {word}" for word, count in counts.most_common()] + ([f"{over:,} over"] if over else [])
-    return f"{', '.join(what)}: {names}"
+    what = [f"{count:,} {word}" for word, count in counts.most_common()] + ([f"{over:,} ended"] if over else [])
+    return textwrap.shorten(f"{', '.join(what)}: {names}", _LONGEST_TITLE, placeholder=" …")
 
 
 def _payload(fact: Fact) -> dict[str, Any]:

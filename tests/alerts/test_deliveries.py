@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import os
+import re
 import signal
 import sys
 import threading
@@ -118,6 +119,40 @@ def test_a_job_that_was_overdue_and_then_fails_is_a_message_about_the_failure(wo
     assert "disk full" in message["text"]
     assert "photos was overdue from 11:00 to 12:07" in message["text"]
     assert "OK again" not in message["text"]
+
+
+def test_a_job_that_fails_still_is_not_ok_again_when_it_is_no_longer_overdue(
+    world: World, receiver: Receiver, other_receiver: Receiver
+) -> None:
+    for _ in range(30):
+        world.pass_time(hours=1)
+        world.end("photos", "ok")
+    world.add_channel(receiver)
+    world.add_channel(other_receiver, "silences", events=["overdue"])
+    world.pass_time(hours=1)
+    world.end("photos", "fail")
+    for _ in range(10):
+        world.pass_time(minutes=10)
+    world.end("photos", "fail")
+    for _ in range(2):
+        world.pass_time(minutes=6)
+    for messages in (titles(receiver), titles(other_receiver)):
+        assert [title.split(" ")[2] for title in messages[-2:]] == ["overdue", "overdue"]
+        assert messages[-1].startswith("photos was overdue from ")
+
+
+def test_a_title_names_as_many_jobs_as_have_room_and_the_text_names_the_time_zone(
+    world: World, receiver: Receiver
+) -> None:
+    world.add_channel(receiver)
+    for number in range(20):
+        world.end(f"nas01/photos-{number:02}", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    names = ", ".join(f"nas01/photos-{number:02}" for number in range(4))
+    assert message["title"] == f"20 failed: {names}, …"
+    assert re.search(r"\n\nTime zone: \S+\.\n\nhttp", message["text"])
 
 
 def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
@@ -244,8 +279,8 @@ def test_a_job_that_flaps_is_reported_once_and_when_it_has_settled(world: World,
     for _ in range(12):
         world.pass_time(minutes=10)
     flapping = [title for title in titles(receiver) if "flapping" in title]
-    assert flapping == ["photos is flapping: 6 incidents within an hour"]
-    assert titles(receiver)[-1] == "photos has had no new incident for an hour"
+    assert flapping == ["photos is flapping: 6 incidents (failed) within an hour"]
+    assert titles(receiver)[-1] == "photos has had no new incident (failed) for an hour"
     assert len(receiver.requests) < 12
 
 
@@ -263,7 +298,7 @@ def test_jobs_that_flap_together_are_reported_together_and_so_is_their_settling(
         world.pass_time(minutes=10)
     settled = receiver.messages()[-1]
     assert sorted(one["job"] for one in settled["incidents"]) == [f"photos-{number:02}" for number in range(30)]
-    assert "photos-07 has had no new incident for an hour" in settled["text"]
+    assert "photos-07 has had no new incident (failed) for an hour" in settled["text"]
     assert len(receiver.messages()) < 12
 
 
@@ -278,6 +313,7 @@ def test_a_job_that_flaps_and_then_stays_failed_is_reported_as_failing(world: Wo
     for _ in range(12):
         world.pass_time(minutes=10)
     assert titles(receiver)[-1].startswith("photos is still failing since ")
+    assert world.client.patch("/api/v1/jobs/photos", json={"pin": {"never": True}}).status_code == 200
     world.end("photos", "ok")
     world.pass_time(minutes=1)
     world.pass_time(minutes=10)

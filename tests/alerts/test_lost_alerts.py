@@ -346,7 +346,7 @@ def test_what_is_over_before_it_was_reported_is_a_recovery(world: World, receive
         world.end(job, "ok")
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
-    assert (message["event"], message["title"]) == ("recovered", "2 over: photos, mail")
+    assert (message["event"], message["title"]) == ("recovered", "2 ended: photos, mail")
 
 
 def test_a_message_about_a_job_with_a_pin_does_not_claim_what_was_learned(world: World, receiver: Receiver) -> None:
