@@ -21,7 +21,7 @@ from obs.tenancy import audit
 from obs.tenancy.auth import Caller, Tenancy
 
 _MOST_ALERTS = 1_000  # of an organization
-_MOST_GROUPS = 100  # of an alert
+MOST_GROUPS = 100  # of an alert
 _LONGEST_SUBJECT = 190
 _RUN_SECONDS = 2.0  # of an organization at a time, so that slow statements do not delay the alerts of others
 _READER = frozenset({"query:read"})
@@ -133,8 +133,8 @@ class QueryAlerts:
             numbers, absent = self._numbers(Caller(org, 0, _READER, now_ms, self._tenancy), alert.query)
             if not is_maintenance:
                 begin, end, pending = evaluate(alert, numbers, absent, now_ms)
-                most = _MOST_GROUPS + len(end) - len(alert.firing)
-                begin, pending = dict(islice(begin.items(), max(0, most))), dict(islice(pending.items(), _MOST_GROUPS))
+                most = MOST_GROUPS + len(end) - len(alert.firing)
+                begin, pending = dict(islice(begin.items(), max(0, most))), dict(islice(pending.items(), MOST_GROUPS))
         except ServiceError as problem:
             error = problem.message
         if not begin and not end and (pending, error) == (alert.pending, alert.last_error):
@@ -158,8 +158,8 @@ class QueryAlerts:
     def _check(self, caller: Caller, query: str) -> None:
         """Raises ServiceError (422, 503) for a statement that an alert cannot run, or that returns too many groups."""
         numbers, _ = self._numbers(caller, query)
-        if len(numbers) > _MOST_GROUPS:
-            message = f"It returns {len(numbers)} groups. An alert has at most {_MOST_GROUPS}."
+        if len(numbers) > MOST_GROUPS:
+            message = f"It returns {len(numbers)} groups. An alert has at most {MOST_GROUPS}."
             hint = "Group by something with fewer values, such as the host."
             raise invalid_field("json", "query", message, hint=hint)
 

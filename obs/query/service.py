@@ -51,22 +51,28 @@ class QueryService:
         """
         rows = json.loads(self.run(caller, statement, is_counted=False).body)["rows"]
         plan = self.workers.engine.plan(statement)
-        if (
-            isinstance(plan, Listing)
-            or len(values := [one for one in plan.values if not one.hidden]) != 1
-            or values[0].expression.type not in NUMERIC
-            or (plan.grouped, plan.explain, plan.is_derived, plan.interval_ms) != (True, False, False, None)
-            or any(moment and moment.text not in (None, *DAYS) for moment in (plan.window.since, plan.window.until))
-        ):
+        if isinstance(plan, Listing) or not self.returns_numbers(statement):
             message = "It must return one number, or one for each group, in a window relative to now."
             hint = "Select one aggregate, such as count(*), with a window such as LAST 1h, and without EVERY."
             raise invalid_field("json", "query", message, hint=hint)
-        place, value = plan.outputs.index(values[0]), values[0].expression
+        [output] = [one for one in plan.values if not one.hidden]
+        place, value = plan.outputs.index(output), output.expression
         returns_all = (plan.top, plan.limit, plan.offset, plan.having) == (None, None, 0, None)
         absent = 0 if returns_all and isinstance(value, Aggregate) and value.name == "count" else None
         groups = (["none" if cell is None else cell for cell in (*row[:place], *row[place + 1 :])] for row in rows)
         found = {", ".join(map(str, group)): row[place] for group, row in zip(groups, rows, strict=True)}
         return found or {"": absent}, absent
+
+    def returns_numbers(self, statement: str) -> bool:
+        """Whether a statement that runs without parameters is of the form that `numbers` takes, and for all readers."""
+        plan = self.workers.engine.plan(statement)
+        return (
+            not isinstance(plan, Listing)
+            and not plan.source.admin_only
+            and [one.expression.type in NUMERIC for one in plan.values if not one.hidden] == [True]
+            and (plan.grouped, plan.explain, plan.is_derived, plan.interval_ms) == (True, False, False, None)
+            and {moment.text for moment in (plan.window.since, plan.window.until) if moment} <= {None, *DAYS}
+        )
 
 
 def converted(result: bytes, mimetype: str) -> bytes | str:

@@ -35,6 +35,38 @@ def test_a_result_leads_to_a_new_alert_with_its_statement(admin: Visitor, reader
     assert "Alert me on this" not in reader.get("/query", query_string={"q": QUERY}).text
 
 
+@pytest.mark.parametrize(
+    ("query", "is_offered"),
+    [
+        (QUERY, True),
+        ("SELECT count(*) FROM runs LAST 1d", True),
+        ("SELECT count(*) FROM runs SINCE yesterday", True),
+        ("SELECT job, status FROM runs LAST 1d", False),
+        ("SELECT count(*), avg(duration_ms) FROM runs LAST 1d", False),
+        ("SELECT min(job) FROM runs LAST 1d", False),
+        ("SELECT count(*) FROM runs BETWEEN '2026-01-01' AND '2027-01-01'", False),
+        ("SELECT count(*) FROM runs EVERY 1h LAST 1d", False),
+        ("SELECT count(*) FROM audit LAST 1d", False),
+        ("EXPLAIN SELECT count(*) FROM runs LAST 1d", False),
+        ("SHOW SOURCES", False),
+    ],
+)
+def test_only_results_that_an_alert_can_have_lead_to_a_new_alert(admin: Visitor, query: str, is_offered: bool) -> None:
+    shown = admin.get("/query", query_string={"q": query})
+    assert (shown.status_code, "Alert me on this" in shown.text) == (200, is_offered)
+    preview = admin.post(PAGE, **{**FIELDS, "query": query}, name="", action="preview")
+    assert preview.status_code == (200 if is_offered else 422)
+
+
+def test_a_result_with_too_many_groups_leads_to_no_alert(admin: Visitor, client: KeyClient, clock: Clock) -> None:
+    query = "SELECT count(*) FROM runs LAST 1d BY job"
+    for number in range(100):
+        client.post(f"/api/v1/heartbeat/job-{number}/ping")
+    clock.advance(minutes=1)
+    assert "Alert me on this" not in admin.get("/query", query_string={"q": query}).text
+    assert "Alert me on this" in admin.get("/query", query_string={"q": f"{query} LIMIT 100"}).text
+
+
 def test_a_preview_shows_when_it_would_have_fired_and_keeps_what_was_typed(admin: Visitor, client: KeyClient) -> None:
     page = admin.post(PAGE, **FIELDS, name="failures", action="preview")
     assert page.status_code == 200
@@ -113,6 +145,8 @@ def test_a_problem_is_beside_its_field_and_nothing_is_lost(
 def test_who_may_only_read_changes_no_alert(reader: Visitor, client: KeyClient) -> None:
     assert reader.post(PAGE, **FIELDS, name="failures", action="save").status_code == 403
     assert "New alert on a query" not in reader.get("/alerts").text
+    form = reader.get(PAGE)
+    assert (form.status_code, "Your access is read-only." in form.text, "<textarea" in form.text) == (403, True, False)
     assert client.get("/api/v1/alerts").json == {"alerts": []}
 
 

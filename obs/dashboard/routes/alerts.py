@@ -16,7 +16,7 @@ from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.routes.jobs import page_version
-from obs.dashboard.sessions import viewer
+from obs.dashboard.sessions import require_admin, viewer
 from obs.heartbeat.schemas import MaintenanceWindowSchema
 from obs.heartbeat.store import maintenance
 from obs.services import services
@@ -119,9 +119,10 @@ def retry(number: int) -> ResponseReturnValue:
 @blp.get("/query")
 def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = None) -> str:
     """The form of a new alert, for the statement in the URL, or of the one with the id in the URL."""
-    number, values = request.args.get("id", type=int), {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
+    caller, number = require_admin(), request.args.get("id", type=int)
+    values = {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
     if form is None and number is not None:
-        values = {**AlertSchema().dump(services().query_alerts.alerts(viewer(), number)[0]), "id": str(number)}
+        values = {**AlertSchema().dump(services().query_alerts.alerts(caller, number)[0]), "id": str(number)}
         values["threshold"] = f"{values['threshold']:.15g}"
     return render_template("query_alert.html", form=form or forms.Form(values), preview=preview)
 

@@ -13,6 +13,7 @@ from obs.dashboard.sessions import is_admin, viewer
 from obs.errors import ServiceError
 from obs.query.language.functions import FUNCTIONS
 from obs.query.service import converted
+from obs.query_alerts import MOST_GROUPS
 from obs.services import services
 
 blp = Blueprint("query", __name__, url_prefix="/query")
@@ -34,6 +35,8 @@ def page() -> ResponseReturnValue:
             numbers = [place for place in places if {type(row[place]) for row in rows} <= {int, float, type(None)}]
             window = reply.window if answer["output_type"] == "timeseries" else None
             shown |= {"answer": answer, "numbers": numbers}
+            if is_admin(caller) and not _params() and len(rows) <= MOST_GROUPS:
+                shown["suits_alerts"] = services().queries.returns_numbers(text)
     with caller.read() as db:
         prefixes = [prefix for prefix, _ in annotation_store.prefixes(db, caller.now_ms)]
         if overlay and window is not None:
