@@ -76,7 +76,7 @@ SORTS: Mapping[str, Callable[[Job], float | None]] = {
     "state": lambda job: _PLACES[job.status],
     "name": lambda _: 0,
     "last": lambda job: -job.last_run_at,
-    "next": lambda job: job.expected_at,
+    "next": lambda job: None if job.paused else job.expected_at,
     "interval": lambda job: job.interval_ms,
     "duration": lambda job: job.avg_duration_ms,
     "runs": lambda job: job.run_count,

@@ -140,6 +140,30 @@ def test_no_incident_is_opened_while_a_job_is_paused_or_in_maintenance_or_never_
     assert client.get("/api/v1/jobs/backup").json["overdue"] is False
 
 
+@pytest.mark.parametrize("change", ["pause", "pause without an end", "maintenance"])
+def test_no_page_expects_a_job_that_is_paused_or_in_maintenance(
+    app: Flask, client: KeyClient, admin: Visitor, clock: Clock, change: str
+) -> None:
+    sweep = services(app).background.tasks["sweep"].run
+    admin.post("/job/pin?name=backup", kind="interval", interval="30", grace="2")
+    assert "Next run expected" in admin.get("/job?name=backup").text
+    if change == "maintenance":
+        admin.post("/incidents/maintenance", start_time="2026-06-21T10:00", end_time="2026-06-21T22:00")
+    else:
+        admin.post("/job/pause?name=backup", until="+1d" if change == "pause" else "")
+    sweep()
+    clock.advance(hours=5)
+    sweep()
+    assert "<b>expected</b>" not in admin.get("/").text
+    page = admin.get("/job?name=backup").text
+    assert ("Expected <" in page, "Next run expected" in page) == (False, change == "maintenance")
+    client.post("/api/v1/heartbeat/active/ping")
+    admin.post("/job/pin?name=active", kind="interval", interval="6000", grace="2")
+    sweep()
+    names = re.findall(r'href="/job\?name=(\w+)"', admin.get("/?sort=next").text)
+    assert names == (["backup", "active"] if change == "maintenance" else ["active", "backup"])
+
+
 def test_a_ping_url_is_created_and_replaced_on_the_page(client: KeyClient, admin: Visitor, reader: Visitor) -> None:
     client.post("/api/v1/heartbeat/backup/ping")
     urls = []
