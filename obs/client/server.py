@@ -45,7 +45,8 @@ class Server:
             problem = f"{self._url} is not an address such as https://obs.example.com"
             raise ServerError(problem, 401) from None  # like a wrong key, it lasts until a person mends it
         except (HTTPException, ValueError, OSError) as error:
-            raise ServerError(f"cannot reach {self._url}: {error}") from error
+            status = 401 if hasattr(error, "verify_code") else 0  # an SSLCertVerificationError lasts too
+            raise ServerError(f"cannot reach {self._url}: {error}", status) from error
         if response.status == 200 and response.headers.get_content_type() == sent.get("Accept"):
             return content.decode()
         if response.status < 300 and field in answer:

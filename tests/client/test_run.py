@@ -5,10 +5,13 @@ import os
 import re
 import select
 import signal
+import ssl
 import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +21,7 @@ from obs.services import services
 from obs.tenancy import service
 from obs.times import format_ms
 from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine
-from tests.conftest import ACME, Clock, KeyClient
+from tests.conftest import ACME, Clock, KeyClient, serving
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -359,6 +362,22 @@ def test_an_address_that_is_not_that_of_obs_is_reported_and_nothing_is_lost(
     assert done.returncode == 0
     assert b"heartbeats are kept" in done.stderr
     assert machine.url.encode() in done.stderr
+    machine.url = url
+    machine.obs("flush")
+    assert [run["status"] for run in runs("photos")] == ["success"]
+
+
+def test_a_certificate_that_is_unknown_is_reported_and_nothing_is_lost(machine: Machine, runs: Runs) -> None:
+    context, url = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), machine.url
+    context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with serving(server):
+        machine.url = f"https://127.0.0.1:{server.server_port}"
+        done = machine.obs("run", "photos", "--", "true")
+    assert done.returncode == 0
+    assert b"heartbeats are kept" in done.stderr
+    assert b"certificate verify failed" in done.stderr
     machine.url = url
     machine.obs("flush")
     assert [run["status"] for run in runs("photos")] == ["success"]
