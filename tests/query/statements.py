@@ -145,7 +145,8 @@ def statements(draw: st.DrawFn) -> str:
             if draw(st.booleans()):
                 clauses.append(f"FILL {draw(st.sampled_from(['NONE', 'NULL', 'PREVIOUS', '0', '-1.5']))}")
         if draw(st.integers(0, 3)) == 0:
-            clauses.append(f"HAVING {draw(st.sampled_from(['count(*) > 1', 'count(*) = 0', 'max(duration_ms) > 1s']))}")
+            conditions_of_groups = ["count(*) > 1", "count(*) = 0", "max(duration_ms) > 1s", "max(time) < NOW - 1h"]
+            clauses.append(f"HAVING {draw(st.sampled_from(conditions_of_groups))}")
         if draw(st.integers(0, 3)) == 0:
             clauses.append(f"COMPARE WITH {draw(durations)} AGO")
         if draw(st.integers(0, 7)) == 0:

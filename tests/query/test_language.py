@@ -270,6 +270,12 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["count"],
         [[2]],
     ),
+    (
+        "SELECT count(*) FROM runs BY job HAVING max(time) < NOW - 45m COMPARE WITH 1h AGO LAST 2h",
+        "table",
+        ["job", "count", "count_previous"],
+        [["backup", 2, 2]],
+    ),
     ("SELECT job FROM runs BY job LAST 1d", "table", ["job"], [["backup"], ["mail"], ["report/weekly"]]),
 ]
 
@@ -414,6 +420,8 @@ DEPLOYS = "SELECT count(*) FROM runs AROUND 'deploy/' WITHIN 1h {} LAST 7d"
         ("ORDER BY count_change_pct LIMIT 1", ["v2"]),
         ("HAVING count_after < count_before", ["v2"]),
         ("HAVING count_after - count_before >= 0 OR title = 'v2'", ["v1", "v2"]),
+        ("HAVING time < NOW - 2h", ["v1"]),
+        ("ORDER BY NOW - time", ["v2", "v1"]),
     ],
 )
 def test_deploys_are_ordered_and_chosen_by_their_effect(ask: Ask, clauses: str, titles: list[str]) -> None:

@@ -46,7 +46,7 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     sql = Writer(plan, scan, known={column: f":c{number}" for number, column in enumerate(columns)})
     top = "0" if plan.top is None else sql.expression(plan.first_aggregate)
     keys = [sql.expression(expression) for expression, _ in plan.order]
-    return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", sql.parameters)
+    return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", {**sql.parameters, "now": scan.now_ms})
 
 
 def open_index(table: str) -> str:
