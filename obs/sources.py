@@ -61,9 +61,9 @@ class Source:
     name: str
     row: str  # what a row is, in words
     time: str  # which of its times is the time of the row, in words
-    time_sql: str  # the column that the time window applies to, with the table
+    time_sql: str  # what the time window applies to, such as a column with its table
     columns: tuple[Column, ...]
-    tables: tuple[str, ...]  # all tables that its SQL reads: a query on it can read no other
+    tables: tuple[str, ...]  # its own, and all others that its SQL reads: a query on it can read no other
     joins: tuple[tuple[str, str], ...] = ()  # name and SQL, in the order in which to add them; none adds or hides rows
     where: str = ""  # a condition that holds for every row
     grains: tuple[Grain, ...] = ()  # in the order in which to try them; those with the same columns by falling length
@@ -72,7 +72,7 @@ class Source:
     @property
     def table(self) -> str:
         """The table whose rows are those of the source."""
-        return self.time_sql.partition(".")[0]
+        return self.tables[0]
 
     def by_name(self) -> dict[str, Column]:
         """All columns by name, ``time`` first."""

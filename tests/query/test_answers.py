@@ -252,6 +252,16 @@ def test_a_star_is_all_columns_with_the_time_first(ask: Ask) -> None:
     }
 
 
+def test_a_job_on_a_host_whose_clock_is_ahead_is_in_every_window_until_now(client: Any, ask: Ask, clock: Any) -> None:
+    """Its last heartbeat is later than now, which a window does not include."""
+    sent = {"name": "ahead", "status": "fail", "time": "2026-06-21T10:05:00Z"}
+    assert client.post("/api/v1/heartbeat/end", json=sent).status_code == 200
+    assert ask("SELECT status FROM jobs WHERE job = 'ahead' LAST 1d")["rows"] == [["failed"]]
+    clock.advance(hours=1)
+    assert ask("SELECT time FROM jobs WHERE job = 'ahead' LAST 1d")["rows"] == [["2026-06-21T10:05:00.000Z"]]
+    assert ask("SELECT count(*) FROM jobs LAST 30m")["rows"] == [[0]]
+
+
 def test_an_organization_sees_only_its_own_rows(ask: Ask, other_client: Any) -> None:
     response = other_client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs LAST 1d"})
     assert response.json["rows"] == [[0]]
