@@ -2,6 +2,7 @@
 
 import heapq
 import sqlite3
+import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -29,49 +30,10 @@ from obs.times import DAY_MS, HOUR_MS
 
 DAYS = 89
 _MISSED_SHARE, _LOST_SHARE = 0.003, 0.0008
-_PLACES = {  # by the first part of the name of a job: where it runs, and its time zone
-    "shop": (Attribution("web-1", "storefront", "shop"), "UTC"),
-    "db": (Attribution("db-1", "database", "shop"), "UTC"),
-    "billing": (Attribution("web-2", "billing", "shop"), "Europe/Berlin"),
-    "office": (Attribution("office-1", "accounting", "office"), "Europe/Berlin"),
-    "home": (Attribution("nas", "storage", "home"), "Europe/Berlin"),
-}
-_JOBS = {  # when it runs, its usual seconds (0: it only pings), which share of its runs fails, and what it logs
-    "shop/heartbeat": ("*/5 * * * *", 0, 0, ""),
-    "shop/send-queue": ("*/15 * * * *", 9, 0.006, "sent {} messages"),
-    "shop/sync-stock": ("*/30 * * * *", 48, 0.02, "{} items changed"),
-    "shop/search-index": ("7 * * * *", 240, 0.006, "indexed {} products"),
-    "shop/sitemap": ("40 3 * * *", 35, 0.006, ""),
-    "shop/thumbnails": ("20 */2 * * *", 120, 0.006, "{} images"),
-    "shop/expire-carts": ("12 */6 * * *", 14, 0.006, ""),
-    "db/backup": ("0 2 * * *", 1_320, 0.006, "dumped {} MB"),
-    "db/backup-verify": ("30 5 * * 0", 2_460, 0.006, "restored, {} tables match"),
-    "db/vacuum": ("15 4 * * *", 360, 0.006, ""),
-    "db/replica-lag": ("*/10 * * * *", 0, 0, ""),
-    "db/partitions": ("0 1 1 * *", 180, 0.006, ""),
-    "billing/invoices": ("0 6 * * 1-5", 660, 0.006, "{} invoices"),
-    "billing/dunning": ("30 9 * * 1-5", 95, 0.006, "{} reminders"),
-    "billing/bank-import": ("5 8-18 * * 1-5", 26, 0.07, ""),
-    "billing/exchange-rates": ("10 16 * * 1-5", 4, 0.006, "{} rates"),
-    "office/payroll": ("0 5 28 * *", 1_080, 0.006, ""),
-    "office/report-weekly": ("0 7 * * 1", 420, 0.006, ""),
-    "office/scan-inbox": ("*/20 7-19 * * 1-5", 11, 0.006, "{} pages"),
-    "office/certbot-renew": ("0 */12 * * *", 8, 0.006, "no renewal due"),
-    "home/photos": ("30 1 * * *", 960, 0.02, "copied {} files"),
-    "home/scrub": ("0 3 * * 6", 18_000, 0.006, "0 errors in {} GB"),
-    "home/snapshots": ("0 * * * *", 3, 0.006, ""),
-    "home/dyndns": ("*/15 * * * *", 0, 0, ""),
-    "home/weather": ("25 * * * *", 2, 0.03, ""),
-}
-_DISRUPTIONS = (  # from and to (days before now), how the names of the jobs begin, what they do or log, and why
-    (61.4, 60.7, "home/", "", "Power outage at home"),
-    (44.1, 43.9, "shop/s", "error: the supplier responded with 404", "The supplier's API moved"),
-    (18.6, 17.3, "billing/bank-import", "error: the bank responded with 503", "The bank's API was down"),
-    (9.3, 9.05, "db/", "", "The database server was replaced"),
-    (1.3, 0.0, "home/photos", "error: no space left on device", ""),
-    (0.4, 0.0, "home/dyndns", "", ""),
-)
-_RELEASES = (82.3, 68.2, 52.2, 33.2, 26.4, 12.2, 5.2)  # of the shop (days before now); the fourth makes jobs slow
+_DEMO = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_JOBS, _RELEASES = _DEMO["jobs"], _DEMO["releases"]
+_PLACES = {part: (Attribution(*place), zone) for part, (*place, zone) in _DEMO["places"].items()}
+_DISRUPTIONS = [(*each["days"], each["jobs"], each["error"], each["annotation"]) for each in _DEMO["disruptions"]]
 
 
 @click.command("demo")
