@@ -1,5 +1,6 @@
-"""CONTAINS finds the same messages with the full-text index as without it."""
+"""CONTAINS, LIKE and =~ find the same messages with the full-text index as without it."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -73,11 +74,15 @@ def _log(db: sqlite3.Connection, texts: list[str | None]) -> None:
 
 
 def _found(ask: Ask, part: str) -> list[Any]:
-    quoted = part.replace("'", "''")
-    answer = ask(
-        f"SELECT message FROM logs WHERE message CONTAINS '{quoted}' AND time >= '2026-06-21T09:43:20Z' LAST 1d"
-    )
-    return [row[0] for row in answer["rows"]]
+    """The messages that contain a text; the same ones are found with LIKE and =~."""
+    found = []
+    escaped = re.sub(r"([%_!])", r"!\1", part)
+    for condition in (f"CONTAINS '{part}'", f"LIKE '%{escaped}%' ESCAPE '!'", f"=~ '{re.escape(part)}'"):
+        clauses = f"message {condition} AND time >= '2026-06-21T09:43:20Z' LAST 1d"
+        answer = ask(f"SELECT message FROM logs WHERE {clauses}")
+        found.append([row[0] for row in answer["rows"]])
+    assert found[1:] == found[:1] * 2
+    return found[0]
 
 
 def _expected(part: str) -> list[str]:
@@ -109,10 +114,27 @@ def test_deleted_messages_are_not_found_and_their_ids_can_be_reused(
 
 
 @pytest.mark.usefixtures("logged")
-def test_a_rare_text_is_found_without_reading_every_message(ask: Ask, index: Callable[[], int]) -> None:
+@pytest.mark.parametrize(
+    ("condition", "is_searched"),
+    [
+        ("CONTAINS 'needle'", True),
+        ("LIKE '%needle%'", True),
+        ("LIKE 'a_%!%nee%' ESCAPE '!'", True),
+        ("LIKE '%ne%'", False),
+        ("NOT LIKE '%needle%'", False),
+        ("ILIKE '%needle%'", False),
+        ("=~ 'in hay'", True),
+        ("=~ 'needles?'", False),
+        ("CONTAINS 'needle' OR job = 'mail'", False),
+    ],
+)
+def test_a_rare_text_is_found_without_reading_every_message(
+    ask: Ask, index: Callable[[], int], condition: str, is_searched: bool
+) -> None:
     index()
-    answer = ask("EXPLAIN SELECT message FROM logs WHERE message CONTAINS 'needle' LAST 90d")
-    assert any("event_messages VIRTUAL TABLE" in text for what, text in answer["rows"] if what == "plan")
+    answer = ask(f"EXPLAIN SELECT message FROM logs WHERE message {condition} LAST 90d")
+    plan = [text for what, text in answer["rows"] if what == "plan"]
+    assert any("event_messages VIRTUAL TABLE" in text for text in plan) == is_searched
 
 
 def test_a_short_window_is_searched_only_in_its_messages(ask: Ask, write: Any, shop: None, index: Any) -> None:

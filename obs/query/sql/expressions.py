@@ -1,7 +1,6 @@
 """Expressions to SQL. Values become bound parameters; columns become what their source defines for them."""
 
 import math
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -183,7 +182,8 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),
     **dict.fromkeys(("is null", "is not null"), lambda sql, each: f"{sql.raw(each.arguments[0])} {each.name.upper()}"),
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
-    **{each: _template(f"obs_{each.replace(' ', '_')}({{0}}, {{1}})") for each in ("contains", "starts with")},
+    "contains": _template("instr({0}, {1}) > 0"),
+    "starts with": _template("obs_starts_with({0}, {1})"),
     **{each: _template(f"obs_{each}({{0}}, {{1}}, {{2}})") for each in ("like", "ilike")},
     "between": _template("{0} BETWEEN {1} AND {2}"),
     "%": _template("obs_remainder({0}, {1})"),
@@ -238,7 +238,6 @@ OPERATOR_FUNCTIONS = (
     SqlFunction("obs_like", null_safe(_like)),
     SqlFunction("obs_ilike", null_safe(partial(_like, ignore_case=True))),
     SqlFunction("obs_matches", null_safe(_matches)),
-    SqlFunction("obs_contains", null_safe(operator.contains)),
     SqlFunction("obs_starts_with", null_safe(str.startswith)),
     SqlFunction("obs_remainder", _remainder),
 )

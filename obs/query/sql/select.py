@@ -1,12 +1,13 @@
 """From a plan to the SELECT over the rows of its source. Values are bound parameters, all else is the source's."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Apply, Checked, Plan, Read, Scan
 from obs.query.sql.expressions import Value, Writer
-from obs.sources import Type
+from obs.sources import Column, Type
 from obs.times import DAY_MS
 
 
@@ -49,8 +50,8 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", {**sql.parameters, "now": scan.now_ms})
 
 
-def open_index(table: str) -> str:
-    """The statement that makes SQLite open a full-text index without reading it."""
+def open_virtual(table: str) -> str:
+    """The statement that makes SQLite open a virtual table, such as a full-text index, without reading it."""
     return f"SELECT 1 FROM {table} LIMIT 0"
 
 
@@ -139,23 +140,32 @@ class RowSelect(Writer):
         return conditions if where is None else [*conditions, *self._searches(where), self.expression(where)]
 
     def _searches(self, condition: Checked) -> list[str]:
-        """For each CONTAINS that must hold: the rows in which the full-text index, if there is one, finds the text."""
+        """For each text that rows must contain (CONTAINS, LIKE, =~): the rows in which a full-text index finds it."""
         match condition:
             case Apply(name="and"):
                 return [search for argument in condition.arguments for search in self._searches(argument)]
-            case Apply(name="contains", arguments=(Read() as text, Literal(value=str(part)))):
-                column = text.column
-                if column.search and len(part) >= _TRIGRAM and "\0" not in part:
-                    match = f"{column.search} MATCH {self.bind(_trigram_query(part))}"
-                    found = f"SELECT rowid FROM {column.search} WHERE {match}"
-                    if self.scan.window.length_ms <= DAY_MS:
-                        # A frequent word is in many messages of all times. The index is in the order of their ids.
-                        start, end = self.bind(self.scan.window.start), self.bind(self.scan.window.end)
-                        time = self.plan.source.time_sql
-                        ids = f"FROM {self.plan.source.table} WHERE {time} >= {start} AND {time} < {end}"
-                        found += f" AND rowid BETWEEN (SELECT min(id) {ids}) AND (SELECT max(id) {ids})"
-                    return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
+            case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
+                is_plain = name == "contains" or part.replace(" ", "").isalnum()
+                return self._search(column, part) if is_plain else []
+            case Apply(
+                name="like", arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape)))
+            ):
+                parts = re.split(f"[%_{re.escape(escape)}]", like)
+                return self._search(column, max(parts, key=len))
         return []
+
+    def _search(self, column: Column, part: str) -> list[str]:
+        """The condition that the full-text index finds a text, unless there is none or the text is too short for it."""
+        if not column.search or len(part) < _TRIGRAM or "\0" in part:
+            return []
+        found = f"SELECT rowid FROM {column.search} WHERE {column.search} MATCH {self.bind(_trigram_query(part))}"
+        if self.scan.window.length_ms <= DAY_MS:
+            # A frequent word is in many messages of all times. The index is in the order of their ids.
+            start, end = self.bind(self.scan.window.start), self.bind(self.scan.window.end)
+            time = self.plan.source.time_sql
+            ids = f"FROM {self.plan.source.table} WHERE {time} >= {start} AND {time} < {end}"
+            found += f" AND rowid BETWEEN (SELECT min(id) {ids}) AND (SELECT max(id) {ids})"
+        return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
 
     def _sort_key(self, expression: Checked) -> str:
         """What to sort by. SQLite folds ``x AND FALSE`` to 0, which it would take for the number of a column."""
