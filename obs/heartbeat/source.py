@@ -106,7 +106,7 @@ RUNS = Source(
         Column("late_ms", Type.DURATION, "runs.late_ms", "How much later than expected it started.", measured="late_"),
         Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
     ),
-    tables=("runs", "jobs", "attributions", *_ROLLUPS),
+    tables=("runs", "jobs", "attributions", "json_each", *_ROLLUPS),
     joins=_joins("runs"),
     grains=_grains("runs", "status", "exit_code"),
 )

@@ -54,6 +54,12 @@ STATEMENTS = [
     "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY status EVERY 1mo TIMEZONE 'Europe/Berlin'",
     "SELECT count(*), max(duration_ms) FROM runs WHERE {only} BY job EVERY 1w",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*), max(gap_ms) FROM runs WHERE {only} BY bin",
+    "SELECT histogram(duration_ms, 1m) AS bin, count(*), count(DISTINCT job), max(host) FROM runs WHERE {only} BY bin",
+    "SELECT histogram(late_ms, 7s) AS bin, job, count(*) FILTER (WHERE status = 'failed') AS failed FROM runs"
+    " WHERE {only} BY bin, job HAVING count(*) > 0 ORDER BY failed DESC",
+    "SELECT histogram(duration_ms, 10m) AS bin, count(*) FROM runs WHERE {only} BY bin, host EVERY 1d TOP 2",
+    "SELECT histogram(duration_ms, 1m) AS bin, count(*), avg(duration_ms) FROM runs WHERE {only} BY bin",
+    "SELECT histogram(duration_ms, 1s) AS bin, count(*), max(histogram(duration_ms, 2s)) FROM runs WHERE {only} BY bin",
     "SELECT count(*), max(gap_ms) FILTER (WHERE job = 'a'), max(histogram(duration_ms, 7)) FROM runs WHERE {only}",
     "SELECT count(*) FROM runs WHERE {only} AND gap_ms > 1h BY extract(job, '[ab]'), json(host, '$.a')",
     "SELECT sum(duration_ms) AS s, count(*) FROM runs WHERE {only} BY job EVERY 1d TOP 1",
@@ -109,6 +115,8 @@ SPLIT = [
     " BY host EVERY 1d TOP 2",
     "SELECT count(*), sum(duration_ms) FROM runs WHERE {only} AND ({a}) BY weekday(time) COMPARE WITH 1d AGO",
     "SELECT stddev(duration_ms), count(*) FILTER (WHERE {b}) AS n FROM runs WHERE {only} AND ({a}) BY service, status",
+    "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE {only} AND ({a}) BY bin",
+    "SELECT histogram(late_ms, 1m) AS bin, count(*) FILTER (WHERE {b}) FROM runs WHERE {only} BY bin EVERY 1d",
     "SELECT stddev(duration_ms) FILTER (WHERE {a}) AS s, sum(duration_ms) FROM runs WHERE {only} EVERY 6h",
 ]
 LARGEST = [
@@ -116,6 +124,9 @@ LARGEST = [
     "SELECT job, duration_ms / 1000 AS seconds FROM runs WHERE {only} ORDER BY seconds DESC, id LIMIT {n} OFFSET 2",
     "SELECT id FROM runs WHERE {only} AND job = 'b' AND host = 'db1' ORDER BY duration_ms DESC, id LIMIT {n}",
     "SELECT id, late_ms FROM runs WHERE {only} AND late_ms IS NOT NULL ORDER BY late_ms DESC, id LIMIT {n}",
+    "SELECT id FROM runs WHERE {only} AND duration_ms > {n}s AND ({a}) ORDER BY time DESC, id",
+    "SELECT id, job FROM runs WHERE {only} AND job = 'b' AND late_ms >= 7s ORDER BY job, id LIMIT {n}",
+    "SELECT id FROM runs WHERE {only} AND {a} ORDER BY duration_ms, id LIMIT 3",
 ]
 WINDOWS = [
     "LAST 5d",
@@ -408,6 +419,14 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", ["1h by status"]),
         ("SELECT avg(duration_ms) FROM runs WHERE duration_ms BETWEEN 5 AND 1m BY job", [DAY, HOUR]),
         (
+            "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE status = 'failed' BY bin",
+            ["1h by status"],
+        ),
+        (
+            "SELECT histogram(late_ms, 1s) AS bin, job, count(*) FROM runs WHERE late_ms IS NOT NULL BY bin, job",
+            [DAY, HOUR],
+        ),
+        (
             "SELECT CASE WHEN duration_ms > 1m THEN 'slow' END AS pace, p95(duration_ms) FROM runs BY pace",
             ["1h by status"],
         ),
@@ -422,6 +441,10 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(*) FROM runs WHERE duration_ms > 5 OR late_ms > 5", []),
         ("SELECT last(duration_ms) FROM runs WHERE duration_ms > 5", []),
         ("SELECT count(message) FROM logs", []),
+        ("SELECT histogram(duration_ms, 999) AS bin, count(*) FROM runs BY bin", []),
+        ("SELECT histogram(duration_ms, 1m) AS bin, avg(duration_ms) FROM runs BY bin", []),
+        ("SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 5 BY bin", []),
+        ("SELECT histogram(length(message), 1000) AS bin, count(*) FROM logs BY bin", []),
         ("SELECT count(*) FROM events WHERE length(message) > 9 BY job", []),
         ("SELECT p95(length(message)) FROM logs", []),
         ("SELECT count(*) FROM logs WHERE message CONTAINS 'full' BY job", []),
@@ -522,6 +545,33 @@ def test_only_the_groups_of_top_are_read(app: Flask, ask: Ask, client: Any) -> N
     assert explained["groups"] == "1 with the largest values over the window, which are read first"
     assert "backup" not in explained["parameters"]
     assert ask(statement)["rows"] == before
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("condition", "hours", "count"),
+    [
+        ("duration_ms > 2424", [8, 9], 7),
+        ("duration_ms > 2424.5 AND status = 'success'", [8, 9], 6),
+        ("job = 'mail' AND duration_ms >= 2431", [9], 1),
+        ("duration_ms > 2431", None, 0),
+        ("(duration_ms > 2425 OR job = 'mail')", [], 360),
+    ],
+)
+def test_runs_above_a_threshold_are_read_from_the_hours_that_have_them(
+    app: Flask, ask: Ask, condition: str, hours: list[int] | None, count: int
+) -> None:
+    statement = f"SELECT job, duration_ms FROM runs WHERE {condition} LAST 60h"
+    before = ask(statement)["rows"]
+    assert (len(before), _explained(ask, statement)) == (count, [])
+    _roll_up(app)
+    assert ask(statement)["rows"] == before
+    parts = "".join(_explained(ask, statement)).partition("the rows of ")[2].split(", ")
+    read = [part for part in parts if part and len(set(part.split("/"))) == 2]
+    if hours is None:
+        assert (len(parts), read) == (1, [])
+    else:
+        assert read == [f"2026-06-21T{each:02}:00:00.000Z/2026-06-21T{each + 1:02}:00:00.000Z" for each in hours]
 
 
 @pytest.mark.usefixtures("history")

@@ -14,7 +14,7 @@ from obs.query.execution.window import buckets
 from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Checked, Derived, Output, Plan, Range, Read, Scan
-from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, usable_grains
+from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, threshold, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
 from obs.times import HOUR_MS, format_ms
@@ -136,49 +136,57 @@ def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
 
 
 def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
-    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), the scan of
-    the hours that have them, if the rollups know. For TOP with EVERY, the scan of the groups whose first aggregate is
-    largest over the whole window. Any other scan as it is.
+    """Where only rows with large measured values are asked for (ORDER BY duration_ms DESC LIMIT 20, or WHERE
+    duration_ms > 15m), the scan of the hours that have them, if the rollups know. For TOP with EVERY, the scan of the
+    groups whose first aggregate is largest over the whole window. Any other scan as it is.
     """
     if plan.top is not None and scan.timeline is not None:
         whole = replace(plan, interval_ms=None, having=None, order=(), limit=None, offset=0)
         rows = _read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    if not plan.source.grains or plan.grouped or not plan.limit or not plan.order or not plan.order[0][1]:
+    if not plan.source.grains or plan.grouped:
         return scan
-    value, _ = plan.order[0]
+    value = plan.order[0][0] if plan.limit and plan.order and plan.order[0][1] else None
+    least, where = None, plan.where
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order
-    if prefix_of(value) is None:
+    if value is None or prefix_of(value) is None:
+        (value, least), where = threshold(where), None
+    if value is None:
         return scan
     largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
-    hours = replace(plan, grouped=True, outputs=(largest,), order=(), limit=None, offset=0, interval_ms=HOUR_MS)
-    timeline = buckets(scan.window, HOUR_MS, None)
+    hours = replace(plan, grouped=True, outputs=(largest,), where=where, order=(), limit=None, offset=0)
+    hours, timeline = replace(hours, interval_ms=HOUR_MS), buckets(scan.window, HOUR_MS, None)
     by_hour = replace(scan, timeline=timeline, max_rows=None)
     if find_cover(hours, by_hour, session) is None:
         return scan
     rows = _read_grid(hours, by_hour, session).rows
     found = sorted(((values[0], hour) for (hour, _), values in rows.items() if values[0] is not None), reverse=True)
-    # Each hour has at least one row with its largest value, so smaller ones than that of the last hour are not needed.
-    last = plan.limit + plan.offset - 1
-    chosen = sorted(hour for most, hour in found if most >= found[last][0]) if last < len(found) else []
-    if not 0 < len(chosen) <= _MAX_SPANS:
+    if least is None:
+        # Each hour has at least one row with its largest value; smaller ones than that of the last are not needed.
+        last = (plan.limit or 0) + plan.offset - 1
+        if last >= len(found):
+            return scan
+        least = found[last][0]
+    chosen = sorted(hour for most, hour in found if most >= least)
+    if len(chosen) > _MAX_SPANS:
         return scan
     ranges = [(timeline.starts[hour], timeline.starts[hour] + HOUR_MS) for hour in chosen]
-    return replace(scan, parts=[Range(max(a, scan.window.start), min(b, scan.window.end)) for a, b in ranges])
+    parts = [Range(max(start, scan.window.start), min(end, scan.window.end)) for start, end in ranges]
+    return replace(scan, parts=parts or [Range(scan.window.start, scan.window.start)])
 
 
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
-    grains, compared, parts = usable_grains(plan, scan)
+    grains, cover = usable_grains(plan, scan)
     for grain in grains:
         covered, uncovered = _split(grain, rest, session)
         if covered and len(covered) <= _MAX_SPANS and len(uncovered) <= _MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
-    return Cover(tuple(spans), tuple(rest), compared, parts) if spans else None
+    return replace(cover, spans=tuple(spans), rest=tuple(rest)) if spans else None
 
 
 def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[list[Span], list[Range]]:

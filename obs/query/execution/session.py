@@ -1,5 +1,6 @@
 """The limits of a query, and its read-only connection, which can only read its tables and is stopped at the limits."""
 
+import json
 import math
 import os
 import re
@@ -19,7 +20,7 @@ from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, deviati
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Plan, Range, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
-from obs.query.sql.select import SqlStatement, open_index
+from obs.query.sql.select import SqlStatement, open_virtual
 from obs.storage.connection import explained, open_reader
 from obs.storage.packed import pack, unpack
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, offset_ms, write_duration
@@ -134,9 +135,9 @@ def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) 
             connection.setlimit(limit, value)
         _register(connection, plan.timezone, [scan.timeline for scan in scans if scan.timeline is not None])
         connection.execute("BEGIN")
-        for column in plan.source.columns:
-            if column.search:  # the authorizer would refuse what FTS5 does when it is first used
-                connection.execute(open_index(column.search))
+        searched = [column.search for column in plan.source.columns if column.search]
+        for virtual_table in ("json_each", *searched):  # the authorizer would refuse what they do when first used
+            connection.execute(open_virtual(virtual_table))
 
         permitted = {(sqlite3.SQLITE_SELECT, None), (sqlite3.SQLITE_PRAGMA, "data_version")}  # FTS5 asks for that
         tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())
@@ -156,8 +157,8 @@ _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not ea
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 
 _PERMITTED = frozenset(
-    ["char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # what obs.query.sql calls itself
-    + ["obs_bucket", "obs_covered", "obs_deviation", "obs_local", "obs_part", "row_number"]
+    ["->>", "char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # of obs.query.sql itself
+    + ["obs_bins", "obs_bucket", "obs_covered", "obs_deviation", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
@@ -176,6 +177,18 @@ def _part(packed: bytes, first: int, last: int, name: str) -> Any:
     return _OF_PART[name](values[start : bisect_right(values, last, start)])
 
 
+def _bins(packed: bytes | None, runs: int, width: int) -> str:
+    """As JSON, the start of each bin with values of a cell and their number; null and the number of rows without."""
+    values = () if packed is None else unpack(packed)
+    bins: list[tuple[int | None, int]] = [(None, runs - len(values))] if runs > len(values) else []
+    place = 0
+    while place < len(values):
+        start = values[place] // width * width
+        place, before = bisect_left(values, start + width, place), place
+        bins.append((start, place - before))
+    return json.dumps(bins)
+
+
 def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
     """Register the functions for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each scan."""
 
@@ -190,6 +203,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
 
     of_query = (
         SqlFunction("obs_part", _part),
+        SqlFunction("obs_bins", _bins),
         SqlFunction("obs_deviation", deviation),
         SqlFunction("obs_local", local),
         SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),

@@ -15,7 +15,7 @@ from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
 from obs.sources import Grain, Type
-from obs.times import DAY_MS, HOUR_MS
+from obs.times import DAY_MS, HOUR_MS, SECOND_MS
 
 Span = tuple[int, int]
 """Consecutive units of a grain: the number of the first, and the number after the last."""
@@ -28,12 +28,14 @@ class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
     If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
+    If rows are grouped by its histogram, each cell is split into the bins of `binned`.
     """
 
-    spans: tuple[tuple[Grain, tuple[Span, ...]], ...]
-    rest: tuple[Range, ...]
+    spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
+    rest: tuple[Range, ...] = ()
     compared: Checked | None = None
     parts: Sequence[Part] = ()
+    binned: Checked | None = None
 
 
 def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
@@ -46,10 +48,10 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 """Functions that have the same value for a time and for the start of its hour, or its day in UTC."""
 
 
-def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Checked | None, Sequence[Part]]:
-    """The rollups that can answer a plan exactly, in the order in which to try them, and their parts (see Cover)."""
+def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
+    """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
     if not plan.source.grains or not plan.grouped:
-        return [], None, ()
+        return [], Cover()
     written = [output.expression for output in plan.outputs] + [expression for expression, _ in plan.order]
     written += [plan.having] if plan.having is not None else []
     aggregates = [part for each in written for part in walk(each) if isinstance(part, Aggregate)]
@@ -58,21 +60,25 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Checked | None, 
         chosen += [] if aggregate.filter is None else [aggregate.filter]
         chosen += aggregate.arguments if _templates(aggregate) is _OF_KEY else []
     comparisons = [each for one in chosen for each in walk(one) if _is_comparison(each)]
-    compared = next((each.arguments[0] for each in comparisons), None)
+    binned = next((group for group in plan.groups if _is_histogram(group)), None)
+    of_measured = [*comparisons, *([binned] if isinstance(binned, Apply) else [])]
+    compared = next((each.arguments[0] for each in of_measured), None)
     parts = _parts(comparisons, plan.where)
-    is_known = len(parts) <= _MAX_PARTS and all(each.arguments[0] == compared for each in comparisons)
-    if not is_known or any(_template(aggregate, compared) is None for aggregate in aggregates):
-        return [], None, ()
+    is_known = len(parts) <= (_MAX_PARTS if binned is None else 0)
+    is_known = is_known and all(each.arguments[0] == compared for each in of_measured)
+    if not is_known or any(_template(aggregate, compared, binned) is None for aggregate in aggregates):
+        return [], Cover()
     grains: list[Grain] = []
     for grain in plan.source.grains:
         by_hour = grain.unit_ms <= HOUR_MS
         same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
         same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
-        columns = {name for each in chosen for name in _columns(each, same if same_clock else ())}
+        columns = {name for each in chosen if each != binned for name in _columns(each, same if same_clock else ())}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     starts = scan.timeline.starts if scan.timeline is not None else ()
-    return [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)], compared, parts
+    usable = [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)]
+    return usable, Cover(compared=compared, parts=parts, binned=binned)
 
 
 def prefix_of(expression: Checked | None) -> str | None:
@@ -83,6 +89,16 @@ def prefix_of(expression: Checked | None) -> str | None:
         case Apply(name="length", arguments=(Read(column=column),)):
             return column.measured
     return None
+
+
+def threshold(where: Checked | None) -> tuple[Checked | None, int]:
+    """What is measured, and the least value that all rows must have (``duration_ms > 15m``); (None, 0) without one."""
+    for term in where.arguments if isinstance(where, Apply) and where.name == "and" else (where,):
+        match term:
+            case Apply(name=">" | ">=" as name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
+                if prefix_of(value) is not None:
+                    return value, math.floor(constant) + 1 if name == ">" else math.ceil(constant)
+    return None, 0
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
@@ -118,14 +134,15 @@ def _templates(aggregate: Aggregate) -> Mapping[str, str]:
     return _OF_KEY
 
 
-def _template(aggregate: Aggregate, compared: Checked | None) -> str | None:
+def _template(aggregate: Aggregate, compared: Checked | None, binned: Checked | None) -> str | None:
     """The SQL of an aggregate; None if the rollup does not have what it needs."""
     templates = _templates(aggregate)
     name = aggregate.name if aggregate.percent is None else "percentile"
     if compared is not None:
         is_compared = aggregate.arguments == (compared,)
-        if templates is _OF_TIME or name in ("first", "last") or (templates is _OF_MEASURED and not is_compared):
-            return None  # of the rows of a part, neither the times are known nor what else was measured
+        is_unknown = templates is _OF_MEASURED and (not is_compared or binned is not None)
+        if templates is _OF_TIME or name in ("first", "last") or is_unknown:
+            return None  # of the rows of a part, neither the times are known nor what else was measured; of a bin, less
     return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
@@ -160,6 +177,13 @@ def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
     return False
 
 
+def _is_histogram(expression: Checked) -> TypeGuard[Apply]:
+    match expression:
+        case Apply(name="histogram", arguments=(Read() as measured, nodes.Literal(value=int(width)))):
+            return width >= SECOND_MS and prefix_of(measured) is not None  # with narrower bins, cells have too many
+    return False
+
+
 def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part]:
     """The parts within which each comparison has one result, but () for all values. A WHERE may need a value."""
     firsts = {0}
@@ -183,6 +207,7 @@ _PART = (
     f" ELSE {_OF_PART} END"
 )
 """What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
+_BIN = "(parts.value ->> 0)"
 _HAS_PART = (
     "CASE WHEN parts.column1 IS NULL THEN {table}.runs > {cells}valued"
     " WHEN {cells}least BETWEEN parts.column1 AND parts.column2"
@@ -226,7 +251,7 @@ class RollupSelect(RowSelect):
     Partial results have ``bucket``, ``g0``... or the key of the group, ``m0``..., and ``scanned``: the rows read.
     """
 
-    cover: Cover = Cover((), ())
+    cover: Cover = Cover()
     measures: dict[_Measure, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -238,7 +263,7 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        template = _template(aggregate, self.cover.compared)
+        template = _template(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None
         of = None if _templates(aggregate) is _OF_TIME else next(iter(aggregate.arguments), None)
         names = [name for name in re.findall(r"{(\w+)}", template) if name != "fraction"]
@@ -267,12 +292,14 @@ class RollupSelect(RowSelect):
     def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
         """Partial results from cells, or from rows where the grain names no cells. Sorted values stay as they are."""
         plan = self.plan
-        compared, parts = (self.cover.compared, self.cover.parts) if grain.cells else (None, ())
+        cover = self.cover if grain.cells else Cover()
+        compared, parts, binned = cover.compared, cover.parts, cover.binned
         writer = RowSelect(plan, self.scan, parameters=self.parameters)
         cells = f"{grain.cells}.{prefix_of(compared) or ''}"
         if grain.cells:
             writer.time_sql = f"({grain.number} * {grain.unit_ms})"
-            writer.known = {} if compared is None else {compared: "parts.column1" if parts else f"{cells}least"}
+            known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
+            writer.known = {each: known for each in (compared, binned) if each is not None}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
@@ -291,7 +318,7 @@ class RollupSelect(RowSelect):
         reads = [part for part in (walk(plan.where) if plan.where is not None else ()) if isinstance(part, Read)]
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         is_wide = not wanted or (are_few and bool(reads) and all(read.column.values for read in reads))
-        by_time = grain.by_time if combined and is_wide and not (parts or chosen) else ""
+        by_time = grain.by_time if combined and is_wide and not (parts or binned or chosen) else ""
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
@@ -305,6 +332,9 @@ class RollupSelect(RowSelect):
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
             conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
+        if isinstance(binned, Apply):
+            width = writer.expression(binned.arguments[1])
+            tables += f" CROSS JOIN json_each(obs_bins({cells}sorted, {grain.cells}.runs, {width})) AS parts"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
         if in_order and not by_time:
             keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
@@ -322,6 +352,7 @@ class RollupSelect(RowSelect):
             cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
             is_of_valued = name == "runs" and self.cover.compared is not None and not parts
             value = f"{cells}valued" if is_of_valued else f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
+            value = "(parts.value ->> 1)" if self.cover.binned is not None else value
             if parts:
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
