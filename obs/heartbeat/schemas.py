@@ -26,9 +26,9 @@ def _text(check: Callable[[str], None], longest: int, description: str, example:
     return ma.fields.Str(validate=check, metadata={**limits, **about(description, example)}, **kwargs)
 
 
-def _seconds(name: str, least: int, description: str, example: int, **kwargs: Any) -> WholeNumber:
-    error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {_YEAR_DAYS} days."
-    limits = ma.validate.Range(least, _YEAR_DAYS * 86_400, error=error)
+def _seconds(name: str, least: int, days: int, description: str, example: int, **kwargs: Any) -> WholeNumber:
+    error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {days} days."
+    limits = ma.validate.Range(least, days * 86_400, error=error)
     return WholeNumber(validate=limits, metadata=about(description, example), **kwargs)
 
 
@@ -37,8 +37,8 @@ class PinSchema(Schema):
 
     cron = _text(pins.check_expression, pins.MAX_CRON_LENGTH, "A cron expression.", "0 2 * * 1-5")
     timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
-    interval_seconds = _seconds("interval", 1, "The longest time between two heartbeats.", 3600)
-    grace_seconds = _seconds("grace period", 0, "The grace period: how late a heartbeat may be; default 60.", 300)
+    interval_seconds = _seconds("interval", 1, _YEAR_DAYS, "The longest time between two heartbeats.", 3600)
+    grace_seconds = _seconds("grace period", 0, _YEAR_DAYS, "How late a heartbeat may be; default 60.", 300)
     never = Flag(metadata={"description": "true: the job is never overdue."})
 
     @ma.pre_dump
@@ -94,7 +94,7 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
     end_time = Time(metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
     cron = _text(pins.check_expression, pins.MAX_CRON_LENGTH, "When it begins, again.", "0 22 * * 6", allow_none=True)
     timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
-    duration_seconds = _seconds("length", 60, f"At most {_LONGEST_DAYS} days.", 28_800, allow_none=True)
+    duration_seconds = _seconds("length", 60, _LONGEST_DAYS, "How long each one lasts.", 28_800, allow_none=True)
 
     @ma.validates_schema
     def _check_times(self, fields: dict[str, Any], **_: Any) -> None:
