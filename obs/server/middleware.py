@@ -14,6 +14,7 @@ ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whos
 _ORG = r"(?P<org>[^/.]+)"
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
 _CLIENT = "obs.client_address"
+_PORT = re.compile(r"^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$")  # Azure and IIS add it to the address
 _PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
 
 
@@ -99,7 +100,7 @@ def trust_proxies(setting: str, auth_header: str) -> Callable[[Wsgi], Wsgi]:
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        address = ip_address(text)
+        address = ip_address(_PORT.sub(r"\1\2", text))
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address

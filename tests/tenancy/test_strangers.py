@@ -144,6 +144,13 @@ def _seen(trusted: str, environ: dict[str, Any]) -> dict[str, Any]:
         (PROXY, PROXY, f"{CLIENT}, unknown", PROXY),
         (PROXY, f"::ffff:{PROXY}", f"::ffff:{CLIENT}", CLIENT),
         ("2001:db8::/32", "2001:db8::1", "2001:DB9:0:1::5", "2001:db9:0:1::5"),
+        (PROXY, PROXY, f"{CLIENT}:5678", CLIENT),  # as Azure and IIS send it
+        (PROXY, PROXY, "[2001:db9::5]:443", "2001:db9::5"),
+        (PROXY, PROXY, "[2001:db9::5]", "2001:db9::5"),
+        (PROXY, PROXY, "2001:db9::5:443", "2001:db9::5:443"),
+        (f"{PROXY} 2001:db8::/32", PROXY, f"1.1.1.1, {CLIENT}:1, [2001:db8::1]:443", CLIENT),
+        (PROXY, PROXY, f"{CLIENT}:", PROXY),
+        (PROXY, PROXY, f"[{CLIENT}]:port", PROXY),
         (PROXY, "", CLIENT, ""),
     ],
 )
