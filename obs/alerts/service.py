@@ -83,6 +83,9 @@ class AlertService:
         except sqlite3.IntegrityError as error:
             raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
         saved = self.channel(caller.org, saved_id)
+        if saved.filter["reminder_hours"] != known["filter"].get("reminder_hours"):
+            caller.write(lambda db: outbox.plan_reminders(db, saved, caller.now_ms))
+            self.woken.add(caller.org)
         action = Action.CREATE_CHANNEL if channel_id is None else Action.CHANGE_CHANNEL
         audit.note(caller.tenancy.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)
         return saved

@@ -255,6 +255,31 @@ def test_what_lasts_is_reported_again(world: World, receiver: Receiver) -> None:
     assert titles(receiver)[3:] == ["photos is OK again, after 4 h"]
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, 2), (24, 2), (1, 3), (1, None)])
+def test_a_change_of_the_reminders_applies_to_what_lasts_already(
+    world: World, receiver: Receiver, before: int | None, after: int | None
+) -> None:
+    channel_id = world.add_channel(receiver, reminder_hours=before)
+    for job in ("photos", "mail"):  # each is in a message of its own
+        world.end(job, "fail")
+        world.pass_time(seconds=1)
+        world.pass_time(minutes=6)
+    world.end("mail", "ok")
+    world.pass_time(minutes=6)
+    world.pass_time(seconds=10)
+    told = len(receiver.requests)
+    change = {"reminder_hours": after}
+    for _ in range(2):  # the second one changes nothing
+        assert world.client.put(f"/api/v1/channels/{channel_id}", json=change).status_code == 200
+        world.pass_time(minutes=15)
+    hours = list[int]()
+    for quarter in range(1, 30):
+        world.pass_time(minutes=15)
+        hours += [quarter // 4] * (len(receiver.requests) - told - len(hours))
+    assert hours == ([] if after is None else [*range(after - 1, 7, after)])
+    assert {title.partition(" since ")[0] for title in titles(receiver)[told:]} <= {"photos is still failing"}
+
+
 def test_a_reminder_to_come_is_no_message_yet_in_oql_either(world: World, receiver: Receiver) -> None:
     """It is not sent if the incident ends before. So it must not count as a message that does not get through."""
     world.add_channel(receiver, reminder_hours=2)

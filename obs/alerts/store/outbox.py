@@ -179,8 +179,7 @@ def record(
     state, sent_at, next_at = State.PENDING, None, None
     enabled = {channel.id: channel for channel in channels if channel.enabled}
     channel = enabled.pop(delivery.channel_id, None)
-    kinds = dict(db.execute(f"SELECT kind, max({_LASTS}) {_REPORTED} GROUP BY kind", (delivery.id,)).fetchall())
-    events = {incidents.IncidentKind(kind).event: lasts for kind, lasts in kinds.items()}
+    events = [kind.event for kind in _kinds(db, delivery.id)]
     is_old = delivery.first_attempt_at is not None and delivery.first_attempt_at + _GIVE_UP_MS <= now_ms
     if answer["delivered"]:
         state, sent_at = State.SENT, now_ms
@@ -195,23 +194,33 @@ def record(
         which = "SELECT id FROM incidents WHERE id IN (SELECT value FROM json_each(?)) AND ended_at IS NOT NULL"
         over = [row["id"] for row in db.execute(which, (json.dumps(list(lasting)),))]  # while it was on its way
         ended(db, [channel], incidents.incidents_by_id(db, over), now_ms)
-        if last := [event for event, lasts in events.items() if lasts]:
-            _plan_reminder(db, channel, delivery.id, last, now_ms)
+        _plan_reminder(db, channel, delivery.id, now_ms)
     if channel is not None and state is State.GIVEN_UP and delivery.notice is None and enabled:
         notice = f"The channel {channel.name} does not work: {answer['answer']}\nNot sent: {title or 'a message'}"
         report(db, next(iter(enabled.values())), "notice", notice, now_ms)
 
 
-def _plan_reminder(
-    db: sqlite3.Connection, channel: Channel, delivery_id: int, events: Sequence[str], now_ms: int
-) -> None:
-    """Plan the reminder of those incidents of a delivery that last, if the channel wants one; `events` are theirs."""
-    hours = channel.filter["reminder_hours"]
-    if hours is None:
-        return
+def _kinds(db: sqlite3.Connection, delivery_id: int, condition: str = "1") -> list[incidents.IncidentKind]:
+    kinds = db.execute(f"SELECT DISTINCT kind {_REPORTED} AND {condition}", (delivery_id,))
+    return [incidents.IncidentKind(row["kind"]) for row in kinds]
+
+
+def plan_reminders(db: sqlite3.Connection, channel: Channel, now_ms: int) -> None:
+    """Plan all reminders of a channel from now on, because it wants them after another time."""
+    last = "SELECT DISTINCT max(d.id) FROM deliveries AS d JOIN delivery_incidents ON delivery_id = d.id"
+    last += " JOIN incidents AS i ON i.id = incident_id WHERE ended_at IS NULL AND channel_id = ? AND state <> ?"
+    for (delivery_id,) in db.execute(f"{last} GROUP BY i.id", (channel.id, State.PENDING)).fetchall():
+        _plan_reminder(db, channel, delivery_id, now_ms)
+
+
+def _plan_reminder(db: sqlite3.Connection, channel: Channel, delivery_id: int, now_ms: int) -> None:
+    """Plan the reminder of those incidents of a delivery that last, if the channel wants one."""
     same = f"news = {News.LASTS:d} AND incident_id IN (SELECT id {_REPORTED})"  # if a person has sent it again
     planned = "SELECT id FROM deliveries WHERE channel_id = ? AND attempts = 0"
     db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})", (delivery_id, channel.id))
+    hours, events = channel.filter["reminder_hours"], [kind.event for kind in _kinds(db, delivery_id, _LASTS)]
+    if hours is None or not events:
+        return
     reminder = _insert(db, channel, now_ms, channel.quiet_until(events, now_ms + hours * HOUR_MS), reminder=1)
     add = f"INSERT INTO delivery_incidents SELECT {reminder}, id, {News.LASTS:d} {_REPORTED} AND {_LASTS}"
     db.execute(add, (delivery_id,))
