@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from flask import Flask
 
+from obs.services import services
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
@@ -37,6 +38,21 @@ def test_what_is_no_time_of_the_service_is_shown_as_text(reader: Visitor, clock:
     status, text = ask(reader, f"SELECT {written} AS x FROM runs LAST 1d")
     assert status == 200
     assert re.search(r'<p class="single"><b>(1926-06-21T09:58:59|2026-02-30T10:00:00).000Z</b>', text)
+
+
+def test_the_name_of_a_job_leads_to_its_page_and_that_of_an_alert_does_not(
+    admin: Visitor, new_client: Callable[..., KeyClient], clock: Clock, app: Flask
+) -> None:
+    alert = {"name": "many", "query": "SELECT count(*) FROM runs LAST 1h", "operator": ">", "threshold": 1}
+    assert new_client("acme", "admin").post("/api/v1/alerts", json=alert).status_code == 201
+    new_client("acme").post("/api/v1/heartbeat/alpha/end?status=fail")
+    for name in ("sweep", "alerts on queries"):
+        clock.advance(seconds=1)
+        services(app).background.tasks[name].run()
+    clock.advance(seconds=1)
+    text = ask(admin, "SELECT job, kind FROM incidents LAST 1h")[1]
+    assert re.search(r'<td><a href="/job\?name=alpha">alpha</a></td><td>failing</td>', text)
+    assert "<td>many</td><td>alert</td>" in text
 
 
 def test_an_error_is_shown_with_its_position(reader: Visitor) -> None:
