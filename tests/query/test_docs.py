@@ -38,6 +38,24 @@ def test_there_are_thirty_recipes() -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_the_recipe_for_uptime_counts_the_part_of_each_incident_in_the_window(ask: Ask, write: Any) -> None:
+    """From 2026-05-22 on, of: one that began before, one that lasts, a false alarm, and one that ended before."""
+    rows = [
+        (1, 0, "2026-05-20", "2026-05-25", None),
+        (1, 0, "2026-06-18", None, "right"),
+        (1, 0, "2026-06-02", "2026-06-04", "false_alarm"),
+        (2, 1, "2026-05-01", "2026-05-22", None),
+    ]
+    add = (
+        "INSERT INTO incidents (job_id, kind, started_at, ended_at, verdict, annotation_id)"
+        " VALUES (?1, ?2, unixepoch(?3 || ' 10:00') * 1000, unixepoch(?4 || ' 10:00') * 1000, ?5, 0)"
+    )
+    write(lambda db: db.executemany(add, rows))
+    (recipe,) = [one for one in reference.statements() if "uptime_pct" in one]
+    assert ask(recipe)["rows"] == [["backup", pytest.approx(100 - 100 * (3 + 3) / 30)]]
+
+
+@pytest.mark.usefixtures("shop")
 def test_the_first_question_of_the_tutorial(ask: Ask) -> None:
     """Which jobs failed last night, in the organization of the tests."""
     answer = ask("SELECT job, time, exit_code FROM runs WHERE status IN ('failed', 'lost') LAST 12h")
