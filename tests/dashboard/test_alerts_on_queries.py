@@ -71,6 +71,7 @@ def test_a_preview_shows_when_it_would_have_fired_and_keeps_what_was_typed(admin
     page = admin.post(PAGE, **FIELDS, name="failures", action="preview")
     assert page.status_code == 200
     assert "This alert would have fired 1 time, evaluated every " in text_of(page.text)
+    assert "A preview reads what is stored now" in text_of(page.text)
     drawn = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page.text, re.S)[-1])
     assert {numbers.get("nas01", drawn["data"]["absent"]) for _, numbers in drawn["data"]["numbers"]} == {0, 2}
     assert drawn["data"]["threshold"] == 1
