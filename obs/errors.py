@@ -100,6 +100,8 @@ class ServiceError(Exception):
         self.message = self.message or meaning
         if self.error in _RETRY_AFTER_SECONDS:
             self.headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[self.error])
+        if self.status == 413:  # granian closes the connection if the body was not read to its end: clients must know
+            self.headers["Connection"] = "close"
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -504,6 +504,20 @@ def test_a_log_in_chunks_is_stored_whole(server: Server) -> None:
     assert run["timeline"][-1]["message"] == "one two three"
 
 
+@pytest.mark.parametrize("path", ["/api/v1/heartbeat/backup/log", "/api/v1/annotations"])
+def test_a_client_can_go_on_after_a_body_that_is_too_large(server: Server, path: str) -> None:
+    """The rest of the body is not read. So the connection cannot be used again, and the response says so."""
+    headers = {"X-API-Key": server.key()}
+    with contextlib.closing(server.connect()) as connection:
+        for _ in range(20):
+            connection.request("POST", path, b"x" * 100_000, {**headers, "Content-Length": "1100000"})
+            answer = connection.getresponse()
+            answer.read()
+            assert (answer.status, answer.headers["Connection"]) == (413, "close")
+            connection.request("GET", "/api/v1/jobs", headers=headers)
+            assert connection.getresponse().read().startswith(b'{"jobs":')
+
+
 def test_json_in_chunks(server: Server) -> None:
     answer = server.ask(
         "POST",
