@@ -59,18 +59,20 @@ class PerMinute:
 
         Raises ServiceError (429) with Retry-After when the limit is reached. `what` is what it limits.
         """
-        used, seconds = self.add(subject, 1, now_ms), seconds_left(now_ms)
-        numbers = {"Limit": limit, "Remaining": max(0, limit - used), "Reset": seconds}
-        headers = {f"RateLimit-{name}": str(number) for name, number in numbers.items()}
+        used = self.add(subject, 1, now_ms)
+        headers = rate_headers(used, limit, now_ms)
         if used > limit:
-            message, hint = f"The limit is {limit} {what} per minute.", f"Try again in {seconds} s."
-            raise ServiceError("rate_limited", message, hint=hint, headers={**headers, "Retry-After": str(seconds)})
+            message, hint = f"The limit is {limit} {what} per minute.", f"Try again in {headers['Retry-After']} s."
+            raise ServiceError("rate_limited", message, hint=hint, headers=headers)
         return headers
 
 
-def seconds_left(now_ms: int) -> int:
-    """In how many seconds the next minute begins."""
-    return math.ceil((MINUTE_MS - now_ms % MINUTE_MS) / 1000)
+def rate_headers(used: int, limit: int, now_ms: int) -> dict[str, str]:
+    """The ``RateLimit-*`` headers of a response, and beyond the limit Retry-After: when the next minute begins."""
+    seconds = math.ceil((MINUTE_MS - now_ms % MINUTE_MS) / 1000)
+    numbers = {"RateLimit-Limit": limit, "RateLimit-Remaining": max(0, limit - used), "RateLimit-Reset": seconds}
+    numbers |= {"Retry-After": seconds} if used > limit else {}
+    return {name: str(number) for name, number in numbers.items()}
 
 
 @dataclass(eq=False)
@@ -103,8 +105,8 @@ class Quotas:
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""
         now_ms, rate = self.clock(), "max_heartbeats_per_minute"
-        if self.rates.add((org, rate), count, now_ms) > self.limits(org)[rate]:
-            raise self._exceeded(org, rate, "rate_limited", seconds_left(now_ms))
+        if (used := self.rates.add((org, rate), count, now_ms)) > (most := self.limits(org)[rate]):
+            raise self._exceeded(org, rate, "rate_limited", headers=rate_headers(used, most, now_ms))
         stored = self._stored.get(org)
         if stored is None:
             stored = self._stored[org] = self._measure(org)
@@ -144,13 +146,12 @@ class Quotas:
         except (ServiceError, OSError):  # without a usable file: who reads or writes it gets the error
             return 0.0
 
-    def _exceeded(self, org: Org, name: str, error: str = "quota_exceeded", seconds: int | None = None) -> ServiceError:
+    def _exceeded(self, org: Org, name: str, error: str = "quota_exceeded", **more: Any) -> ServiceError:
         self.refusals += 1
         now_ms, most = self.clock(), self.limits(org)[name]
         if abs(now_ms - self._refused_at.get((org, name), 0)) > _EPISODE_MS:
             _log.warning("organization %s has reached its limit %s of %d", org, name, most)
         self._refused_at[org, name] = now_ms
-        what, headers = name.removeprefix("max_").replace("_", " "), {"Retry-After": str(seconds)} if seconds else {}
-        message = f"The limit of {most} {what} is reached. Nothing was recorded."
+        message = f"The limit of {most} {name.removeprefix('max_').replace('_', ' ')} is reached. Nothing was recorded."
         hint, extra = f"Raise it with: obs org set-limit {org} {name} VALUE", {"limit": name, "max": most}
-        return ServiceError(error, message, hint=hint, extra=extra, headers=headers)
+        return ServiceError(error, message, hint=hint, extra=extra, **more)

@@ -80,6 +80,8 @@ def test_heartbeats_beyond_the_rate_of_a_minute_are_refused(
     assert [ping(client, "a").status_code for _ in range(3)] == [200] * 3
     over = ping(client, "a")
     refused(over, "max_heartbeats_per_minute", 3, 429, "rate_limited")
+    assert (over.headers["RateLimit-Limit"], over.headers["RateLimit-Remaining"]) == ("3", "0")
+    assert over.headers["RateLimit-Reset"] == over.headers["Retry-After"]
     assert used(client, "Heartbeats per minute") == 4
     assert ping(other_client, "a").status_code == 200
     clock.advance(seconds=int(over.headers["Retry-After"]) - 1)
