@@ -83,6 +83,8 @@ class ErrorSchema(ma.Schema):
     errors = ma.fields.Dict(metadata={"example": {"json": {"end_time": ["Must not be before start_time."]}}})
     hint = ma.fields.Str(metadata={"description": "How to fix it."})
     request_id = ma.fields.Str(metadata={"description": "Of an unexpected error."})
+    limit = ma.fields.Str(metadata={"description": "The name of the limit that was exceeded.", "example": "max_rows"})
+    max, actual = (ma.fields.Float(metadata={"description": what}) for what in ("Its value.", "What the query needs."))
 
 
 class _Api(SmorestApi):  # type: ignore[misc]

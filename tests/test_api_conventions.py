@@ -105,3 +105,25 @@ def test_every_example_in_the_document_is_valid(app: Flask) -> None:
     for schema, example in found:
         whole = {**schema, "components": document["components"]}
         assert jsonschema_rs.validator_for(whole, validate_formats=True).is_valid(example), (schema, example)
+
+
+def test_an_error_that_names_a_limit_is_as_documented(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]
+) -> None:
+    app = make_app(MAX_JOBS=1, MAX_HEARTBEATS_PER_MINUTE=2)
+    client = new_client("acme", app=app)
+    assert client.post(PING).status_code == 200
+    refused = [
+        client.post("/api/v1/dsl", json={"query": "SELECT count(*) FROM runs EVERY 1s LAST 90d"}),
+        client.post("/api/v1/heartbeat/second/ping"),
+        client.post(PING),
+    ]
+    assert [(one.status_code, one.json["limit"]) for one in refused] == [
+        (422, "max_rows"),
+        (507, "max_jobs"),
+        (429, "max_heartbeats_per_minute"),
+    ]
+    document: Any = app.test_client().get("/api/openapi.json").json
+    schema = {"$ref": "#/components/schemas/Error", "components": document["components"]}
+    for one in refused:
+        jsonschema_rs.validate(schema, one.json)

@@ -72,10 +72,8 @@ class SentryProtocol(HeartbeatProtocol):
 def _check_ins(envelope: bytes) -> Iterator[Mapping[str, Any]]:
     """The check-ins in an envelope: a line of headers, then for each item its headers and its payload."""
     rest = envelope.partition(b"\n")[2]
-    while rest.strip():
+    while rest := rest.lstrip():
         line, _, rest = rest.partition(b"\n")
-        if not line.strip():
-            continue
         item = json_object(line, _JSON)
         length = item.get("length")
         if not isinstance(length, int) or length < 0:
