@@ -170,9 +170,9 @@ class QueryAlerts:
         except ServiceError as error:
             if error.status >= 500 or error.error == "invalid_field":
                 raise
-            has_parameter = error.error == "oql_bad_parameter"
-            hint = "An alert takes no parameters: write the value." if has_parameter else error.hint
-            raise invalid_field("json", "query", error.message, hint=hint) from error
+            hints = {"oql_bad_parameter": "An alert takes no parameters: write the value."}
+            hints["missing_scope"] = "An alert is shown to readers too, so it reads only what they may read."
+            raise invalid_field("json", "query", error.message, hint=hints.get(error.error, error.hint)) from error
 
     def _write(self, org: Org, unit: Callable[[sqlite3.Connection, Sequence[Channel]], Alert]) -> Alert:
         channels = self._alerts.channels(org)

@@ -281,6 +281,13 @@ def test_an_invalid_alert_is_refused_and_nothing_is_saved(world: World, fields: 
     assert world.client.get("/api/v1/alerts").json == {"alerts": []}
 
 
+def test_an_admin_is_told_why_an_alert_cannot_read_what_only_admins_may_read(world: World) -> None:
+    body = {"query": "SELECT count(*) FROM audit LAST 1d", "operator": ">", "threshold": 1}
+    answer = world.client.post("/api/v1/alerts/preview", json=body).json
+    assert answer["errors"]["json"]["query"] == ["Reading audit needs the scope admin."]
+    assert answer["hint"] == "An alert is shown to readers too, so it reads only what they may read."
+
+
 def test_names_are_unique(world: World) -> None:
     create(world)
     body = {"name": "failures", "query": FAILURES, "operator": ">", "threshold": 1}
