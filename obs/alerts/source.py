@@ -13,7 +13,7 @@ INCIDENTS = Source(
     time="its start",
     time_sql="incidents.started_at",
     columns=(
-        Column("job", Type.TEXT, "coalesce(jobs.name, subject)", "The name of the job or the alert.", join="jobs"),
+        Column("job", Type.TEXT, "coalesce(jobs.name, subject)", "The job, or the alert and its group.", join="jobs"),
         Column("kind", Type.TEXT, "incidents.kind", f"{one_of(KINDS)}.", values=KINDS),
         Column("ended_at", Type.TIME, "incidents.ended_at", "Its end; null while it is open."),
         Column("duration_ms", Type.DURATION, _DURATION_SQL, "How long it lasted; null while it is open."),
@@ -38,10 +38,10 @@ DELIVERIES = Source(
     time="when it was created",
     time_sql="deliveries.created_at",
     columns=(
-        Column("channel", Type.TEXT, "deliveries.channel", "The name of the channel."),
+        Column("channel", Type.TEXT, "deliveries.channel", "The name that the channel had then."),
         Column("state", Type.TEXT, "deliveries.state", f"{one_of(list(State))}.", texts=tuple(State)),
         Column("title", Type.TEXT, "deliveries.title", "Its title; null before the first attempt."),
-        Column("attempts", Type.NUMBER, "deliveries.attempts", "How often it was tried."),
+        Column("attempts", Type.INTEGER, "deliveries.attempts", "How often it was tried."),
         Column("sent_at", Type.TIME, "deliveries.sent_at", "When the receiver accepted it; null if it has not."),
         Column("answer", Type.TEXT, "deliveries.answer", "What the receiver answered last."),
     ),

@@ -145,7 +145,7 @@ JOBS = Source(
     time_sql="min(jobs.last_heartbeat_at, :now - 1)",  # the clock of its host may be ahead
     columns=(
         Column("job", Type.TEXT, "jobs.name", "The name of the job."),
-        Column("status", Type.TEXT, STATE_SQL, "The most urgent state that applies now.", texts=STATES),
+        Column("status", Type.TEXT, STATE_SQL, f"The most urgent state now: {one_of(STATES)}.", texts=STATES),
         *_ATTRIBUTION,
         Column("overdue", Type.BOOLEAN, OVERDUE_SQL, "Whether a heartbeat is overdue now."),
         Column("interval_ms", Type.DURATION, "jobs.interval_ms", "The usual time between runs."),
