@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 
+from obs.services import services
 from obs.times import format_ms
 from tests.conftest import Clock, KeyClient
 
@@ -71,6 +73,25 @@ def test_each_query_has_rows_with_the_named_columns(reader: KeyClient, clock: Cl
                 assert value[10] == "T"
             elif value and column["type"] == "number":
                 float(value)
+
+
+def test_what_began_before_the_range_and_lasts_is_marked(app: Flask, client: KeyClient, clock: Clock) -> None:
+    band = {
+        "name": "move",
+        "title": "new disks",
+        "start_time": "2026-06-21T09:00:00Z",
+        "end_time": "2026-06-23T10:00:00Z",
+    }
+    assert client.post("/api/v1/annotations", json=band).status_code == 201
+    assert client.post("/api/v1/annotations", json={"name": "deploy", "title": "1.2"}).status_code == 201
+    assert client.post("/api/v1/heartbeat/backup/end?status=fail").status_code == 200
+    services(app).background.tasks["sweep"].run()
+    clock.advance(hours=36)
+    found = {one["name"]: ask(client, one["target"], clock) for one in DASHBOARD["annotations"]["list"]}
+    assert {name: [(row["title"], row["time"], row["timeEnd"]) for row in rows] for name, rows in found.items()} == {
+        "Annotations": [("new disks", "2026-06-21T09:00:00.000Z", "2026-06-23T10:00:00.000Z")],
+        "Incidents": [("backup", "2026-06-21T10:00:00.000Z", "2026-06-22T22:00:00.000Z")],
+    }
 
 
 def test_what_the_first_panels_show(reader: KeyClient, clock: Clock) -> None:
