@@ -90,7 +90,8 @@ class QueryAlerts:
         self._queries.run(caller, alert.query)  # counts against the rate limit
         moments = min(max(10, int(_PREVIEW_SECONDS / (time.monotonic() - started))), 100)
         step_ms = max(alert.every_ms, -(-length_ms // (moments * 1_000)) * 1_000)  # whole seconds
-        alert = replace(alert, every_ms=step_ms)
+        if step_ms > alert.every_ms:  # what is met at one moment counts as met until the next one
+            alert = replace(alert, every_ms=step_ms, for_ms=alert.for_ms // step_ms * step_ms)
         numbers, periods, firing = [], list[dict[str, Any]](), dict[str, Any]()
         for moment in range(caller.now_ms - length_ms // step_ms * step_ms, caller.now_ms + 1, step_ms):
             found, absent = self._numbers(replace(caller, now_ms=moment), alert.query)

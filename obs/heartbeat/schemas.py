@@ -105,12 +105,10 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
         problems |= {name: ["Cannot be combined with cron."] for name in others & sent}
         if problems:
             raise ma.ValidationError(problems)
-        length_ms = fields["duration_seconds"] * 1000 if recurs else fields["end_time"] - fields["start_time"]
-        if length_ms <= 0:
+        if not recurs and fields["end_time"] <= fields["start_time"]:
             raise ma.ValidationError("Must be after start_time.", "end_time")
-        if length_ms > _LONGEST_DAYS * DAY_MS:
-            message = f"A maintenance window can be at most {_LONGEST_DAYS} days long."
-            raise ma.ValidationError(message, "duration_seconds" if recurs else "end_time")
+        if not recurs and fields["end_time"] - fields["start_time"] > _LONGEST_DAYS * DAY_MS:
+            raise ma.ValidationError(f"A maintenance window can be at most {_LONGEST_DAYS} days long.", "end_time")
 
 
 _LEARNED = ma.fields.Nested(schema_of(Description, "Learned"), allow_none=True)

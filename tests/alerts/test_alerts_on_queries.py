@@ -311,6 +311,14 @@ def test_a_preview_says_when_the_alert_would_have_fired_and_saves_nothing(world:
     assert world.client.get("/api/v1/alerts").json == {"alerts": []}
 
 
+def test_a_preview_whose_step_is_longer_than_the_condition_must_last_counts_each_moment(world: World) -> None:
+    fail(world, 2, "nas01")
+    world.clock.advance(minutes=8)
+    query = {"query": BY_HOST.replace("1h", "10m"), "operator": ">", "threshold": 1, "for": "5m", "last": "7d"}
+    answer = world.client.post("/api/v1/alerts/preview", json=query).json
+    assert [(one["group"], one["value"]) for one in answer["periods"]] == [("nas01", 2)]
+
+
 def test_the_step_of_a_preview_is_whole_seconds(world: World) -> None:
     body = {"query": FAILURES, "operator": ">", "threshold": 1, "last": "10001s"}
     step = world.client.post("/api/v1/alerts/preview", json=body).json["step"]
