@@ -54,6 +54,18 @@ def test_the_hint_for_too_many_buckets_names_numbers_that_work(ask: Ask) -> None
     assert len(ask("SELECT count(*) FROM runs EVERY 1m LAST 6d")["rows"]) == 8_640
 
 
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("SELECT count(*) FROM runs {} EVERY 1h FILL NONE LIMIT 1", [["2026-06-20T23:00:00.000Z", 1]]),
+        ("SELECT job, duration_ms FROM runs {} ORDER BY duration_ms DESC LIMIT 1", [["backup", 30_000]]),
+    ],
+)
+def test_the_length_of_the_window_costs_nothing(shop: None, ask: Ask, statement: str, rows: list[Any]) -> None:
+    """It has 70 million hours, but there are runs only in few of them."""
+    assert ask(statement.format("BETWEEN '1970-01-01' AND '9999-12-31'"))["rows"] == rows
+
+
 def test_the_buckets_of_all_groups_count(make_app: Callable[..., Flask], new_client: Any) -> None:
     app = make_app(QUERY_MAX_ROWS=100)
     client = new_client("acme", app=app)
