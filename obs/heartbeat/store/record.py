@@ -103,25 +103,25 @@ _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status =
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
 # ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job,
 # ?8 duration or NULL, ?9 a minute before it arrived: an outcome from before that does not replace a newer one
-_CURRENT = f"iif(?2 < min(?9, ifnull(iif(?4 = {Status.SUCCESS:d}, last_failure_at, last_success_at), 0)), NULL, ?4)"
 _UPDATE_JOB = f"""
     UPDATE jobs SET last_event_id = ?1, run_count = run_count + ?3,
         last_heartbeat_at = max(iif({SILENT_SQL}, 0, last_heartbeat_at), ?2),
-        first_heartbeat_at = min(first_heartbeat_at, ?2), last_outcome = coalesce({_CURRENT}, last_outcome),
+        first_heartbeat_at = min(first_heartbeat_at, ?2), attribution_id = ?6, overdue_since = NULL,
+        (last_outcome, failures_in_row, failing_since, lost_since) = (SELECT coalesce(current, last_outcome),
+            CASE current WHEN {Status.FAILED:d} THEN failures_in_row + 1 WHEN {Status.SUCCESS:d} THEN 0
+                ELSE failures_in_row END,
+            CASE current WHEN {Status.FAILED:d} THEN coalesce(failing_since, ?2) WHEN {Status.SUCCESS:d} THEN NULL
+                ELSE failing_since END,
+            CASE WHEN current = {Status.LOST:d} THEN coalesce(lost_since, ?2) WHEN current IS NULL THEN lost_since END
+            FROM (SELECT iif(?2 < min(?9, ifnull(iif(?4 = {Status.SUCCESS:d}, last_failure_at, last_success_at), 0)),
+                             NULL, ?4) AS current)),
         timed_run_count = min({RECENT_RUNS}, timed_run_count + (?5 IS NOT NULL)),
         total_duration_ms = total_duration_ms + coalesce(?5 - (timed_run_count = {RECENT_RUNS}) * total_duration_ms
             / {RECENT_RUNS}, 0),
-        failures_in_row = CASE {_CURRENT} WHEN {Status.FAILED:d} THEN failures_in_row + 1
-            WHEN {Status.SUCCESS:d} THEN 0 ELSE failures_in_row END,
-        failing_since = CASE {_CURRENT} WHEN {Status.FAILED:d} THEN coalesce(failing_since, ?2)
-            WHEN {Status.SUCCESS:d} THEN NULL ELSE failing_since END,
-        lost_since = CASE WHEN {_CURRENT} = {Status.LOST:d} THEN coalesce(lost_since, ?2)
-            WHEN {_CURRENT} IS NULL THEN lost_since END,
         success_count = success_count + (?4 IS {Status.SUCCESS:d}), lost_count = lost_count + (?4 IS {Status.LOST:d}),
         failed_count = failed_count + (?4 IS {Status.FAILED:d}), last_duration_ms = coalesce(?8, last_duration_ms),
         last_success_at = iif(?4 IS {Status.SUCCESS:d}, max(coalesce(last_success_at, 0), ?2), last_success_at),
-        last_failure_at = iif(?4 IS {Status.FAILED:d}, max(coalesce(last_failure_at, 0), ?2), last_failure_at),
-        attribution_id = ?6, overdue_since = NULL
+        last_failure_at = iif(?4 IS {Status.FAILED:d}, max(coalesce(last_failure_at, 0), ?2), last_failure_at)
     WHERE id = ?7
 """
 
