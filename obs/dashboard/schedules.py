@@ -85,7 +85,7 @@ def missed_before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
     counts: list[int] = []
     for place in range(len(starts) - 1, 0, -1):
         is_long = pauses[place - 1] > usual_ms
-        counts.append(_between(starts[place - 1], starts[place], due, own=1) if is_long else 0)
+        counts.append(_between(starts[place - 1], starts[place], due, ends_with_run=True) if is_long else 0)
         if len(counts) >= _OTHER_SCHEDULE_RUNS and sum(map(bool, counts)) > len(counts) / 2:
             counts = []
             break
@@ -127,13 +127,14 @@ def _due_between(due: Due, start_ms: int, end_ms: int) -> int:
 
 def missed_until_now(job: Job, now_ms: int) -> int:
     since, expected = job.expected_at, due(job)
-    return 0 if since is None or expected is None or not job.overdue else 1 + _between(since, now_ms, expected, own=0)
+    return 0 if since is None or expected is None or not job.overdue else 1 + _between(since, now_ms, expected)
 
 
-def _between(earlier: int, later: int, due: Due, own: int) -> int:
-    """The slots after a run and up to a moment, without the `own` slot of the run then, which may be early."""
-    by_interval = int((later - earlier) / due.interval_ms + own / 2) - own
+def _between(earlier: int, later: int, due: Due, *, ends_with_run: bool = False) -> int:
+    """The slots after a run and up to a moment. If that is a run too, without its own slot, which it may be before."""
+    by_interval = int((later - earlier) / due.interval_ms - (0.5 if ends_with_run else 0))
     if not due.cron or by_interval > _MOST_SLOTS_COUNTED:
         return max(0, by_interval)
     early_ms = min(MINUTE_MS, due.interval_ms // 4)
-    return max(0, sum(1 for _ in due.slots(earlier + early_ms, later + early_ms * own)) - own)
+    slots = sum(1 for _ in due.slots(earlier + early_ms, later + early_ms if ends_with_run else later))
+    return max(0, slots - 1) if ends_with_run else slots
