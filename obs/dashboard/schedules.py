@@ -100,8 +100,9 @@ def missed_by_day(
         return {}
     oldest = min(results)
     arrived = Counter({day: sum(counts.values()) for day, counts in results.items()})
+    since = first_ms - due.interval_ms // 2  # the first run may be later than it was due
     expected = Counter(
-        {day: _due_between(due, max(start, first_ms), min(end, until_ms + 1)) for day, (start, end) in days.items()}
+        {day: _due_between(due, max(start, since), min(end, until_ms + 1)) for day, (start, end) in days.items()}
     )
     missed, doubtful = dict[int, int](), list[int]()
     for day in range(max(days), oldest - 1, -1):

@@ -201,6 +201,23 @@ def test_nothing_is_missed_before_the_first_heartbeat() -> None:
 
 
 @pytest.mark.parametrize(
+    ("due", "runs", "expected"),
+    [
+        (schedules.Due("0 2 * * *", "UTC", DAY_MS), {3: 1, 1: 1, 0: 1}, {2: 1}),
+        (schedules.Due("0 */2 * * *", "UTC", 2 * HOUR_MS), {3: 11, 2: 11, 1: 12, 0: 7}, {2: 1}),
+        (schedules.Due("0 */2 * * *", "UTC", 2 * HOUR_MS), {3: 10, 2: 12, 1: 12, 0: 7}, {3: 1}),
+    ],
+)
+def test_a_missed_run_of_the_second_day_counts_although_the_first_run_was_a_little_late(
+    due: schedules.Due, runs: dict[int, int], expected: dict[int, int]
+) -> None:
+    noon = 20_000 * DAY_MS + 12 * HOUR_MS
+    first_ms = 19_997 * DAY_MS + 2 * HOUR_MS + 5_000
+    missed = schedules.missed_by_day(due, by_day(runs), drawings.days(noon, UTC), first_ms, noon)
+    assert {FRIDAY - day: count for day, count in missed.items() if count} == expected
+
+
+@pytest.mark.parametrize(
     ("counts", "missed", "parts"),
     [
         ({"success": 48}, 0, [("success", 13)]),
