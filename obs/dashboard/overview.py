@@ -52,6 +52,7 @@ class Overview:
     choice: Choice
     version: int
     jobs: Sequence[Job]
+    pages: int
     matching: int
     counts: Mapping[str, int]
     states: Mapping[str, int]
@@ -61,10 +62,6 @@ class Overview:
     def in_trouble(self) -> int:
         """How many jobs need attention."""
         return sum(self.states.get(state, 0) for state in TROUBLE)
-
-    @property
-    def pages(self) -> int:
-        return max(1, -(-self.matching // PAGE_SIZE))
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
@@ -107,7 +104,7 @@ class Selection:
         return len(self._keys)
 
     def page(self, number: int, size: int = PAGE_SIZE) -> list[int]:
-        first = (min(number, max(1, -(-len(self) // size))) - 1) * size
+        first = (number - 1) * size
         keys = self._keys[::-1] if self._choice.desc and self._choice.sort == "name" else self._keys
         return [key[-1] for key in keys[first : first + size]]
 
@@ -141,13 +138,14 @@ class JobsOfOrg:
         self._version = 0
 
     def show(self, caller: Caller, choice: Choice = _DEFAULT) -> Overview:
-        """The page that `choice` asks for. Raises ServiceError (503)."""
+        """The page that `choice` asks for, or the nearest one that exists. Raises ServiceError (503)."""
         with self._lock:
             self._refresh(caller)
             everything, selection = self._select(_DEFAULT), self._select(replace(choice, page=1))
-            jobs = [self._jobs[number] for number in selection.page(choice.page)]
-            counts, states = dict(selection.counts), dict(everything.counts)
-            return Overview(choice, self._version, jobs, len(selection), counts, states, list(self._jobs.values()))
+            pages = max(1, -(-len(selection) // PAGE_SIZE))
+            choice = replace(choice, page=min(max(1, choice.page), pages))
+            found = (pages, len(selection), dict(selection.counts), dict(everything.counts), [*self._jobs.values()])
+            return Overview(choice, self._version, [self._jobs[one] for one in selection.page(choice.page)], *found)
 
     def _select(self, choice: Choice) -> Selection:
         if choice not in self._selections:

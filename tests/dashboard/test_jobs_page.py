@@ -80,6 +80,19 @@ def test_search_filters_and_order(reader: Visitor, query: str, found: list[str])
     assert names(reader.get(f"/?{query}").text) == found
 
 
+@pytest.mark.parametrize(("number", "shown"), [(0, 1), (1, 1), (2, 2), (3, 2), (999, 2)])
+def test_a_page_that_does_not_exist_is_the_nearest_one(
+    reader: Visitor, client: KeyClient, number: int, shown: int
+) -> None:
+    for job in range(103):
+        client.post(f"/api/v1/heartbeat/job-{job:03}/ping")
+    text = reader.get(f"/?sort=name&page={number}").text
+    assert re.findall(r'aria-current="page">(\d+)', text) == [str(shown)]
+    assert names(text)[0] == ("job-000" if shown == 1 else "job-100")
+    assert names(reader.get(f"/?sort=name&q=job-007&page={number}").text) == ["job-007"]
+    assert names(reader.get(f"/?q=nothing&page={number}").text) == []
+
+
 @pytest.mark.usefixtures("three_jobs")
 def test_nobody_sees_jobs_of_another_organization(stranger: Visitor) -> None:
     assert "Send the first heartbeat" in stranger.get("/").text
