@@ -1,6 +1,7 @@
 """Shared by the JSON routes of all areas: the blueprint, request parsing, the OpenAPI document, fields and cursors."""
 
 import json
+import unicodedata
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
@@ -230,6 +231,11 @@ def is_storable(text: str) -> bool:
     return text.encode(errors="ignore").decode() == text
 
 
+def normalized(name: str) -> str:
+    """`name` in the Unicode form NFC, in which jobs are stored: the same text can be typed in several forms."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 class Text(ma.fields.String):
     """Text of `shortest` to `longest` characters (None: any number) that can be encoded as UTF-8."""
 
@@ -246,9 +252,11 @@ class Text(ma.fields.String):
 class JobFilterSchema(Schema):
     """What limits something to some jobs: those that match all fields that are not null."""
 
-    job_prefix, host, service, project = (
-        Text(1, 200, allow_none=True, metadata=about(f"Only jobs {what}; null for all.", None))
-        for what in ("whose name begins like this", "of this host", "of this service", "of this project")
+    _PREFIX = about("Only jobs whose name begins like this; null for all.", None)
+    job_prefix = Text(1, 200, allow_none=True, post_load=normalized, metadata=_PREFIX)
+    host, service, project = (
+        Text(1, 200, allow_none=True, metadata=about(f"Only jobs of this {what}; null for all.", None))
+        for what in ("host", "service", "project")
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any
 
+from obs.api import normalized
 from obs.dashboard import store
 from obs.heartbeat.runs import STATES, TROUBLE
 from obs.heartbeat.store.jobs import Job, jobs_by_id
@@ -83,7 +84,7 @@ SORTS: Mapping[str, Callable[[Job], float | None]] = {
 class Selection:
     def __init__(self, choice: Choice, jobs: Iterable[Job]) -> None:
         self._choice = choice
-        self._text = choice.q.casefold()
+        self._text = normalized(choice.q).casefold()
         self._conditions = [(name, getattr(choice, name)) for name in ATTRIBUTION if getattr(choice, name)]
         self._sort = SORTS[choice.sort]
         narrowed = [job for job in jobs if self._is_narrowed(job)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from werkzeug.routing import BaseConverter
 
-from obs.api import is_storable
+from obs.api import is_storable, normalized
 from obs.errors import invalid_field
 
 LONGEST_NAME = 200
@@ -25,11 +25,6 @@ JOB_NAME: dict[str, Any] = {
     # No control characters, no invisible ones, and no leading or trailing white space.
     "pattern": rf"^[^\s{_NEVER}]([^{_NEVER}]*[^\s{_NEVER}])?$",
 }
-
-
-def normalized(name: str) -> str:
-    """`name` in the Unicode form NFC, in which jobs are stored: the same text can be typed in several forms."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def valid_name(name: Any, place: str, field: str) -> str:

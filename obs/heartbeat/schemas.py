@@ -139,13 +139,13 @@ class RunPageSchema(PageSchema):
     end = ma.fields.Str(load_default=None, metadata={"description": "Runs that started before then."})
 
 
-def _filter(description: str) -> Text:
-    return Text(1, 200, load_default=None, metadata={"description": description})
+def _filter(description: str, **options: Any) -> Text:
+    return Text(1, 200, load_default=None, metadata={"description": description}, **options)
 
 
 class JobPageSchema(PageSchema):
-    q = _filter("Text that the name contains.")
-    prefix = _filter("Text that the name starts with; case-sensitive.")
+    q = _filter("Text that the name contains.", post_load=api.normalized)
+    prefix = _filter("Text that the name starts with; case-sensitive.", post_load=api.normalized)
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf((*STATES, "trouble")))
     host = _filter("The latest host.")
     project = _filter("The latest project.")

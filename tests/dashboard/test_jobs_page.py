@@ -93,6 +93,12 @@ def test_a_page_that_does_not_exist_is_the_nearest_one(
     assert names(reader.get(f"/?q=nothing&page={number}").text) == []
 
 
+def test_a_name_is_found_in_any_unicode_form(reader: Visitor, client: KeyClient) -> None:
+    client.post("/api/v1/heartbeat/gr\u00f6\u00dfe/ping")
+    for typed in ("GR\u00d6", "gro\u0308"):
+        assert names(reader.get("/", query_string={"q": typed}).text) == ["gr\u00f6\u00dfe"]
+
+
 @pytest.mark.usefixtures("three_jobs")
 def test_nobody_sees_jobs_of_another_organization(stranger: Visitor) -> None:
     assert "Send the first heartbeat" in stranger.get("/").text

@@ -132,6 +132,22 @@ def test_names_that_differ_only_in_their_unicode_form_are_one_job(
         assert len(client.get(f"/api/v1/jobs/{quote(name)}/runs").json["runs"]) == 4
 
 
+@pytest.mark.parametrize("text", [NFC, NFD])
+def test_filters_find_names_in_any_unicode_form(
+    new_client: Callable[..., KeyClient], by_path: Sender, text: str
+) -> None:
+    admin = new_client("acme", "admin", "query:read")
+    by_path("ping", NFC)
+    for name in ("q", "prefix"):
+        found = admin.get("/api/v1/jobs", query_string={name: text}).json["jobs"]
+        assert [job["name"] for job in found] == [NFC]
+    window = {"start_time": "2026-06-21T09:00:00Z", "end_time": "2026-06-21T12:00:00Z", "title": "x"}
+    assert admin.post("/api/v1/maintenance", json={**window, "job_prefix": text}).json["job_prefix"] == NFC
+    channel = {"name": "x", "url": "json://example.com", "job_prefix": text}
+    assert admin.post("/api/v1/channels", json=channel).json["job_prefix"] == NFC
+    assert admin.delete("/api/v1/jobs", query_string={"prefix": text}).json["deleted"] == 1
+
+
 def test_a_new_name_is_normalized_and_has_no_invisible_characters(
     new_client: Callable[..., KeyClient], by_path: Sender
 ) -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, cast
 
-from obs.api import about
+from obs.api import about, normalized
 from obs.heartbeat import pins
-from obs.heartbeat.names import normalized
 from obs.heartbeat.overdue import Wait, waits_from_json
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule.words import Description
@@ -238,7 +237,7 @@ def suggest_pin(db: sqlite3.Connection, name: str, pin: pins.Pin) -> None:
 
 def with_prefix(db: sqlite3.Connection, prefix: str, limit: int = -1) -> dict[int, str]:
     named = "SELECT id, name FROM jobs WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name LIMIT ?2"
-    return dict(db.execute(named, (prefix, limit)).fetchall())
+    return dict(db.execute(named, (normalized(prefix), limit)).fetchall())
 
 
 _CHOSEN = "IN (SELECT value FROM json_each(?)) ORDER BY"
