@@ -102,7 +102,7 @@ class HeartbeatService:
             job = known_job(db, name, caller.now_ms)
             if uuid is not None and uuid != (known := jobs.ping_uuid(db, job.id)):
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
-                audit.add(db, caller.actor, caller.now_ms, audit.Action.SET_PING_URL, name)
+                audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: ping_uuid")
             columns = _columns(db, job, changes, caller.now_ms)
             moves = not job.overdue and bool(columns.keys() & {"name", "attribution_id"})  # to or from other windows
             is_rescheduled = moves or bool(columns.keys() & {"pin", "paused_at", "paused_until", "schedule_changed_at"})
@@ -111,6 +111,7 @@ class HeartbeatService:
             jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected
                 expectations.expect_for_now(db, job.id, caller.now_ms)
+                audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: {', '.join(changes)}")
             if changes.get("name", job.name) != job.name:
                 self._rename_bands(db, job.name, caller.now_ms, changes["name"])
             return known_job(db, changes.get("name", job.name), caller.now_ms), is_new

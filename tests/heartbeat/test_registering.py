@@ -170,7 +170,7 @@ def test_registering_takes_an_admin_key_and_is_in_the_audit_log(
     clock.advance(seconds=1)
     entries = admin.post("/api/v1/dsl", json={"query": "SELECT action, object FROM audit LAST 1h"}).json
     assert ["create job", "backup"] in entries["rows"]
-    assert sorted(row[0] for row in entries["rows"]) == ["create job", "set ping url"]
+    assert sorted(row[0] for row in entries["rows"]) == ["change job", "change job", "create job"]
 
 
 def test_registering_counts_for_the_quota(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]) -> None:
