@@ -96,9 +96,8 @@ class Notifier:
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
         facts = list[message.Fact]()
         with self._tenancy.databases.read(org) as db:
-            found = incidents.incidents_by_id(db, news)
-            troubled = {job_id for job_id, _, _ in incidents.open_incidents(db, [one.job_id or 0 for one in found])}
-            for place, one in enumerate(found):  # only the worst ones in full
+            troubled = {job_id for job_id, _, _ in incidents.open_incidents(db)}
+            for place, one in enumerate(incidents.incidents_by_id(db, news)):  # only the worst ones in full
                 details = _details(db, one, news[one.id], now_ms) if place < message.MOST_NAMED else {}
                 page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
                 is_ok = one.job_id not in troubled
