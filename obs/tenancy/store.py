@@ -220,13 +220,13 @@ def change_user(db: sqlite3.Connection, action: str, values: Mapping[str, Any]) 
 
 
 def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, zone: str, **of: Any) -> str:
-    """Add a session and return its token, which is not stored; delete sessions that have expired.
+    """Add a session and return its token, which is not stored; delete those that have expired by the trusted clock.
 
     `zone` is the time zone of the browser. `of` is the ``user_id`` or the ``key_id``, if any, and the ``address``.
     """
     token = secrets.token_urlsafe(32)
     db.execute("UPDATE organizations SET viewer_zone = ? WHERE id = ?", (zone, org.id))
-    db.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
+    db.execute("DELETE FROM sessions WHERE expires_at <= (SELECT wall_ms - max(lead_ms, 0) FROM clock)")
     times = {"created_at": now_ms, "last_seen_at": now_ms, "expires_at": expires_at}
     save_row(db, "sessions", {"sha256": keys.digest(token), "organization_id": org.id, **times, **of})
     return token

@@ -189,9 +189,29 @@ def test_a_session_is_stored_with_the_digest_of_its_token(app: Flask, client: Ke
         assert len(cookie["token"]) >= 43
     assert (stored["created_at"], stored["last_seen_at"]) == (clock.now_ms, clock.now_ms)
     clock.advance(days=14)
+    services(app).background.tasks["sweep"].run()
     Visitor(app).sign_in(str(client.key))
     with services(app).tenancy.control.read() as db:  # sessions that have expired are deleted
         assert [row["id"] for row in db.execute("SELECT id FROM sessions")] != [stored["id"]]
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_clock_that_was_far_ahead_ends_no_session(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock, is_noticed: bool
+) -> None:
+    lead_days = 0
+    app = make_app(BOOT_CLOCK=lambda: clock() / 1000 - lead_days * 86400)
+    here, key, sweep = Visitor(app), str(new_client("acme", app=app).key), services(app).background.tasks["sweep"].run
+    here.sign_in(key)
+    sweep()
+    lead_days = 60
+    clock.advance(days=lead_days)
+    if is_noticed:
+        sweep()
+    Visitor(app).sign_in(key)
+    assert here.get("/").status_code == 302
+    clock.advance(days=-lead_days)
+    assert here.get("/").status_code == 200
 
 
 def test_a_stranger_who_knows_the_signing_key_cannot_sign_in(app: Flask, reader: Visitor) -> None:
