@@ -1,14 +1,16 @@
-"""Errors: the table of error codes, the exception that carries one, and the handlers that respond with it.
+"""Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it.
 
 Under ``/api/`` every response with a status other than 2xx is `ServiceError.body` as JSON; elsewhere it is a page.
 """
 
 import json
 import logging
+import tomllib
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, request
@@ -17,60 +19,8 @@ from werkzeug.http import HTTP_STATUS_CODES
 
 _log = logging.getLogger(__name__)
 
-ERROR_CODES = {
-    "bad_request": (400, "The request is malformed."),
-    "invalid_json": (400, "The body is not valid JSON, or not a JSON object."),
-    "oql_syntax": (400, "The statement does not follow the OQL grammar."),
-    "oql_unknown_source": (400, "FROM names an unknown source."),
-    "oql_unknown_column": (400, "The source has no column with this name."),
-    "oql_unknown_function": (400, "There is no function with this name."),
-    "oql_type_mismatch": (400, "A value has the wrong type."),
-    "oql_no_time_window": (400, "The statement has no time window (LAST, BETWEEN or SINCE)."),
-    "oql_duplicate_clause": (400, "A clause or the time window appears twice."),
-    "oql_duplicate_column": (400, "Two columns of the result have the same name."),
-    "oql_not_grouped": (400, "A column that is used next to an aggregate is not in BY."),
-    "oql_bad_duration": (400, "A duration is invalid or out of range."),
-    "oql_bad_parameter": (400, "A parameter has no value, or the statement does not use it."),
-    "oql_bad_time": (400, "A time is invalid, or the window ends before it starts."),
-    "oql_bad_timezone": (400, "TIMEZONE names an unknown time zone."),
-    "oql_too_long": (400, "The statement is too long or nested too deeply."),
-    "incomplete_body": (400, "The connection ended before the whole body arrived."),
-    "unauthorized": (401, "The X-API-Key header is missing, or the key is not valid."),
-    "missing_scope": (403, "The key is valid but lacks the scope that this request needs."),
-    "wrong_organization": (403, "The key belongs to a different organization than the ingest address."),
-    "not_found": (404, "The path does not exist."),
-    "organization_not_found": (404, "There is no organization with this name."),
-    "annotation_not_found": (404, "There is no annotation with this id."),
-    "job_not_found": (404, "There is no job with this name."),
-    "run_not_found": (404, "There is no run with this id."),
-    "incident_not_found": (404, "There is no incident with this id."),
-    "window_not_found": (404, "There is no maintenance window with this id."),
-    "channel_not_found": (404, "There is no channel with this id."),
-    "alert_not_found": (404, "There is no alert with this id."),
-    "delivery_not_found": (404, "There is no delivery with this id."),
-    "key_not_found": (404, "There is no valid key with this id."),
-    "user_not_found": (404, "There is no user with this name."),
-    "method_not_allowed": (405, "The path exists but does not support this method."),
-    "body_timeout": (408, "The body did not arrive in time."),
-    "conflict": (409, "The request conflicts with the current data."),
-    "precondition_failed": (412, "If-Match does not name the current version."),
-    "body_too_large": (413, "The request body is larger than 1 MB."),
-    "log_too_large": (413, "The log message is larger than 10 KB."),
-    "unsupported_media_type": (415, "The type, charset or encoding of the body is not supported."),
-    "invalid_field": (422, "A field is missing, unknown, of the wrong type or out of range."),
-    "query_limit_exceeded": (422, "The query exceeds a limit on rows, bytes or time."),
-    "rate_limited": (429, "Too many requests, or too many wrong keys, in this minute."),
-    "internal_error": (500, "An unexpected error; the service's log has the details under the request id."),
-    "too_many_bodies": (503, "Too many requests are waiting for their bodies to arrive; nothing was recorded."),
-    "query_busy": (503, "All query processes are busy; try again."),
-    "query_process_died": (503, "The process that runs the query was killed twice, or cannot be started."),
-    "storage_busy": (503, "The organization's file is busy; try again."),
-    "storage_full": (503, "The disk is full; nothing was recorded."),
-    "storage_unavailable": (503, "The organization's file cannot be used."),
-    "shutting_down": (503, "The service is shutting down; try again shortly."),
-    "quota_exceeded": (507, "The organization has reached a limit on jobs, annotations or stored bytes."),
-    "storage_low": (507, "The disk has little free space, which is reserved for heartbeats."),
-}
+_CODES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+ERROR_CODES = {code: (int(status), about) for status, codes in _CODES.items() for code, about in codes.items()}
 """The HTTP status of each code, and what it means. docs/errors.md explains each."""
 
 _RETRY_AFTER_SECONDS = {"storage_busy": 1, "shutting_down": 5, "storage_full": 30, "storage_unavailable": 60}
