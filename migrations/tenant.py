@@ -975,3 +975,9 @@ def counts_of_hours(db: Database) -> None:
 def failures_of_jobs(db: Database) -> None:
     """When a job failed last, which a success that is older does not end."""
     db.execute("ALTER TABLE jobs ADD COLUMN last_failure_at INTEGER")
+
+
+@migrations()
+def series_of_places(db: Database) -> None:
+    """Roll up all hours again, because no hour has cells of the series of places."""
+    db.execute("DELETE FROM rolled_up_hours")  # and of days and weeks, by triggers

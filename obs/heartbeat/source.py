@@ -67,17 +67,19 @@ def _known(unit: str, parts: int = 1) -> str:
 _UNITS = {"week": WEEK_MS, "day": DAY_MS, "hour": HOUR_MS, "five_minutes": 5 * MINUTE_MS}
 
 
-def _grains(table: str, column: str, *of_job: str) -> tuple[Grain, ...]:
-    """The cells of all jobs by `column`, then those by job and its place too."""
+def _grains(table: str, column: str, *more: str) -> tuple[Grain, ...]:
+    """The cells of all rows by `column`, those by place too, and those by job too."""
     is_run = f"{table}.kind IS {'NULL' if table == 'runs' else 'NOT NULL'}"
     grains = []
-    for sign, units, columns in (
-        ("<", ("hour", "five_minutes"), ()),
-        (">", ("week", "day", "hour"), ("job", *_PLACES, *of_job)),
+    of_place = (*_PLACES, *more)
+    for sign, ids, units, columns in (
+        ("<", "BETWEEN -100 AND -1", ("hour", "five_minutes"), ()),
+        ("<", "< -100", ("week", "day", "hour"), of_place),
+        (">", "> 0", ("week", "day", "hour"), ("job", *of_place)),
     ):
         for unit in units:
             known = _known("hour", 12) if unit == "five_minutes" else _known(unit)
-            on = f"ON cells.series_id = {table}.id AND {is_run} AND cells.series_id {sign} 0"
+            on = f"ON cells.series_id = {table}.id AND {is_run} AND {table}.id {ids} AND cells.series_id {sign} 0"
             series, cells = f"series AS {table}", f"CROSS JOIN series_by_{unit} AS cells"
             from_sql = f"{series} {{joins}} CROSS JOIN {{spans}} {cells} {on}"
             by_time = f"{{spans}} {cells} CROSS JOIN {series} {on} {{joins}}" if (unit, sign) == ("hour", ">") else ""

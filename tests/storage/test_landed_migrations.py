@@ -63,6 +63,7 @@ LANDED = {
         "series_of_events": "63b354bacc09fbbb",
         "counts_of_hours": "deaee8137176b0ea",
         "failures_of_jobs": "311378f8f24d6d5a",
+        "series_of_places": "b3b918438525e9f5",
     },
 }
 

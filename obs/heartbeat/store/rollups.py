@@ -1,9 +1,10 @@
 """Rollups of runs and events by the hour, the day and the week: which are missing, reading them, storing them.
 
 A series is the runs of a job in one place (its attribution) with one status and exit code, or its events in one place
-of one kind. For each of these units, a cell counts the rows of a series. Other series are all runs with one status, and
-all events of one kind: their ids are negative, and they have cells for each hour and each five minutes. The time of a
-run is its start, that of an event when it arrived.
+of one kind. For each of these units, a cell counts the rows of a series. Other series have no job, and negative ids:
+from -101 down those of a place, which has attribution 0 if there is none, and down to -100 all runs with one status,
+and all events of one kind. The last ones have cells for each hour and each five minutes. The time of a run is its
+start, that of an event when it arrived.
 
 An hour is rolled up in three steps: note an attempt, read the rows, and store the cells if the attempt is still noted.
 A row that changes in between removes the note (triggers of the schema), and nothing is stored. A day is rolled up from
@@ -116,15 +117,17 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] |
         rows: dict[Place, list[tuple[Any, ...]]] = defaultdict(list)
         for *key, at, found, late in db.execute(_ROWS, (number, number + 1)):
             value = len(found) if isinstance(found, str) else found
-            series, of_all = tuple(key), (None, key[1], None, None, key[4])
-            for place in ((unit, number, series), (unit, number, of_all), ("five_minutes", at // 300_000, of_all)):
+            _, status, attribution, code, kind = key
+            of_place, of_all = (None, status, attribution or 0, code, kind), (None, status, None, None, kind)
+            by_hour = ((unit, number, series) for series in (tuple(key), of_place, of_all))
+            for place in (*by_hour, ("five_minutes", at // 300_000, of_all)):
                 rows[place].append((at, value, late))
         cells = {place: _cell(each, is_of_runs=place[2][-1] is None) for place, each in rows.items()}
     else:
         parts: dict[Place, list[Cell]] = defaultdict(list)
         part, count = _PARTS[unit]
         for (_, _, series), cell in _stored(db, part, number * count, (number + 1) * count):
-            if series[0] is not None:
+            if (series[0], series[2]) != (None, None):
                 parts[unit, number, series].append(cell)
         cells = {place: _together(each) for place, each in parts.items()}
     for total, least, *_, blob in (each[1:] for cell in cells.values() for each in (cell.values, cell.late) if each[0]):
@@ -198,14 +201,18 @@ def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, 
         db.execute(f"UPDATE rolled_up_{unit}s SET attempt = -1 WHERE {unit} = ?", (number,))
         return False
     all_series = {series for _, _, series in cells}
-    id_of_all = "iif(?1 IS NULL, -1 - ifnull(?2, 8 + ?5), NULL)"  # else SQLite chooses the id
-    add_series = f"INSERT OR IGNORE INTO series (id, {', '.join(_SERIES)}) VALUES ({id_of_all}, ?1, ?2, ?3, ?4, ?5)"
+    new_id = "CASE WHEN ?1 IS NULL AND ?3 IS NULL THEN -1 - ifnull(?2, 8 + ?5)"
+    new_id += (
+        " WHEN ?1 IS NULL THEN (SELECT min(-100, ifnull(min(id), 0)) - 1 FROM series) END"  # else SQLite chooses it
+    )
+    add_series = f"INSERT OR IGNORE INTO series (id, {', '.join(_SERIES)}) VALUES ({new_id}, ?1, ?2, ?3, ?4, ?5)"
     db.executemany(add_series, all_series)
     null = "-9223372036854775807"
     key = " AND ".join(f"ifnull({each}, {null}) = ifnull(?, {null})" for each in _SERIES)
     cell = ", ".join("?" * len(_COLUMNS))
     for each, count in _TABLES[unit]:
-        of_series = f"series_id IN (SELECT id FROM series WHERE id {'<' if each == 'five_minutes' else '>'} 0)"
+        of_all = "BETWEEN -100 AND -1" if each == "five_minutes" else "NOT BETWEEN -100 AND -1"
+        of_series = f"series_id IN (SELECT id FROM series WHERE id {of_all})"
         old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count} AND {'1' if each == 'hour' else of_series}"
         db.execute(f"DELETE FROM series_by_{each} WHERE {old}", (number,))
         add = f"INSERT INTO series_by_{each} (series_id, {each}, {_CELL}) SELECT id, ?, {cell} FROM series WHERE {key}"
