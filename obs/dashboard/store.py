@@ -72,7 +72,7 @@ def trouble(db: sqlite3.Connection, job: Job) -> dict[str, Any]:
     """`problems` runs failed or were lost after `last_ok_at`. `run` is the one to see, `lines` the end of its log."""
     success = f"SELECT max(started_at) FROM runs WHERE job_id = ?1 AND status = {Status.SUCCESS:d}"
     problems, failing_since, last_ok_at = db.execute(
-        f"SELECT count(*), min(started_at), ({success}) FROM runs"
+        f"SELECT count(*), min(started_at + coalesce(duration_ms, 0)), ({success}) FROM runs"
         f" WHERE job_id = ?1 AND {_PROBLEM} AND started_at > coalesce(({success}), -1)",
         (job.id,),
     ).fetchone()

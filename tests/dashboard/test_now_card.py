@@ -43,7 +43,7 @@ def test_a_failing_job_says_since_when_how_often_and_when_it_was_last_ok(
     for _ in range(3):
         fail(client, clock, "disk full\n")
     words = card(reader)
-    assert words.startswith("Failing since 2026-06-23 05:10:00 UTC exit 75 3 in a row last OK 1 d 19 h ago")
+    assert words.startswith("Failing since 2026-06-23 05:11:00 UTC exit 75 3 in a row last OK 1 d 19 h ago")
     assert "disk full" in words
     assert "/job/run/5" in reader.get(PAGE).text  # the last failure
 
