@@ -43,6 +43,7 @@ def test_the_recipe_for_uptime_counts_the_part_of_each_incident_in_the_window(as
     rows = [
         (1, 0, "2026-05-20", "2026-05-25", None),
         (1, 0, "2026-06-18", None, "right"),
+        (1, 1, "2026-05-24", "2026-05-26", None),
         (1, 0, "2026-06-02", "2026-06-04", "false_alarm"),
         (2, 1, "2026-05-01", "2026-05-22", None),
     ]
@@ -52,7 +53,7 @@ def test_the_recipe_for_uptime_counts_the_part_of_each_incident_in_the_window(as
     )
     write(lambda db: db.executemany(add, rows))
     (recipe,) = [one for one in reference.statements() if "uptime_pct" in one]
-    assert ask(recipe)["rows"] == [["backup", pytest.approx(100 - 100 * (3 + 3) / 30)]]
+    assert ask(recipe)["rows"] == [["backup", pytest.approx(100 - 100 * (4 + 3) / 30)]]
 
 
 @pytest.mark.usefixtures("shop")

@@ -329,6 +329,11 @@ ADVISED = [
     ("SELECT * FROM runs LIMIT 1", "oql_no_time_window", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."),
     ("SELECT date_format(time, '%Y') FROM runs LAST 1d", "oql_unknown_function", "Write date(time)."),
     (
+        "SELECT uptime(job) FROM incidents LAST 30d",
+        "oql_unknown_function",
+        "Write 100 - 100.0 * covered(time, ended_at) / 30d, FROM incidents: see the recipe in docs/oql.md.",
+    ),
+    (
         "SELECT lag(time) FROM runs LAST 1d",
         "oql_unknown_function",
         "Read gap_ms of runs: the time since the run before.",

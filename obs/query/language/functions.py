@@ -188,6 +188,24 @@ class _Chosen:
         return self.found[1]
 
 
+class _Covered:
+    """How long at least one of the periods lasts: what several have in common counts once."""
+
+    def __init__(self) -> None:
+        self.periods: list[tuple[Number, Number]] = []
+
+    def step(self, start: Number | None, end: Number | None) -> None:
+        if start is not None and end is not None:
+            self.periods.append((start, end))
+
+    def finalize(self) -> Number | None:
+        total, until = None, -math.inf
+        for start, end in sorted(self.periods):
+            total = (total or 0) + max(0, end - max(start, until))
+            until = max(until, end)
+        return total
+
+
 def _by_time(name: str, about: str, choose: Callable[..., Any]) -> Function:
     sqlite = SqlFunction(f"obs_{name}", partial(_Chosen, choose))
     return Function(name, (Family.ANY,), Result.FIRST, about, f"obs_{name}({{time}}, {{0}})", sqlite, aggregate=True)
@@ -308,6 +326,7 @@ _STDDEV = SqlFunction("obs_stddev", partial(_Collected, _standard_deviation))
 _COUNT = "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`)."
 _SUM = "The sum of the values; null if there are none."
 _SAMPLE = "The standard deviation of a sample; null for fewer than two values."
+_COVERED_BY = "How long at least one of the periods lasts, each from the first time to the second."
 _NTH = "The {}th percentile, interpolated between the two nearest values."
 _RATE = "An aggregate per unit of time: `rate(count(*), 1m)`."
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
@@ -335,6 +354,7 @@ _TABLE = (
     _by_time("first", "The value of the earliest row that has one.", min),
     _by_time("last", "The value of the latest row that has one.", max),
     Function("stddev", (Family.NUMBER,), Result.MEAN, _SAMPLE, f"{_STDDEV.name}({{0}})", _STDDEV, aggregate=True),
+    _python("covered", (Family.TIME, Family.TIME), Type.DURATION, _COVERED_BY, _Covered, aggregate=True),
     _percentile_of("The middle value; the same as p50.", "median", 50),
     *(_percentile_of(_NTH.format(each), f"p{each}", each) for each in PERCENTS),
     _percentile_of("Any percentile: `percentile(duration_ms, 99.9)`.", "percentile", None, Family.PERCENT),
