@@ -319,6 +319,7 @@ class RollupSelect(RowSelect):
         reads = [part for part in (walk(plan.where) if plan.where is not None else ()) if isinstance(part, Read)]
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         is_wide = not wanted or (are_few and bool(reads) and all(read.column.values for read in reads))
+        is_wide = is_wide and not any("obs_" in text for text in columns)  # these are called once for each series
         by_time = grain.by_time if combined and is_wide and not (parts or binned or chosen) else ""
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
