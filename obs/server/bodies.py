@@ -53,10 +53,13 @@ def read_body(environ: Mapping[str, Any], too_large: Callable[[int], ServiceErro
         raise ServiceError("bad_request", f"Content-Length is not a whole number: {text!r}.")
     elif (most := int(text)) > MOST_BODY_BYTES:
         raise too_large(most)
-    body: bytes = environ["wsgi.input"].read(most) if most else b""
-    if len(body) > MOST_BODY_BYTES:
+    pieces, missing = list[bytes](), most
+    while missing and (piece := environ["wsgi.input"].read(missing)):
+        pieces.append(piece)
+        missing -= len(piece)
+    if most - missing > MOST_BODY_BYTES:
         raise body_too_large(f"more than {MOST_BODY_BYTES}")
-    coding, content_type = environ.get("HTTP_CONTENT_ENCODING"), environ.get("CONTENT_TYPE")
+    body, coding, content_type = b"".join(pieces), environ.get("HTTP_CONTENT_ENCODING"), environ.get("CONTENT_TYPE")
     if coding and body and coding.lower() != "identity":
         body = _decompressed(body, coding)
     if content_type and body and "charset" in content_type.lower():

@@ -201,10 +201,8 @@ def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, 
         db.execute(f"UPDATE rolled_up_{unit}s SET attempt = -1 WHERE {unit} = ?", (number,))
         return False
     all_series = {series for _, _, series in cells}
-    new_id = "CASE WHEN ?1 IS NULL AND ?3 IS NULL THEN -1 - ifnull(?2, 8 + ?5)"
-    new_id += (
-        " WHEN ?1 IS NULL THEN (SELECT min(-100, ifnull(min(id), 0)) - 1 FROM series) END"  # else SQLite chooses it
-    )
+    new_id = "CASE WHEN ?1 IS NULL AND ?3 IS NULL THEN -1 - ifnull(?2, 8 + ?5) WHEN ?1 IS NULL"
+    new_id += " THEN (SELECT min(-100, ifnull(min(id), 0)) - 1 FROM series) END"  # else SQLite chooses it
     add_series = f"INSERT OR IGNORE INTO series (id, {', '.join(_SERIES)}) VALUES ({new_id}, ?1, ?2, ?3, ?4, ?5)"
     db.executemany(add_series, all_series)
     null = "-9223372036854775807"
