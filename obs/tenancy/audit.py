@@ -25,6 +25,7 @@ class Action(StrEnum):
     END_SESSION = "end session"
     CREATE_ORGANIZATION = "create organization"
     SET_LIMIT = "set limit"
+    REACH_LIMIT = "reach limit"
     CREATE_JOB = "create job"
     CHANGE_JOB = "change job"
     DELETE_JOB = "delete job"
@@ -47,7 +48,7 @@ AUDIT = Source(
     time_sql="audit.time",
     columns=(
         Column("action", Type.TEXT, "audit.action", "What was done.", texts=tuple(Action)),
-        Column("actor", Type.TEXT, "audit.actor", "Who did it: a user, a key, a session, or `command line`."),
+        Column("actor", Type.TEXT, "audit.actor", "Who did it: a user, a key, a session, `command line` or `obs`."),
         Column("object", Type.TEXT, "audit.object", "What it was done to, such as the name of a job."),
         Column("address", Type.TEXT, "audit.address", "The IP address of the client."),
     ),
@@ -63,7 +64,7 @@ class Actor(NamedTuple):
     address: str = ""
 
 
-COMMAND_LINE = Actor("command line")
+COMMAND_LINE, SERVICE = Actor("command line"), Actor("obs")
 
 
 def add(db: sqlite3.Connection, actor: Actor, now_ms: int, action: Action, subject: str) -> None:

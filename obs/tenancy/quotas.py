@@ -15,11 +15,11 @@ from obs.errors import ServiceError
 from obs.storage.databases import Databases, Org
 from obs.storage.disk import DiskSpace
 from obs.storage.file import DatabaseFile
-from obs.tenancy import store
+from obs.tenancy import audit, store
 from obs.times import MINUTE_MS
 
 _MOST_STORED = 1.25  # heartbeats of existing jobs are recorded up to this multiple of `max_stored_bytes`
-_EPISODE_MS = 10 * MINUTE_MS  # refusals that follow each other within this time are logged once
+_EPISODE_MS = 10 * MINUTE_MS  # refusals that follow each other within this time are one event
 _MOST_SUBJECTS = 10_000
 _log = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class Quotas:
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
         self._stored: dict[Org, float] = {}  # the stored bytes in proportion to their limit
         self._refused_at: dict[tuple[Org, str], int] = {}
+        self._reached: list[tuple[Org, str]] = []  # to be noted: who reaches a limit may be in a transaction
         self.watch()
 
     def limits(self, org: Org) -> Mapping[str, int]:
@@ -132,6 +133,9 @@ class Quotas:
             own = store.own_limits(db)
         self._limits = {org_id: {**self._defaults, **limits} for org_id, limits in own.items()}
         now_ms = self.clock()
+        while self._reached:
+            org, name = self._reached.pop(0)
+            audit.note(self.databases, org, audit.SERVICE, now_ms, audit.Action.REACH_LIMIT, name)
         for org, stored in list(self._stored.items()):
             if stored >= 1 or self.rates.used((org, "max_heartbeats_per_minute"), now_ms):
                 self._stored[org] = self._measure(org)
@@ -151,6 +155,7 @@ class Quotas:
         now_ms, most = self.clock(), self.limits(org)[name]
         if abs(now_ms - self._refused_at.get((org, name), 0)) > _EPISODE_MS:
             _log.warning("organization %s has reached its limit %s of %d", org, name, most)
+            self._reached.append((org, name))
         self._refused_at[org, name] = now_ms
         message = f"The limit of {most} {name.removeprefix('max_').replace('_', ' ')} is reached. Nothing was recorded."
         hint, extra = f"Raise it with: obs org set-limit {org} {name} VALUE", {"limit": name, "max": most}

@@ -152,7 +152,12 @@ def test_space_that_was_freed_counts_as_free(
 
 
 def test_a_reached_quota_is_logged_once_and_counted(
-    app: Flask, client: KeyClient, set_limit: SetLimit, clock: Clock, caplog: pytest.LogCaptureFixture
+    app: Flask,
+    client: KeyClient,
+    new_client: Callable[..., KeyClient],
+    set_limit: SetLimit,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     set_limit("max_jobs", 1)
     ping(client, "a")
@@ -160,7 +165,12 @@ def test_a_reached_quota_is_logged_once_and_counted(
         for minutes in (0, 9, 9, 11):
             clock.advance(minutes=minutes)
             ping(client, "b")
+            notice(app)
     assert caplog.messages == ["organization acme has reached its limit max_jobs of 1"] * 2
+    clock.advance(seconds=1)
+    query = "SELECT action, actor, object FROM audit WHERE action = 'reach limit' LAST 1h"
+    entries = new_client("acme", "admin").post("/api/v1/dsl", json={"query": query}).json["rows"]
+    assert entries == [["reach limit", "obs", "max_jobs"]] * 2
     refusals = services(app).tenancy.quotas.refusals
     assert refusals >= 4
     assert f"obs_quota_refusals {float(refusals)}" in client.get("/metrics").text
