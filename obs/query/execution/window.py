@@ -32,7 +32,8 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
     try:
         window = resolve(plan.window, now_ms, plan.timezone)
         zone, most = plan.timezone, limits.max_rows + 1  # one more, to notice that there are too many
-        whole = zone is None or all(offset % HOUR_MS == 0 for _, _, offset in _offsets(window, zone))
+        past = Range(window.start, min(window.end, now_ms + DAY_MS))  # there are no runs later, however long the window
+        whole = zone is None or all(offset % HOUR_MS == 0 for _, _, offset in _offsets(past, zone))
         scan = Scan(window, now_ms, most, has_whole_hours=whole)
         if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, zone)
