@@ -78,7 +78,8 @@ def totals(folder: Path) -> dict[str, Any]:
         return sorted(answer.json["rows"])  # type: ignore[index]
 
     def count(unit: str) -> dict[str, int]:
-        of_all = f"series JOIN series_by_{unit} ON series_id = series.id WHERE job_id IS NULL AND kind IS NULL"
+        of_all = f"series JOIN series_by_{unit} ON series_id = series.id"
+        of_all += " WHERE job_id IS NULL AND attribution_id IS NULL AND kind IS NULL"
         with tenancy.databases.read(ACME) as db:
             rows = db.execute(f"SELECT status, sum(runs) FROM {of_all} GROUP BY status").fetchall()
         return {STATUSES[row[0]]: row[1] for row in rows}
