@@ -158,7 +158,7 @@ _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and eac
 
 _PERMITTED = frozenset(
     ["->>", "char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # of obs.query.sql itself
-    + ["obs_bins", "obs_bucket", "obs_covered", "obs_deviation", "obs_local", "obs_part", "row_number"]
+    + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]
 )
@@ -207,7 +207,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
         SqlFunction("obs_deviation", deviation),
         SqlFunction("obs_local", local),
         SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
-        SqlFunction("obs_covered", lambda number, bucket: timelines[number].length_ms(bucket)),
+        SqlFunction("obs_bucket_ms", lambda number, bucket: timelines[number].length_ms(bucket)),
     )
     for name, python in (*_SCALARS, *of_query):
         connection.create_function(name, -1, python, deterministic=True)

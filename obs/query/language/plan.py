@@ -237,7 +237,7 @@ class Timeline:
 class Scan:
     """The input of a scan: the `window` to read, the time of the request, and the most rows that SQLite may return.
 
-    `number` is the number under which the SQL functions ``obs_bucket`` and ``obs_covered`` know the `timeline`.
+    `number` is the number under which the SQL functions ``obs_bucket`` and ``obs_bucket_ms`` know the `timeline`.
     """
 
     window: Range

@@ -105,7 +105,7 @@ class Writer:
         arguments = list(map(self.expression, expression.arguments))
         fields = {"local": arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"}
         if expression.name == "rate":
-            length = f"nullif(obs_covered({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
+            length = f"nullif(obs_bucket_ms({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
             fields["covered"] = length or self.bind(self.scan.window.length_ms)
         return FUNCTIONS[expression.name].write(*arguments, **fields)
 
