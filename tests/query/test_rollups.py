@@ -576,6 +576,20 @@ def test_runs_above_a_threshold_are_read_from_the_hours_that_have_them(
 
 
 @pytest.mark.usefixtures("history")
+def test_hours_are_not_chosen_while_many_rows_are_not_rolled_up(
+    app: Flask, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update that rolls up all hours again, the latest day first."""
+    statement = "SELECT job, duration_ms FROM runs WHERE duration_ms > 2424 LAST 60h"
+    _roll_up(app)
+    before = ask(statement)["rows"]
+    for rows, is_chosen in ((13, True), (12, False)):  # twelve runs began in the last hour, which is not rolled up yet
+        monkeypatch.setattr("obs.query.execution.rows._MANY_ROWS", rows)
+        assert bool(_explained(ask, statement)) == is_chosen
+        assert ask(statement)["rows"] == before
+
+
+@pytest.mark.usefixtures("history")
 def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask: Ask) -> None:
     statement = "SELECT job, duration_ms FROM runs ORDER BY duration_ms DESC LIMIT 3 LAST 60h"
     before = ask(statement)["rows"]

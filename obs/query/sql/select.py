@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Apply, Checked, Plan, Read, Scan
+from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Type
 from obs.times import DAY_MS
@@ -48,6 +48,12 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     top = "0" if plan.top is None else sql.expression(plan.first_aggregate)
     keys = [sql.expression(expression) for expression, _ in plan.order]
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", {**sql.parameters, "now": scan.now_ms})
+
+
+def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
+    """The SELECT of a row if the source has `count` rows or more in a part of the window, and else of none."""
+    rows = f"SELECT 1 FROM {plan.source.table} WHERE {plan.source.time_sql} >= :start AND {plan.source.time_sql} < :end"
+    return SqlStatement(f"{rows} LIMIT 1 OFFSET :skipped", {"start": part.start, "end": part.end, "skipped": count - 1})
 
 
 def open_virtual(table: str) -> str:
