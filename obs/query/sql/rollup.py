@@ -35,7 +35,7 @@ class Cover:
     rest: tuple[Range, ...] = ()
     compared: Checked | None = None
     parts: Sequence[Part] = ()
-    binned: Checked | None = None
+    binned: Apply | None = None
 
 
 def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
@@ -61,7 +61,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         chosen += aggregate.arguments if _templates(aggregate) is _OF_KEY else []
     comparisons = [each for one in chosen for each in walk(one) if _is_comparison(each)]
     binned = next((group for group in plan.groups if _is_histogram(group)), None)
-    of_measured = [*comparisons, *([binned] if isinstance(binned, Apply) else [])]
+    of_measured = [*comparisons, *([] if binned is None else [binned])]
     compared = next((each.arguments[0] for each in of_measured), None)
     parts = _parts(comparisons, plan.where)
     is_known = len(parts) <= (_MAX_PARTS if binned is None else 0)
@@ -135,7 +135,7 @@ def _templates(aggregate: Aggregate) -> Mapping[str, str]:
     return _OF_KEY
 
 
-def _template(aggregate: Aggregate, compared: Checked | None, binned: Checked | None) -> str | None:
+def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | None) -> str | None:
     """The SQL of an aggregate; None if the rollup does not have what it needs."""
     templates = _templates(aggregate)
     name = aggregate.name if aggregate.percent is None else "percentile"
@@ -208,7 +208,8 @@ _PART = (
     f" ELSE {_OF_PART} END"
 )
 """What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
-_BIN = "(parts.value ->> 0)"
+_BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
+"""Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
 _HAS_PART = (
     "CASE WHEN parts.column1 IS NULL THEN {table}.runs > {cells}valued"
     " WHEN {cells}least BETWEEN parts.column1 AND parts.column2"
@@ -334,7 +335,7 @@ class RollupSelect(RowSelect):
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
             conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
-        if isinstance(binned, Apply):
+        if binned is not None:
             width = writer.expression(binned.arguments[1])
             tables += f" CROSS JOIN json_each(obs_bins({cells}sorted, {grain.cells}.runs, {width})) AS parts"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
@@ -354,7 +355,7 @@ class RollupSelect(RowSelect):
             cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
             is_of_valued = name == "runs" and self.cover.compared is not None and not parts
             value = f"{cells}valued" if is_of_valued else f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
-            value = "(parts.value ->> 1)" if self.cover.binned is not None else value
+            value = _RUNS_IN_BIN if self.cover.binned is not None else value
             if parts:
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
