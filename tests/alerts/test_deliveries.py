@@ -8,11 +8,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -141,15 +142,21 @@ def test_a_job_that_fails_still_is_not_ok_again_when_it_is_no_longer_overdue(
         assert messages[-1].startswith("photos was overdue from ")
 
 
-def test_a_title_names_as_many_jobs_as_have_room_and_the_text_names_the_time_zone(
-    world: World, receiver: Receiver
-) -> None:
+def _of_failures(world: World, receiver: Receiver, jobs: Sequence[str]) -> dict[str, Any]:
+    """The only message about jobs that fail at the same time."""
     world.add_channel(receiver)
-    for number in range(20):
-        world.end(f"nas01/photos-{number:02}", "fail")
+    for job in jobs:
+        world.end(job, "fail")
     world.pass_time(seconds=1)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
+    return message
+
+
+def test_a_title_names_as_many_jobs_as_have_room_and_the_text_names_the_time_zone(
+    world: World, receiver: Receiver
+) -> None:
+    message = _of_failures(world, receiver, [f"nas01/photos-{number:02}" for number in range(20)])
     names = ", ".join(f"nas01/photos-{number:02}" for number in range(4))
     assert message["title"] == f"20 failed: {names}, …"
     assert re.search(r"\n\nTime zone: \S+\.\n\nhttp", message["text"])
@@ -158,12 +165,7 @@ def test_a_title_names_as_many_jobs_as_have_room_and_the_text_names_the_time_zon
 def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
     world: World, receiver: Receiver
 ) -> None:
-    world.add_channel(receiver)
-    for number in range(30):
-        world.end(f"job-{number}", "fail")
-    world.pass_time(seconds=1)
-    world.pass_time(seconds=10)
-    (message,) = receiver.messages()
+    message = _of_failures(world, receiver, [f"job-{number}" for number in range(30)])
     assert message["title"].startswith("30 failed: job-0, job-1")
     assert len(message["title"]) <= 80
     assert len(message["incidents"]) == 30
