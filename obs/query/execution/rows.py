@@ -284,11 +284,16 @@ def _change_pct(output: Output, before: Any, after: Any) -> float | None:
 def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
     """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups; by time with EVERY."""
     columns = [output.expression for output in plan.results]
-    texts = [_plain if each.type is Type.TIME else writer_of(each) for each in columns]
     places = [0] if isinstance(columns[0], Derived) else []
     places += [place for place, output in enumerate(plan.results) if output.group is not None]
-    in_time = itemgetter(0) if plan.interval_ms is not None and not plan.groups else None
-    rows.sort(key=in_time or (lambda row: [_rank(texts[place](row[place])) for place in places]))
+    keys = []
+    for place in places:
+        stored = [row[place] for row in rows]
+        key = stored if columns[place].type is Type.TIME else written(columns[place], stored)
+        keys.append(map(_rank, key) if None in key else key)
+    if places:
+        ranks = list(zip(*keys, strict=True))
+        rows = [rows[number] for number in sorted(range(len(rows)), key=ranks.__getitem__)]
     if plan.order or plan.is_derived:
         having = plan.having if plan.is_derived else None
         top = plan.top if plan.interval_ms is None and plan.is_derived else None
@@ -317,13 +322,16 @@ def _rank(cell: Any) -> tuple[bool, Any]:
 # JSON values
 
 
-def writer_of(expression: Checked) -> Callable[[Any], Cell]:
-    """The function that turns a stored value of a column into a JSON value."""
-    if isinstance(expression, Read) and (values := expression.column.values):
-        return lambda number: values[number] if number is not None else None
-    if expression.type is Type.BOOLEAN:
-        return lambda value: None if value is None else bool(value)
-    return _time if expression.type is Type.TIME else _plain
+def written(expression: Checked, values: Sequence[Any]) -> Sequence[Cell]:
+    """The stored values of a column as JSON values."""
+    if isinstance(expression, Read) and (texts := expression.column.values):
+        return [None if number is None else texts[number] for number in values]
+    match expression.type:
+        case Type.TEXT | Type.INTEGER:
+            return values
+        case Type.BOOLEAN:
+            return [None if value is None else bool(value) for value in values]
+    return [*map(_time if expression.type is Type.TIME else _plain, values)]
 
 
 def _plain(value: Cell) -> Cell:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import window
-from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, writer_of
+from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, written
 from obs.query.execution.session import Limits, Session, longest, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
@@ -114,10 +114,11 @@ def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
     else:
         rows, scanned = read_rows(plan, [scan, *scans[1:]], session)
         outputs = [(place, output) for place, output in enumerate(plan.results) if not output.hidden]
-        written = (map(writer_of(output.expression), [row[place] for row in rows]) for place, output in outputs)
-        cells = list(zip(*written, strict=True))
+        cells = (written(output.expression, [row[place] for row in rows]) for place, output in outputs)
         columns = [output.name for _, output in outputs]
-        response = _response(plan.output_type, columns, cells, scanned, session.bytes_scanned())
+        response = _response(
+            plan.output_type, columns, list(zip(*cells, strict=True)), scanned, session.bytes_scanned()
+        )
     response.headers["X-Query-Window"] = str(scan.window)
     return response._replace(window=scan.window)
 

@@ -8,7 +8,7 @@ from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Type
-from obs.times import DAY_MS
+from obs.times import WEEK_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +164,15 @@ class RowSelect(Writer):
         """The condition that the full-text index finds a text, unless there is none or the text is too short for it."""
         if not column.search or len(part) < _TRIGRAM or "\0" in part:
             return []
-        found = f"SELECT rowid FROM {column.search} WHERE {column.search} MATCH {self.bind(_trigram_query(part))}"
-        if self.scan.window.length_ms <= DAY_MS:
+        index, tables = column.search, column.search
+        search = f"{index} MATCH {self.bind(_trigram_query(part))}"
+        if self.scan.window.length_ms <= WEEK_MS:
             # A frequent word is in many messages of all times. The index is in the order of their ids.
             start, end = self.bind(self.scan.window.start), self.bind(self.scan.window.end)
-            time = self.plan.source.time_sql
-            ids = f"FROM {self.plan.source.table} WHERE {time} >= {start} AND {time} < {end}"
-            found += f" AND rowid BETWEEN (SELECT min(id) {ids}) AND (SELECT max(id) {ids})"
+            table, time = self.plan.source.table, self.plan.source.time_sql
+            ids = f"SELECT min(id) AS first, max(id) AS last FROM {table} WHERE {time} >= {start} AND {time} < {end}"
+            tables, search = f"({ids}) AS ids CROSS JOIN {index}", f"{search} AND {index}.rowid BETWEEN first AND last"
+        found = f"SELECT {index}.rowid FROM {tables} WHERE {search}"
         return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
 
     def _sort_key(self, expression: Checked) -> str:
