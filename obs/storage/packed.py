@@ -5,8 +5,11 @@ Their byte order is the machine's, which is little-endian wherever granian has w
 
 from array import array
 from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 LARGEST_BLOB = 900_000  # bytes; the connections of queries do not read values of more than a megabyte
+_FEW = 100  # so many numbers are sorted faster without numpy
 
 
 def pack(numbers: Sequence[int]) -> bytes:
@@ -14,5 +17,36 @@ def pack(numbers: Sequence[int]) -> bytes:
     return code.encode() + array(code, numbers).tobytes()
 
 
-def unpack(blob: bytes) -> Sequence[int]:
+def unpack(blob: bytes) -> "array[int]":
     return array(chr(blob[0]), blob[1:])
+
+
+def together(numbers: Any, blobs: Sequence[bytes]) -> Any:
+    """The `numbers`, an array of typecode ``q`` or a list, and those in `blobs`: few of them as a list, in order, many
+    as an array of numpy, in any order.
+    """
+    if isinstance(numbers, list) or len(numbers) + sum(map(len, blobs)) // 4 <= _FEW:
+        return sorted(chain(numbers, *map(unpack, blobs)))
+    import numpy  # takes 0.1 s and 25 MB, which most processes can do without
+
+    if not blobs:
+        return numpy.array(numbers)
+    every = [*blobs, pack(sorted(numbers))]
+    parts = [numpy.frombuffer(b"".join([blob[1:] for blob in every if blob[0] == code]), chr(code)) for code in b"Iq"]
+    return numpy.concatenate([part for part in parts if len(part)])
+
+
+def with_ranks(numbers: Any, *ranks: int) -> list[int | float]:
+    """The numbers that have these ranks, counted from 0, if all are put in order; `numbers` are from `together`."""
+    if not isinstance(numbers, list):
+        numbers.partition(ranks)  # takes a fortieth of the time of sorting
+        numbers = {rank: numbers[rank].item() for rank in ranks}
+    return [numbers[rank] for rank in ranks]
+
+
+def total(numbers: "array[int]") -> int:
+    if len(numbers) <= 5 * _FEW:
+        return sum(numbers)
+    import numpy
+
+    return int(numpy.frombuffer(numbers, numbers.typecode).sum())

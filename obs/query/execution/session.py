@@ -22,7 +22,7 @@ from obs.query.language.plan import Plan, Range, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
 from obs.query.sql.select import SqlStatement, open_virtual
 from obs.storage.connection import explained, open_reader
-from obs.storage.packed import pack, unpack
+from obs.storage.packed import pack, total, unpack
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, offset_ms, write_duration
 
 _SQLITE_LIMITS = {
@@ -165,7 +165,7 @@ _PERMITTED = frozenset(
 """The functions that a query may call."""
 
 
-_OF_PART: Any = {"valued": len, "total": sum, "least": min, "most": max, "sorted": pack}
+_OF_PART: Any = {"valued": len, "total": total, "least": min, "most": max, "sorted": pack}
 _OF_PART["squares_high"] = lambda values: sum(value * value for value in values) >> 32
 _OF_PART["squares_low"] = lambda values: sum(value * value for value in values) & 0xFFFFFFFF
 

@@ -226,6 +226,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would reserve memory for a thread for each core
     if sys.platform == "linux":  # macOS accepts the limit, but does not enforce it
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Connection(int(sys.argv[1])) as connection, suppress(EOFError, ConnectionError):  # the service has ended

@@ -4,18 +4,16 @@ import json
 import math
 import re
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache, partial
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import re2  # type: ignore[import-untyped]
 
 from obs.sources import Type
-from obs.storage.packed import unpack
+from obs.storage.packed import together, with_ranks
 from obs.times import WEEK_MS
 
 Number = int | float
@@ -106,43 +104,27 @@ PERCENTS = (50, 75, 90, 95, 99)
 """The percentiles that have functions of their own: p50, approx_p50..."""
 
 
-def percentile(parts: Sequence[Sequence[int]], fraction: float) -> Number | None:
+def percentile(values: Sequence[Number], blobs: Sequence[bytes], fraction: float) -> Number | None:
     """The percentile at `fraction` (0 to 1), interpolated between the two nearest values (percentile_cont in SQL).
 
-    All `parts` but the last are sorted blocks of whole numbers. With blocks, a binary search over the range of values
-    finds the one with this rank, so that no value is moved. None if there are no values.
+    It is that of single `values` and of packed whole numbers together. None if there are none.
     """
-    *blocks, values = parts
-    ascending = sorted(values)
-    filled = [part for part in (*blocks, ascending) if part]
-    if not filled:
+    every = together(values, blobs)
+    last = len(every) - 1
+    if last < 0:
         return None
-    starts, ends = [0] * len(filled), [*map(len, filled)]
-    position = fraction * (sum(ends) - 1)
+    position = fraction * last
     rank = math.floor(position)
-    if blocks:
-        low, most = min(part[0] for part in filled), max(part[-1] for part in filled)
-        while low < most:  # of each block, the values up to `starts` are too small, and those from `ends` on too large
-            middle = (low + most) // 2
-            places = [*map(bisect_right, filled, repeat(middle), starts, ends)]
-            if sum(places) > rank:
-                most, ends = middle, places
-            else:
-                low, starts = middle + 1, places
-        following = (part[place] for part, place in zip(filled, ends, strict=True) if place < len(part))
-        high = low if sum(ends) > rank + 1 else min(following, default=low)
-    else:
-        low, high = ascending[rank], ascending[min(rank + 1, len(ascending) - 1)]
+    low, high = with_ranks(every, rank, min(rank + 1, last))
     return low if low == high else low + (high - low) * (position - rank)
 
 
-def _standard_deviation(parts: Sequence[Sequence[Number]]) -> float | None:
+def _standard_deviation(values: Sequence[Number], _: Sequence[bytes]) -> float | None:
     """The standard deviation of a sample, in two passes, so that there is no cancellation."""
-    count = sum(map(len, parts))
-    if count < 2:
+    if len(values) < 2:
         return None
-    mean = sum(map(sum, parts)) / count
-    return math.sqrt(sum((value - mean) * (value - mean) for part in parts for value in part) / (count - 1))
+    mean = sum(values) / len(values)
+    return math.sqrt(sum((value - mean) * (value - mean) for value in values) / (len(values) - 1))
 
 
 def deviation(count: int | None, total: int, squares_high: int, squares_low: int) -> float | None:
@@ -152,25 +134,25 @@ def deviation(count: int | None, total: int, squares_high: int, squares_low: int
 
 
 class _Collected:
-    """What `of` returns for packed blocks of sorted values, followed by all single values, which take 8 bytes each."""
+    """What `of` returns for all single values, which take 8 bytes each, and the packed values of cells of rollups."""
 
     def __init__(self, of: Callable[..., Any]) -> None:
         self.of = of
         self.arguments: tuple[float, ...] = ()
         self.values: Any = array("q")
-        self.blocks: list[Sequence[int]] = []
+        self.blobs: list[bytes] = []
 
     def step(self, value: Number | bytes | None, *arguments: float) -> None:
         self.arguments = arguments
-        if isinstance(value, bytes):  # all durations of a cell of a rollup
-            self.blocks.append(unpack(value))
+        if isinstance(value, bytes):
+            self.blobs.append(value)
         elif value is not None:
             if isinstance(value, float) and isinstance(self.values, array):
                 self.values = list(self.values)
             self.values.append(value)
 
     def finalize(self) -> Any:
-        return self.of([*self.blocks, self.values], *self.arguments)
+        return self.of(self.values, self.blobs, *self.arguments)
 
 
 class _Chosen:
