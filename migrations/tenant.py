@@ -981,3 +981,41 @@ def failures_of_jobs(db: Database) -> None:
 def series_of_places(db: Database) -> None:
     """Roll up all hours again, because no hour has cells of the series of places."""
     db.execute("DELETE FROM rolled_up_hours")  # and of days and weeks, by triggers
+
+
+@migrations()
+def hours_in_order_of_time(db: Database) -> None:
+    """Store the cells of an hour side by side, and index their counts by series.
+
+    A window begins and ends within a day, so each statement reads some hours of all series. The cells were in the order
+    of their series, in which each hour of a series took a page.
+    """
+    (view,) = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'counted_runs'").fetchone()
+    db.execute("DROP VIEW counted_runs")
+    numbers = ("total", "least", "most", "squares_high", "squares_low")
+    kinds = ("", "late_")
+    values = (
+        f"{kind}valued INTEGER NOT NULL, {', '.join(f'{kind}{name} INTEGER' for name in numbers)}" for kind in kinds
+    )
+    db.execute(f"""
+        CREATE TABLE cells_of_hours (
+            hour INTEGER NOT NULL,
+            series_id INTEGER NOT NULL REFERENCES series(id) ON DELETE CASCADE,
+            runs INTEGER NOT NULL,
+            first_at INTEGER NOT NULL,
+            last_at INTEGER NOT NULL,
+            {", ".join(values)},
+            sorted BLOB,
+            late_sorted BLOB,
+            PRIMARY KEY (hour, series_id)
+        ) STRICT, WITHOUT ROWID
+    """)
+    counts = ", ".join(
+        ["runs", "first_at", "last_at", *(kind + name for kind in kinds for name in ("valued", *numbers))]
+    )
+    columns = f"hour, series_id, {counts}, sorted, late_sorted"
+    db.execute(f"INSERT INTO cells_of_hours ({columns}) SELECT {columns} FROM series_by_hour ORDER BY 1, 2")
+    db.execute("DROP TABLE series_by_hour")
+    db.execute("ALTER TABLE cells_of_hours RENAME TO series_by_hour")
+    db.execute(f"CREATE INDEX series_by_hour_counts ON series_by_hour(series_id, hour, {counts})")
+    db.execute(view)

@@ -72,17 +72,19 @@ def _grains(table: str, column: str, *more: str) -> tuple[Grain, ...]:
     is_run = f"{table}.kind IS {'NULL' if table == 'runs' else 'NOT NULL'}"
     grains = []
     of_place = (*_PLACES, *more)
-    for sign, ids, units, columns in (
-        ("<", "BETWEEN -100 AND -1", ("hour", "five_minutes"), ()),
-        ("<", "< -100", ("week", "day", "hour"), of_place),
-        (">", "> 0", ("week", "day", "hour"), ("job", *of_place)),
+    for ids, units, columns in (
+        ("BETWEEN -100 AND -1", ("hour", "five_minutes"), ()),
+        ("< -100", ("week", "day", "hour"), of_place),
+        ("> 0", ("week", "day", "hour"), ("job", *of_place)),
     ):
         for unit in units:
             known = _known("hour", 12) if unit == "five_minutes" else _known(unit)
-            on = f"ON cells.series_id = {table}.id AND {is_run} AND {table}.id {ids} AND cells.series_id {sign} 0"
-            series, cells = f"series AS {table}", f"CROSS JOIN series_by_{unit} AS cells"
-            from_sql = f"{series} {{joins}} CROSS JOIN {{spans}} {cells} {on}"
-            by_time = f"{{spans}} {cells} CROSS JOIN {series} {on} {{joins}}" if (unit, sign) == ("hour", ">") else ""
+            series, cells = f"series AS {table}", f"series_by_{unit} AS cells"
+            on = f"ON cells.series_id = {table}.id AND {is_run} AND {table}.id {ids}"
+            from_sql = f"{series} {{joins}} CROSS JOIN {{spans}} CROSS JOIN {cells} {on}"
+            hours = "rolled_up_hours AS hours ON hours.hour >= spans.column1 AND hours.hour < spans.column2"
+            hours += f" CROSS JOIN {cells} ON cells.hour = hours.hour AND cells.series_id {ids}"
+            by_time = f"{{spans}} CROSS JOIN {hours} CROSS JOIN {series} {on} {{joins}}" if unit == "hour" else ""
             apart = frozenset({column, *columns})
             grains.append(Grain(_UNITS[unit], f"cells.{unit}", known, apart, from_sql, "cells", by_time))
     return tuple(grains)

@@ -175,7 +175,8 @@ def _values(unsorted: Iterable[int], *, is_listed: bool = True) -> Values:
 
 
 def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator[tuple[Place, Cell]]:
-    cells = f"series CROSS JOIN series_by_{unit} ON series_id = series.id AND {unit} >= ? AND {unit} < ?"
+    tables = ("series_by_hour", "series") if unit == "hour" else ("series", f"series_by_{unit}")
+    cells = f"{' CROSS JOIN '.join(tables)} ON series_id = series.id AND {unit} >= ? AND {unit} < ?"
     for number, *columns in db.execute(f"SELECT {unit}, {', '.join(_SERIES)}, {_CELL} FROM {cells}", (first, end)):
         runs, first_at, last_at, *both = columns[5:]
         values, late = tuple(both[: len(_VALUES)]), tuple(both[len(_VALUES) :])

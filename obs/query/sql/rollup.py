@@ -313,15 +313,19 @@ class RollupSelect(RowSelect):
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, wanted = writer.chosen(), writer.conditions()
-        in_order = grain.cells and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
+        # Cells are stored in the order of time. They are read so in few hours, and where an index has not all that is
+        # needed, unless a condition chooses few series (one on the status does not), or a function of Python is called,
+        # which each series needs only once.
+        are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
+        are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
+        names = () if plan.where is None else {*_columns(plan.where, ())}
+        is_wide = all(column.values for column in plan.source.columns if column.name in names)
+        is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
+        by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
+        in_order = grain.cells and not by_time
+        in_order = in_order and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
         # Sorting the cells for GROUP BY would move the values that `obs_part` needs.
         combined = (in_order or not parts) and all(each.name in (*_COMBINE, "key") for each in values)
-        # A condition on the status alone chooses many series: few hours of them are read faster in the order of time.
-        reads = [part for part in (walk(plan.where) if plan.where is not None else ()) if isinstance(part, Read)]
-        are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
-        is_wide = not wanted or (are_few and bool(reads) and all(read.column.values for read in reads))
-        is_wide = is_wide and not any("obs_" in text for text in columns)  # these are called once for each series
-        by_time = grain.by_time if combined and is_wide and not (parts or binned or chosen) else ""
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
@@ -339,7 +343,7 @@ class RollupSelect(RowSelect):
             width = writer.expression(binned.arguments[1])
             tables += f" CROSS JOIN json_each(obs_bins({cells}sorted, {grain.cells}.runs, {width})) AS parts"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
-        if in_order and not by_time:
+        if in_order:
             keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions + wanted)}{tail}"
