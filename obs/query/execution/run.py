@@ -13,7 +13,7 @@ from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import window
 from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, written
-from obs.query.execution.session import Limits, Session, longest, open_session, too_complex
+from obs.query.execution.session import ONCE, Limits, Reader, Session, longest, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
 from obs.query.language.grammar import parse
@@ -51,7 +51,8 @@ class QueryResponse(NamedTuple):
 class Engine:
     """Runs statements over a list of sources. It caches plans, as dashboards repeat statements. Thread-safe."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], reader: Reader = ONCE) -> None:
+        self._reader = reader
         known = {source.name: source for source in sources}
         self.plan = lru_cache(_CACHED_PLANS)(lambda text, sent="{}": check(parse(text, json.loads(sent)), text, known))
 
@@ -71,7 +72,7 @@ class Engine:
             elif plan.source.admin_only and not is_admin:
                 raise ServiceError("missing_scope", f"Reading {plan.source.name} needs the scope admin.")
             else:
-                found = run(plan, path, now_ms, limits)
+                found = run(plan, path, now_ms, limits, self._reader)
         except OqlError as error:
             raise error.error(statement) from error
         except RecursionError as error:  # the checker and the compiler take some frames for each level
@@ -93,11 +94,11 @@ def _response(
     return QueryResponse(json.dumps(fields, allow_nan=False, separators=(",", ":")).encode(), headers)
 
 
-def run(plan: Plan, path: Path, now_ms: int, limits: Limits) -> QueryResponse:
+def run(plan: Plan, path: Path, now_ms: int, limits: Limits, reader: Reader) -> QueryResponse:
     """The result of a plan on the file at `path`. Raises OqlError, and ServiceError (422, 503)."""
     scans = window.scans(plan, now_ms, limits)
     try:
-        with open_session(path, plan, scans, limits) as session:
+        with open_session(path, plan, scans, limits, reader) as session:
             return _read(plan, scans, session)
     except ServiceError as refusal:
         hint = None if plan.explain else _hint(refusal, path, plan, scans, limits)

@@ -119,13 +119,50 @@ def too_complex() -> OqlError:
     return OqlError("oql_too_long", Span(0, 0), "the statement is nested too deeply, or has too many or long parts.")
 
 
+class Reader:
+    """Opens files for queries. One that `keeps` a file has it open for the next query, until `close`: opening it and
+    reading its schema takes more than a millisecond. It is for one thread. A deleted file takes space until then.
+    """
+
+    def __init__(self, *, keeps: bool = False) -> None:
+        self._keeps, self._inode = keeps, 0
+        self._kept: sqlite3.Connection | None = None
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[sqlite3.Connection]:
+        inode = path.stat().st_ino if path.exists() else 0
+        if self._inode != inode:
+            self.close()
+        connection, self._kept = self._kept or open_reader(path, 1), None
+        try:
+            yield connection
+            if self._keeps:
+                connection.set_authorizer(None)
+                connection.execute("ROLLBACK")
+                connection.execute("PRAGMA shrink_memory")  # the next query counts all bytes that it reads
+                self._inode, self._kept = inode, connection
+        finally:
+            if self._kept is None:
+                connection.close()
+
+    def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+
+ONCE = Reader()
+
+
 @contextmanager
-def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits) -> Iterator[Session]:
+def open_session(
+    path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, reader: Reader = ONCE
+) -> Iterator[Session]:
     """A session that may read the tables of a plan in the file at `path`, as of its first statement.
 
     Raises ServiceError (503).
     """
-    with explained(), closing(open_reader(path, 1)) as connection, closing(Session(connection, limits)) as session:
+    with explained(), reader.open(path) as connection, closing(Session(connection, limits)) as session:
         connection.row_factory = None
         # With a small cache and no memory map, the bytes that the thread reads are those that SQLite reads.
         temp_store = "DEFAULT" if limits.may_spill else "MEMORY"

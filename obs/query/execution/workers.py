@@ -24,7 +24,7 @@ from typing import cast
 
 from obs.errors import ServiceError
 from obs.query.execution.run import Engine, QueryRequest, QueryResponse
-from obs.query.execution.session import Limits, too_much_memory, too_slow
+from obs.query.execution.session import Limits, Reader, too_much_memory, too_slow
 from obs.sources import Source
 from obs.storage.databases import Org
 
@@ -37,6 +37,7 @@ _START_SECONDS = 60
 _IDLE_SECONDS = 60  # how long a worker stays without a request; the one used last stays longer
 _GRACE_SECONDS = 0.2  # how long after its limit a worker may report that the query was stopped; then it is killed
 _MAX_WAITING = 8  # queries of an organization that may wait for a turn; each takes a thread that serves requests
+_OPEN_SECONDS = 1.0  # how long a file stays open for the next query
 _ATTEMPTS = 2
 _OUT_OF_MEMORY = (
     "If the machine is out of memory, its kernel log says so: lower QUERY_WORKERS, narrow the window, or group by "
@@ -205,10 +206,13 @@ def serve(connection: Connection) -> None:
 
     The first message is the list of sources. Raises EOFError or ConnectionError when the other end is closed.
     """
-    engine = Engine(connection.recv())
+    reader = Reader(keeps=True)
+    engine = Engine(connection.recv(), reader)
     gc.freeze()  # modules stay, so the collector need not read them again and again
     connection.send(None)
     while True:
+        if not connection.poll(_OPEN_SECONDS):
+            reader.close()
         request = connection.recv()
         try:
             response: object = engine.run(request)
