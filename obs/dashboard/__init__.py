@@ -60,7 +60,7 @@ def init_app(app: Flask) -> None:
         missed=schedules.missed_until_now,
         version=overview.version,
     )
-    app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, state_help=wording.STATE_HELP, services=services)
+    app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, services=services)
     _csrf.init_app(app)
     refused = ServiceError("bad_request", "Your session changed, nothing was saved.", hint="Go back and submit again.")
     app.register_error_handler(CSRFError, lambda _: error_page(refused))

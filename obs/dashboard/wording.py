@@ -7,18 +7,6 @@ from markupsafe import Markup
 
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words, format_ms, parse_iso
 
-STATE_HELP = {
-    "failed": "the last run failed",
-    "lost": "a run never reported its end",
-    "overdue": "a run was due and did not arrive in time",
-    "overrunning": "still running, longer than usual",
-    "late": "due, within its usual delay",
-    "running": "a run is in progress",
-    "ok": "everything is as expected",
-    "new": "not enough data yet to predict the next run",
-    "paused": "paused: no incidents are opened",
-}
-
 _UNITS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
 _WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS: "weekly"}

@@ -22,9 +22,7 @@ def unpack(blob: bytes) -> "array[int]":
 
 
 def together(numbers: Any, blobs: Sequence[bytes]) -> Any:
-    """The `numbers`, an array of typecode ``q`` or a list, and those in `blobs`: few of them as a list, in order, many
-    as an array of numpy, in any order.
-    """
+    """All `numbers` (a list, or an array of ``q``) and those in `blobs`: few as a list in order, many as numpy's array."""
     if isinstance(numbers, list) or len(numbers) + sum(map(len, blobs)) // 4 <= _FEW:
         return sorted(chain(numbers, *map(unpack, blobs)))
     import numpy  # takes 0.1 s and 25 MB, which most processes can do without

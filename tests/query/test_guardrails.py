@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.source import SOURCES
-from obs.query.execution.session import Limits, open_session
+from obs.query.execution.session import Limits, Reader, open_session
 from obs.query.execution.window import resolve
 from obs.query.language.check import check
 from obs.query.language.grammar import parse
@@ -114,7 +114,7 @@ def test_a_query_that_takes_too_long_is_stopped(app: Flask, client: Any) -> None
     sql = "SELECT count(*) FROM runs a, runs b, runs c, runs d WHERE a.id + b.id + c.id + d.id < 0"
     with (
         open_session(
-            tenancy.databases.path(ACME), _checked("SELECT count(*) FROM runs LAST 1d"), [], limits
+            tenancy.databases.path(ACME), _checked("SELECT count(*) FROM runs LAST 1d"), [], limits, Reader()
         ) as session,
         pytest.raises(Exception, match="was stopped after") as caught,
     ):
@@ -231,7 +231,7 @@ def test_a_session_can_only_read_its_tables(app: Flask, client: Any, sql: str) -
     limits = Limits(10, 1 << 30, 5, 100, 1)
     with (
         open_session(
-            tenancy.databases.path(ACME), _checked("SELECT count(*) FROM runs LAST 1d"), [], limits
+            tenancy.databases.path(ACME), _checked("SELECT count(*) FROM runs LAST 1d"), [], limits, Reader()
         ) as session,
         pytest.raises(Exception, match=r"not authorized|prohibited|not allowed"),
     ):

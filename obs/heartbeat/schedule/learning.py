@@ -1,4 +1,4 @@
-"""Learns a job's schedule from its heartbeats. Start reading here; `schedule/__init__.py` defines the terms.
+"""Learns a job's schedule from its heartbeats. Start reading here; docs/architecture.md has the terms.
 
 `learn` weighs all hypotheses for the history and keeps those with weight as candidates. The candidates determine when
 the next heartbeat is expected, and from when on silence means overdue. When the next heartbeat comes as expected,

@@ -13,7 +13,7 @@ from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import window
 from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, written
-from obs.query.execution.session import ONCE, Limits, Reader, Session, longest, open_session, too_complex
+from obs.query.execution.session import Limits, Reader, Session, longest, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
 from obs.query.language.grammar import parse
@@ -51,8 +51,8 @@ class QueryResponse(NamedTuple):
 class Engine:
     """Runs statements over a list of sources. It caches plans, as dashboards repeat statements. Thread-safe."""
 
-    def __init__(self, sources: Sequence[Source], reader: Reader = ONCE) -> None:
-        self._reader = reader
+    def __init__(self, sources: Sequence[Source], reader: Reader | None = None) -> None:
+        self._reader = reader or Reader()
         known = {source.name: source for source in sources}
         self.plan = lru_cache(_CACHED_PLANS)(lambda text, sent="{}": check(parse(text, json.loads(sent)), text, known))
 
@@ -159,8 +159,9 @@ def _hint(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], 
     length = max(1, window.length_ms // _SHARE)
     starts = [window.start + (window.length_ms - length) * number // (_SLICES - 1) for number in range(_SLICES)]
     slices = [replace(scans[0], window=Range(start, start + length), max_rows=None) for start in starts]
+    brief = replace(limits, max_seconds=min(0.1, limits.max_seconds))
     try:
-        with open_session(path, plan, scans, replace(limits, max_seconds=min(0.1, limits.max_seconds))) as session:
+        with open_session(path, plan, scans, brief, Reader()) as session:
             counter = session.bytes_scanned if limit == "max_bytes_scanned" else session.seconds
             readings = [counter() or 0]
             for each in slices:

@@ -125,39 +125,32 @@ class Reader:
     """
 
     def __init__(self, *, keeps: bool = False) -> None:
-        self._keeps, self._inode = keeps, 0
-        self._kept: sqlite3.Connection | None = None
+        self._keeps = keeps
+        self._kept: dict[int, sqlite3.Connection] = {}  # at most one, by the inode
 
     @contextmanager
     def open(self, path: Path) -> Iterator[sqlite3.Connection]:
         inode = path.stat().st_ino if path.exists() else 0
-        if self._inode != inode:
-            self.close()
-        connection, self._kept = self._kept or open_reader(path, 1), None
+        connection = self._kept.pop(inode, None) or open_reader(path, 1)
+        self.close()
         try:
             yield connection
             if self._keeps:
                 connection.set_authorizer(None)
                 connection.execute("ROLLBACK")
                 connection.execute("PRAGMA shrink_memory")  # the next query counts all bytes that it reads
-                self._inode, self._kept = inode, connection
+                self._kept[inode] = connection
         finally:
-            if self._kept is None:
+            if not self._kept:
                 connection.close()
 
     def close(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
-
-
-ONCE = Reader()
+        while self._kept:
+            self._kept.popitem()[1].close()
 
 
 @contextmanager
-def open_session(
-    path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, reader: Reader = ONCE
-) -> Iterator[Session]:
+def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, reader: Reader) -> Iterator[Session]:
     """A session that may read the tables of a plan in the file at `path`, as of its first statement.
 
     Raises ServiceError (503).

@@ -13,13 +13,11 @@ from obs.query.language.nodes import Span
 
 MOST_LEVELS = 50  # how deep groups may be nested
 
-RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        "SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE "
-        "AROUND AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC",
-    )
-)
+_KEYWORDS = """
+    SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND
+    AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC
+"""
+RESERVED = frozenset(_KEYWORDS.split())
 """Keywords that are names only in double quotes."""
 NOT_FUNCTIONS = RESERVED - {"LAST"}
 """Words that do not name a function where a parenthesis follows; ``last(x)`` is one."""

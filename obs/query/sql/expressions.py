@@ -39,7 +39,7 @@ class Writer:
         return self.raw(expression)
 
     def raw(self, expression: Checked) -> str:
-        """An expression as it is stored: as a column of the result, whose numbers `obs.query.execution.result` replaces
+        """An expression as it is stored: as a column of the result, whose numbers `obs.query.execution.rows` replaces
         by texts, and where a number and the text that it stands for are equivalent.
         """
         if not isinstance(expression, Read):

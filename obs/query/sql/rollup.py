@@ -313,17 +313,17 @@ class RollupSelect(RowSelect):
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, wanted = writer.chosen(), writer.conditions()
-        # Cells are stored in the order of time. They are read so in few hours, and where an index has not all that is
-        # needed, unless a condition chooses few series (one on the status does not), or a function of Python is called,
-        # which each series needs only once.
+        # Cells are stored in the order of time. They are read so in few hours, and where values are needed, which no
+        # index has; unless a condition chooses few series (one on the status does not), or a function of Python would
+        # be called, which each series needs only once.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
         names = () if plan.where is None else {*_columns(plan.where, ())}
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
         is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
-        in_order = grain.cells and not by_time
-        in_order = in_order and not any(name in text for text in apart for name in (writer.time_sql, "parts."))
+        of_cell = (name in text for text in apart for name in (writer.time_sql, "parts."))
+        in_order = grain.cells and not by_time and not any(of_cell)
         # Sorting the cells for GROUP BY would move the values that `obs_part` needs.
         combined = (in_order or not parts) and all(each.name in (*_COMBINE, "key") for each in values)
         for number, (measure, value) in enumerate(values.items()):
