@@ -22,7 +22,7 @@ def unpack(blob: bytes) -> "array[int]":
 
 
 def together(numbers: Any, blobs: Sequence[bytes]) -> Any:
-    """All `numbers` (a list, or an array of ``q``) and those in `blobs`: few as a list in order, many as numpy's array."""
+    """All `numbers` (a list, or an array of ``q``) and those of `blobs`: a list in order, or if many, a numpy array."""
     if isinstance(numbers, list) or len(numbers) + sum(map(len, blobs)) // 4 <= _FEW:
         return sorted(chain(numbers, *map(unpack, blobs)))
     import numpy  # takes 0.1 s and 25 MB, which most processes can do without
