@@ -38,8 +38,7 @@ BUSY_SECONDS = 0.1
 """How long a sweep takes after _BUSY heartbeats, which need the interpreter more. The rest waits for the next sweep."""
 _BUSY = 1_000
 RELEARNING_SECONDS = 0.25  # how long a sweep learns jobs without new heartbeats again, in all organizations together
-_JOBS_A_BATCH = 50
-_INCIDENTS_A_BATCH = 50  # each with a message to every channel
+_JOBS_A_BATCH, _INCIDENTS_A_BATCH = 50, 50  # each incident with a message to every channel
 _Learned = tuple[expectations.Changed, Expectation, str]
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from marshmallow import ValidationError
 from obs.heartbeat.schedule.history import awaited
 from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, find_zone
 
-MAX_CRON_LENGTH = 200
-MAX_ZONE_LENGTH = 64
+MAX_CRON_LENGTH, MAX_ZONE_LENGTH = 200, 64
 
 # The fields of a cron expression: the name in the errors of cronsim, its name for people, its values.
 _CRON_FIELDS = (

@@ -16,8 +16,7 @@ from obs.heartbeat.store.jobs import Event, Job, Run
 from obs.times import DAY_MS
 
 _NAME = {**JOB_NAME, "example": "nightly-backup"}
-_YEAR_DAYS = 366
-_LONGEST_DAYS = 31
+_YEAR_DAYS, _LONGEST_DAYS = 366, 31
 _TIMES = {"start_time", "end_time"}
 
 

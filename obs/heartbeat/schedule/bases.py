@@ -17,26 +17,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import sub
 
 from obs.heartbeat.schedule.history import median
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 ALL_HOURS = tuple(range(24))
-_MAX_USUAL_BY_HOUR_MS = 90 * MINUTE_MS
-_MIN_MEAN_BY_DAY_MS = 50 * MINUTE_MS
-_MAX_DAY_SLOTS = 14
-_MAX_HOUR_SLOTS = 12
+_MAX_USUAL_BY_HOUR_MS, _MIN_MEAN_BY_DAY_MS = 90 * MINUTE_MS, 50 * MINUTE_MS
+_MAX_DAY_SLOTS, _MAX_HOUR_SLOTS = 14, 12
 _MIN_FILLED = 0.3  # a cluster is a slot if it has heartbeats in at least this share of the active days or hours
-_CUTS_TRIED = 3
-_SAME_SLOT_MS = 10 * SECOND_MS
+_CUTS_TRIED, _SAME_SLOT_MS = 3, 10 * SECOND_MS
 _EARLY_SHARE = 0.35  # the share of the time between two slots that belongs to the later one
 _EVEN_MINUTES = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
-_EVEN_MINUTES_BITS = 2.0
-_UNEVEN_MINUTES_BITS = 6.0  # cron's */7 begins again with each hour
+_EVEN_MINUTES_BITS, _UNEVEN_MINUTES_BITS = 2.0, 6.0  # cron's */7 begins again with each hour
 _STEP_ALL_DAY_BITS = 3.0  # about eight steps divide the day evenly
 _STEP_IN_PART_BITS = 1 - math.log2(0.15) + math.log2(24)
-_ALL_HOURS_BITS = -math.log2(0.85)
-_SOME_HOURS_BITS = -math.log2(0.15) + math.log2(24)
+_ALL_HOURS_BITS, _SOME_HOURS_BITS = -math.log2(0.85), -math.log2(0.15) + math.log2(24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,44 +60,48 @@ class Lattice:
     @property
     def spacing_ms(self) -> int:
         """The shortest time from one slot to the next."""
-        return min(later - slot for slot, later in pairwise([*self.slots, self.slots[0] + self.period_ms]))
+        return min([later - slot for slot, later in pairwise([*self.slots, self.slots[0] + self.period_ms])])
 
     @property
     def hours(self) -> tuple[int, tuple[int, ...]]:
         """For a lattice by the hour: where its hours begin after full hours, and the hours that are open."""
         return self.slots[0] - int(_EARLY_SHARE * (self.slots[0] + self.period_ms - self.slots[-1])), self.open
 
-    def assign(self, walls: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Assign each wall time to a slot. Returns the day numbers, the places within the day and the residuals.
+    def assign(self, walls: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Assign each wall time to a slot. Returns the numbers of the slots (day * size + place) and the residuals.
 
         A residual is the time from the slot to the heartbeat; it is negative for a heartbeat before its slot. Between
         two slots, the last 35 % of the time belongs to the later slot, because runs are late more often than early.
         """
         slots, period, count = self.slots, self.period_ms, len(self.slots)
         begins, _ = self.hours
-        ends = [later - int(_EARLY_SHARE * (later - slot)) - begins for slot, later in pairwise(slots)]
         # Periods begin where the time begins that belongs to their first slot.
-        parts = [divmod(wall - begins, period) for wall in walls]
-        places = [bisect_right(ends, time) for _, time in parts] if ends else [0] * len(parts)
-        centres = [slot - begins for slot in slots]
-        residuals = [time - centres[place] for (_, time), place in zip(parts, places, strict=True)]
-        if period == DAY_MS:
-            return [day for day, _ in parts], places, residuals
-        days = [hour // 24 for hour, _ in parts]
-        if self.open == ALL_HOURS:
-            return days, [hour % 24 * count + place for (hour, _), place in zip(parts, places, strict=True)], residuals
-        position_of = {number: position for position, number in enumerate(self.open)}
-        for at, (hour, _) in enumerate(parts):
-            position = position_of.get(hour % 24)
-            if position is None:
+        times, step, centre = [wall - begins for wall in walls], self.spacing_ms, slots[0] - begins
+        if count * step == period:
+            numbers, residuals = [time // step for time in times], [time % step - centre for time in times]
+        else:
+            ends = [later - int(_EARLY_SHARE * (later - slot)) - begins for slot, later in pairwise(slots)]
+            parts = [(time // period, time % period) for time in times]
+            numbers = [number * count + bisect_right(ends, time) for number, time in parts]
+            centres = [slot - begins for slot in slots]
+            residuals = [time - centres[number % count] for (_, time), number in zip(parts, numbers, strict=True)]
+        if period == DAY_MS or self.open == ALL_HOURS:
+            return numbers, residuals
+        size, a_day = self.size, 24 * count
+        places = {hour * count + at: place * count + at for place, hour in enumerate(self.open) for at in range(count)}
+        if places.keys() >= {number % a_day for number in numbers}:
+            return [number // a_day * size + places[number % a_day] for number in numbers], residuals
+        for at, number in enumerate(numbers):
+            (day, hour), place = divmod(number // count, 24), places.get(number % a_day)
+            if place is None:
                 # A heartbeat in a closed hour is a very late run of the last open hour.
-                position = bisect_right(self.open, hour % 24) - 1
-                if position < 0:
-                    position, days[at] = len(self.open) - 1, days[at] - 1
-                places[at] = count - 1
-                residuals[at] = walls[at] - days[at] * DAY_MS - self.open[position] * period - slots[-1]
-            places[at] += position * count
-        return days, places, residuals
+                before = bisect_right(self.open, hour) - 1
+                if before < 0:
+                    before, day = len(self.open) - 1, day - 1
+                place = before * count + count - 1
+                residuals[at] = walls[at] - day * DAY_MS - self.open[before] * period - slots[-1]
+            numbers[at] = day * size + place
+        return numbers, residuals
 
     def moved(self, ahead_ms: int) -> tuple["Lattice", int, int]:
         """The same moments on clocks that are `ahead_ms` ahead, whole hours for a lattice by the hour.
@@ -179,18 +179,17 @@ def _clusters(walls: Sequence[int], period: int, most: int) -> list[list[list[in
 
     The first way is a single cluster. In the others, the narrowest gap that is cut stands out most from the next one.
     """
-    folded = sorted(wall % period for wall in walls)
+    folded = sorted([wall % period for wall in walls])
     size = len(folded)
-    gaps = [later - earlier for earlier, later in pairwise(folded)]
-    gaps.append(folded[0] + period - folded[-1])
-    widest = sorted(range(size), key=gaps.__getitem__, reverse=True)
-    ranked = [*(gaps[place] for place in widest), SECOND_MS]
+    gaps = [*map(sub, folded[1:], folded), folded[0] + period - folded[-1]]
+    around = folded + [time + period for time in folded]
+    widest = sorted(range(size), key=gaps.__getitem__, reverse=True) if most > 1 else [gaps.index(max(gaps))]
+    ranked = [*(gaps[place] for place in widest[: most + 1]), SECOND_MS]
     stands_out = [0.0, *(wider / max(narrower, SECOND_MS) for wider, narrower in pairwise(ranked))]
     several = sorted(range(2, min(most, size) + 1), key=stands_out.__getitem__, reverse=True)[:_CUTS_TRIED]
     ways = []
     for cuts in [1, *several]:
         ends = sorted(widest[:cuts])
-        around = folded + [time + period for time in folded]
         starts = [end + 1 for end in ends]
         ways.append([around[a:b] for a, b in zip(starts, [*starts[1:], starts[0] + size], strict=True)])
     return ways
@@ -227,7 +226,7 @@ def _hours_bits(hours: list[int]) -> float:
 def _open_hours(lattice: Lattice, walls: Sequence[int], older: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """The hours of the day in which slots were filled, and all but the longest stretch in which none ever was."""
     begins, _ = lattice.hours
-    count = Counter((wall - begins) // HOUR_MS % 24 for wall in older)
+    count = Counter([(wall - begins) // HOUR_MS % 24 for wall in older])
     enough = max(2, len({wall // DAY_MS for wall in older}) / 5)  # fewer may be manual runs
     often = {hour for hour, days in count.items() if days >= enough}
     used = sorted(often | {(wall - begins) // HOUR_MS % 24 for wall in walls})

@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 from obs.times import SECOND_MS, WEEK_MS, offset_ms
 
 # datetime cannot represent times beyond these at every offset; history.py drops such heartbeats.
-EARLIEST_MS = -62_000_000_000_000
-LATEST_MS = 253_300_000_000_000
+EARLIEST_MS, LATEST_MS = -62_000_000_000_000, 253_300_000_000_000
 
 
 @lru_cache(maxsize=64)
@@ -27,6 +26,7 @@ def local_time(name: str, epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(min(max(epoch_ms, EARLIEST_MS), LATEST_MS) / SECOND_MS, _zone(name))
 
 
+@lru_cache(maxsize=4096)
 def offset_at(name: str, epoch_ms: int) -> int:
     """Milliseconds from epoch time to the zone's wall time. Raises ZoneInfoNotFoundError for an unknown zone."""
     return 0 if name == "UTC" else offset_ms(min(max(epoch_ms, EARLIEST_MS), LATEST_MS), _zone(name))
@@ -50,6 +50,7 @@ def offsets(name: str, times: Sequence[int]) -> list[int]:
     return [offset_at(name, time) if offset is None else offset for time, offset in zip(times, known, strict=True)]
 
 
+@lru_cache(maxsize=4096)
 def wall_to_epoch(name: str, wall_ms: int) -> int:
     """The epoch time at which the zone's clocks show this wall time.
 

@@ -16,9 +16,7 @@ from obs.times import SECOND_MS
 OUTLIER_BITS = 16.0
 """The cost of a heartbeat that fills no slot, or is far from it."""
 
-_MISS_BITS = 10.0
-_OFTEN_BITS = 4.0
-_OFTEN_STRETCHES = 3
+_MISS_BITS, _OFTEN_BITS, _OFTEN_STRETCHES = 10.0, 4.0, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
         return None
     scale = max(median(telling) / math.log(2), SECOND_MS)
     base, slope = math.log2(2 * scale / SECOND_MS), math.log2(math.e) / scale
-    return [min(OUTLIER_BITS, base + slope * abs(residual)) for residual in residuals]
+    return [cost if (cost := base + slope * abs(each)) < OUTLIER_BITS else OUTLIER_BITS for each in residuals]
 
 
 def account(
@@ -67,41 +65,46 @@ def account(
     `ranks` number the slots in order of time, None for a heartbeat in no slot; `bits` is what `residual_bits` returned.
     No slot counts as missed before the heartbeats with the indexes `excused`.
     """
-    kept: list[int] = []
-    skips: list[int] = []
-    each: list[float] = []
-    filled_at: list[int] = []
-    previous: int | None = None
-    kept_cost = 0.0
-    fitted = 0
-    more = 0.0
-    for rank, residual, cost in zip(ranks, residuals, bits, strict=True):
-        if rank is None or (residual < 0 and cost >= OUTLIER_BITS):
-            each.append(OUTLIER_BITS)
-            more += OUTLIER_BITS - cost
-        elif previous is not None and rank <= previous:
-            # A second heartbeat in the slot: the one that is nearer to the slot is its run.
-            each.append(OUTLIER_BITS - max(0.0, kept_cost - cost))
-            if cost < kept_cost:
-                fitted += (cost < OUTLIER_BITS) - (kept_cost < OUTLIER_BITS)
-                kept[-1], kept_cost = residual, cost
-        else:
-            if previous is not None:
-                skip = 0 if len(each) in excused else rank - previous - 1
-                skips.append(skip)
-                filled_at.append(len(each))
-                more += skip.bit_length()  # v missed slots in a row never cost less than 1 + log2 v
-            each.append(cost)
-            kept.append(residual)
-            fitted += cost < OUTLIER_BITS
-            previous, kept_cost = rank, cost
-        if more > allowance:
+    kept, each, skips, filled_at, fitted = list[int](), list[float](), list[int](), list[int](), 0
+    slots = [rank for rank in ranks if rank is not None]
+    if slots == sorted(set(slots)) and len(slots) == len(ranks) and (max(bits) < OUTLIER_BITS or min(residuals) >= 0):
+        # The usual case: each heartbeat is the run of a slot of its own.
+        kept, each, fitted = list(residuals), list(bits), sum([cost < OUTLIER_BITS for cost in bits])
+        filled_at = list(range(1, len(each)))
+        skips = [0 if at in excused else slots[at] - slots[at - 1] - 1 for at in filled_at]
+        if sum(map(int.bit_length, skips)) > allowance:
             return None
-    misses_often = False
+    else:
+        previous: int | None = None
+        kept_cost = more = 0.0
+        for rank, residual, cost in zip(ranks, residuals, bits, strict=True):
+            if rank is None or (residual < 0 and cost >= OUTLIER_BITS):
+                each.append(OUTLIER_BITS)
+                more += OUTLIER_BITS - cost
+            elif previous is not None and rank <= previous:
+                # A second heartbeat in the slot: the one that is nearer to the slot is its run.
+                each.append(OUTLIER_BITS - max(0.0, kept_cost - cost))
+                if cost < kept_cost:
+                    fitted += (cost < OUTLIER_BITS) - (kept_cost < OUTLIER_BITS)
+                    kept[-1], kept_cost = residual, cost
+            else:
+                if previous is not None:
+                    skip = 0 if len(each) in excused else rank - previous - 1
+                    skips.append(skip)
+                    filled_at.append(len(each))
+                    more += skip.bit_length()  # v missed slots in a row never cost less than 1 + log2 v
+                each.append(cost)
+                kept.append(residual)
+                fitted += cost < OUTLIER_BITS
+                previous, kept_cost = rank, cost
+            if more > allowance:
+                return None
+    misses_often, costs = False, {0: 0.0}
     if any(skips):
         present, missed, misses_often = _miss_bits(skips)
-        for skip, at in zip(skips, filled_at, strict=True):
-            each[at] += missed(skip) if skip else present
+        costs = {skip: missed(skip) if skip else present for skip in set(skips)}
+    for skip, at in zip(skips, filled_at, strict=True):
+        each[at] += costs[skip]
     total = sum(each) + (_OFTEN_BITS if misses_often else 0.0)
     return Account(total, fitted, tuple(kept), tuple(skips), misses_often, tuple(each))
 

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from obs.heartbeat.schedule.bases import Lattice
@@ -95,9 +95,9 @@ class Fit:
         candidates = []
         for candidate in self.candidates:
             index = known.setdefault(candidate.residuals, len(known))
-            candidates.append([asdict(candidate.hypothesis), candidate.bits, candidate.skip, index])
-        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        text = json.dumps({**fields, "candidates": candidates, "residuals": list(known)}, separators=(",", ":"))
+            candidates.append([candidate.hypothesis, candidate.bits, candidate.skip, index])
+        fields = {n: getattr(self, n) for n in _PLAIN_FIELDS} | {"candidates": candidates, "residuals": list(known)}
+        text = json.dumps(fields, default=lambda o: {n: getattr(o, n) for n in o.__slots__}, separators=(",", ":"))
         return zlib.compress(text.encode(), level=1)
 
     @staticmethod

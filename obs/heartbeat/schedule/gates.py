@@ -17,17 +17,15 @@ from typing import Literal
 Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
 
 WORKDAYS = (0, 1, 2, 3, 4)
+EVERY_BITS, WORKDAYS_BITS = -log2(0.7), -log2(0.12)  # other gates cost more
 # The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.
-_FIVE_DAYS = {WORKDAYS: -log2(0.12), (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4, 5): -log2(0.015)}
-_QUARTERLY_BITS = 3.5 + log2(3)
-_SOME_MONTHS_BITS = 4.0
+_FIVE_DAYS = {WORKDAYS: WORKDAYS_BITS, (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4, 5): -log2(0.015)}
+_QUARTERLY_BITS, _SOME_MONTHS_BITS = 3.5 + log2(3), 4.0
 _SEASON_BITS = -log2(0.015) + log2(12 * 11)  # the first month and the last one
 _LONGEST_SEASON = 10  # months; a single month without runs is an outage
-_LAST_BITS = 7.0
-_NTH_BITS = 7.0 + log2(7)
+_LAST_BITS, _NTH_BITS = 7.0, 7.0 + log2(7)
 # A step of n days costs 2 log2 n more. Cron's */n begins with the 1st; a later start is rare, and looks like weekly.
-_STEP_BITS = -log2(0.02)
-_LATER_START_BITS = 5.0
+_STEP_BITS, _LATER_START_BITS = -log2(0.02), 5.0
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MAX_MONTHLY_DAYS = 60 * 366  # 256 heartbeats over a longer time are not those of a monthly job
 
@@ -119,7 +117,7 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
 
     `span` is the number of days that the history covers.
     """
-    gates = [(Gate(), -log2(0.7))]
+    gates = [(Gate(), EVERY_BITS)]
     weekdays = tuple(sorted({weekday(day) for day in days}))
     gates += [(Gate("weekdays", five), bits) for five, bits in _FIVE_DAYS.items() if set(weekdays) <= set(five)]
     if len(weekdays) < 7 and weekdays not in _FIVE_DAYS:
@@ -163,7 +161,8 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
             gates.append((Gate("monthdays", monthdays, tuple(sorted(every))), bits + _QUARTERLY_BITS))
         if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
             gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + log2(comb(12, len(months)))))
-    first, steps = dates[0].day - 1, [step for step in range(2, 16) if len({(d.day - 1) % step for d in dates}) == 1]
+    common = gcd(*(day - monthdays[0] for day in monthdays))
+    first, steps = dates[0].day - 1, [step for step in range(2, 16) if common % step == 0]
     gates += [
         (Gate("monthstep", (first % n + 1, n)), _STEP_BITS + 2 * log2(n) + (first % n > 0) * _LATER_START_BITS)
         for n in steps

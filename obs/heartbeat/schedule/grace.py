@@ -22,13 +22,11 @@ SLACK_MS = 40 * SECOND_MS
 RECENT = 80
 """How many of the latest residuals or durations a bound is predicted from."""
 _TAIL = 0.0002  # the probability that the next residual exceeds the bound
-_PRIOR_COUNT = 10.0
-_PRIOR_SD = 0.58  # of the logarithm, above the nearest anchor
+_PRIOR_COUNT, _PRIOR_SD = 10.0, 0.58  # of the logarithm, above the nearest anchor
 _ANCHORS = (0.5, 2.0, 8.0)  # how far below the smallest residual, in distances from it to the median
 _UNIFORM = 0.3  # prior probability of the uniform distribution
 _UNIFORM_NATS = math.log(_UNIFORM / 3)  # its logarithm; a third of it, as a penalty
-_CUT_SHARE = 0.5
-_NO_TAIL = 0.4  # a distribution of so little weight that it bounds nothing
+_CUT_SHARE, _NO_TAIL = 0.5, 0.4  # the latter is that of a distribution of so little weight that it bounds nothing
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from statistics import median_low
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
@@ -21,20 +21,15 @@ MAX_HEARTBEATS = 256
 """How many of the latest heartbeats are kept whatever their times."""
 MIN_HEARTBEATS = 3
 """How many heartbeats the first answer takes."""
-_MIN_HEARTBEATS_WHEN_FREQUENT = 8
-_FREQUENT_MS = 2 * MINUTE_MS
+_MIN_HEARTBEATS_WHEN_FREQUENT, _FREQUENT_MS = 8, 2 * MINUTE_MS
 _DUPLICATE_MS = 2 * SECOND_MS
-_HOURS = 15 * 24
-_DAYS = 130
+_HOURS, _DAYS = 15 * 24, 130
 HOURLY_MS = (_HOURS - 1) * HOUR_MS
 """For so long before the latest heartbeat, the memory has one of each hour."""
 
-_BURST_MORE = 3
-_BURST_TIMES = 3
-_BURST_SHARE = 0.25
-_BURST_DAYS = 3
-_IRREGULAR = 0.4
+_BURST_MORE, _BURST_TIMES, _BURST_SHARE, _BURST_DAYS, _IRREGULAR = 3, 3, 0.25, 3, 0.4
 
+Times = Sequence[int]
 Interval = tuple[int, int]
 """A time from its start to its end."""
 RETRIED_MS = 2 * MINUTE_MS
@@ -57,9 +52,9 @@ class Memory:
 
     def history(self, since: int | None = None) -> tuple[list[int], list[int]]:
         """The latest heartbeats from `since` on, and the older ones; two within 2 seconds count as the same one."""
-        kept: list[int] = []
-        for time in self.times:
-            if (since is None or time >= since) and (not kept or time - kept[-1] > _DUPLICATE_MS):
+        kept = list[int]()
+        for time in self.times[0 if since is None else bisect_left(self.times, since) :]:
+            if not kept or time - kept[-1] > _DUPLICATE_MS:
                 kept.append(time)
         at = bisect_left(kept, self.times[-MAX_HEARTBEATS]) if len(self.times) > MAX_HEARTBEATS else 0
         return kept[at:], kept[:at]
@@ -82,16 +77,11 @@ def _thinned(ordered: Sequence[int]) -> list[int]:
     """
     if not ordered:
         return []
-    kept: set[int] = set()
-    end = len(ordered)
-    while end and len(kept) < MAX_HEARTBEATS:
-        end = bisect_left(ordered, ordered[end - 1] // _DUPLICATE_MS * _DUPLICATE_MS, 0, end)
-        kept.add(ordered[end])
+    kept = set(islice({time // _DUPLICATE_MS: time for time in reversed(ordered)}.values(), MAX_HEARTBEATS))
+    older = ordered[: bisect_left(ordered, min(kept))]
     for length, count in ((HOUR_MS, _HOURS), (DAY_MS, _DAYS)):
-        at = bisect_left(ordered, (ordered[-1] // length - count) * length)
-        while at < end:
-            kept.add(ordered[at])
-            at = bisect_left(ordered, (ordered[at] // length + 1) * length, at)
+        since = bisect_left(older, (ordered[-1] // length - count) * length)
+        kept.update({time // length: time for time in reversed(older[since:])}.values())
     return sorted(kept)
 
 

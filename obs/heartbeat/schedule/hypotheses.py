@@ -3,12 +3,14 @@
 All times are milliseconds.
 """
 
-import itertools
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import add
+from functools import cache
+from itertools import accumulate, pairwise
+from operator import add, itemgetter
 from statistics import median_low
 from typing import cast
 
@@ -18,16 +20,16 @@ from obs.heartbeat.schedule.clock import offset_at, offsets, wall_to_epoch
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, residual_bits
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT
-from obs.heartbeat.schedule.history import HOURLY_MS, Interval, usual_interval
+from obs.heartbeat.schedule.history import HOURLY_MS, Interval, Times, usual_interval
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 NEGLIGIBLE = 1e-5
 """A hypothesis is dropped if its weight is below this share of the weight of the best one."""
 
 _NEGLIGIBLE_BITS = 17.0  # 2^-17 is less than NEGLIGIBLE
+_ROUNDING_BITS = 1e-6  # sums of the same costs in another order differ by less
 _FIRST_SHARE = 0.6
-_LATTICE_BITS = 1.0
-_GAP_BITS = 3.0  # far more jobs are started by a clock than by the end of the previous run
+_LATTICE_BITS, _GAP_BITS = 1.0, 3.0  # far more jobs are started by a clock than by the end of the previous run
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
 _ALWAYS_BITS = (2.3, -0.4)  # jobs that run in every hour seldom leave out days, so they cost more, and all days less
 _SAME_BEGINNING_MS = 5 * MINUTE_MS  # older heartbeats are the first of their hour, so this is close enough
@@ -79,16 +81,20 @@ class Past:
         self._unit, self._opened = (HOUR_MS, ALL_HOURS) if by_hour else (DAY_MS, (0,))
         self._times = [*older[bisect_left(older, recent[-1] - HOURLY_MS) if by_hour else 0 :], recent[0]]
         self.first_at = self._times[0] if by_hour else recent[0]  # from here on, hours matter
-        self._walls: dict[str, list[int]] = {}
+        # The wall times in a zone of the older heartbeats, and of the first recent one.
+        self.walls = cache(lambda zone: list(map(add, self._times, offsets(zone, self._times))))
+        self.hours = cache(self._hours)
         self._bits: dict[tuple[str, int, tuple[int, ...], Gate], float] = {}
 
-    def walls(self, zone: str) -> list[int]:
-        """The wall times of the older heartbeats, and of the first recent one."""
-        if zone not in self._walls:
-            self._walls[zone] = list(map(add, self._times, offsets(zone, self._times)))
-        return self._walls[zone]
+    def _hours(self, zone: str, begins: int) -> dict[int, list[int]]:
+        """The hours of each day that have heartbeats, or only the days; they begin so long after midnight."""
+        a_day, hours = DAY_MS // self._unit, defaultdict[int, list[int]](list)
+        for cell in sorted({(wall - begins) // self._unit for wall in self.walls(zone)}):
+            hours[cell // a_day].append(cell % a_day)
+        return hours
 
-    def bits(self, zone: str, lattice: Lattice | None, gate: Gate) -> float:
+    def bits(self, zone: str, lattice: Lattice | None, gate: Gate, most: float = math.inf) -> float:
+        """The cost of the older heartbeats; if it is more than `most`, only that it is more."""
         if len(self._times) == 1:
             return 0.0
         begins, opened = 0, self._opened
@@ -97,12 +103,15 @@ class Past:
             begins -= begins % _SAME_BEGINNING_MS
         key = (zone, begins, opened, gate)
         if key not in self._bits:
-            a_day = DAY_MS // self._unit
+            hours = self.hours(zone, begins)
+            days = list(zip(gate.ranks(list(hours)), hours.values(), strict=True))
+            if OUTLIER_BITS * sum([len(each) for rank, each in days if rank is None]) > most:
+                return math.inf
             place = {hour: position for position, hour in enumerate(opened)}
-            cells = sorted({(wall - begins) // self._unit for wall in self.walls(zone)})
             ranks = [
-                None if rank is None or cell % a_day not in place else rank * len(opened) + place[cell % a_day]
-                for rank, cell in zip(gate.ranks([cell // a_day for cell in cells]), cells, strict=True)
+                None if rank is None or hour not in place else rank * len(opened) + place[hour]
+                for rank, each in days
+                for hour in each
             ]
             zeros = [0] * len(ranks)
             self._bits[key] = cast(Account, account(ranks, zeros, zeros)).bits
@@ -110,17 +119,19 @@ class Past:
 
 
 def weigh(
-    times: Sequence[int], zones: Sequence[str], older: Sequence[int] = (), unknown: Sequence[Interval] = ()
+    times: Times, zones: Sequence[str], older: Times = (), unknown: Sequence[Interval] = (), most: float = math.inf
 ) -> list[Weighed]:
     """All hypotheses with a weight that matters, for the ascending times of at least two heartbeats.
 
     `zones` are the names of the time zones to try, likelier ones first, also UTC. `older` are those of the heartbeats
     before `times` that the memory has kept. Slots in `unknown` times are not missed. The best hypothesis comes first.
+    With `most`, only the best one matters, and only if it has fewer bits than that.
     """
     excused = {bisect_left(times, start) for start, _ in unknown} | {bisect_left(times, end) for _, end in unknown}
     past = Past(times, older)
     found = [_gap(times, past, excused)]
-    best = found[0].bits
+    margin = _NEGLIGIBLE_BITS if most == math.inf else _ROUNDING_BITS
+    limit = min(found[0].bits, most) + margin
     usual = usual_interval(times)
     mean = (times[-1] - times[0]) / (len(times) - 1)
     groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
@@ -128,7 +139,7 @@ def weigh(
     for zone in names:
         ahead = offsets(zone, times)
         # Zones that differ by the same number of whole hours throughout have the same slots: search once for all.
-        pattern = (ahead[0] % HOUR_MS, *(offset - ahead[0] for offset in (*ahead, offset_at(zone, past.first_at))))
+        pattern = (ahead[0] % HOUR_MS, *[offset - ahead[0] for offset in (*ahead, offset_at(zone, past.first_at))])
         groups.setdefault(pattern, []).append((zone, ahead[0]))
     # The first zone has a share of 0.6; earlier zones get more of the rest.
     parts = [1 / (place + 3) for place in range(len(names) - 1)]
@@ -136,110 +147,114 @@ def weigh(
     shares |= {name: (1 - _FIRST_SHARE) / sum(parts) * part for name, part in zip(names[1:], parts, strict=True)}
     drafts = list[_Draft]()
     for pattern, group in groups.items():
-        walls = [time + group[0][1] + change for time, change in zip(times, pattern[1 : len(times) + 1], strict=True)]
-        jumps = [(at, pattern[at + 1] - pattern[at]) for at in range(1, len(times)) if pattern[at + 1] > pattern[at]]
-        for lattice in lattices(walls, usual, mean, past.walls(group[0][0])):
-            days, places, residuals = lattice.assign(walls)
-            for at, jump in jumps:
-                if offset_at(group[0][0], times[at] - 2 * jump) < offset_at(group[0][0], times[at]):
-                    # The clocks have just gone forward. This may be the run of a slot that they skipped.
-                    (day,), (place,), (residual,) = lattice.assign([walls[at] - jump])
-                    if abs(residual) < abs(residuals[at]):
-                        days[at], places[at], residuals[at] = day, place, residual
+        zone, offset = group[0]
+        walls = [time + offset + change for time, change in zip(times, pattern[1:-1], strict=True)]
+        jumps = [(at, b - a) for at, (a, b) in enumerate(pairwise(pattern[1:-1]), 1) if b > a]
+        # The clocks have just gone forward. This may be the run of a slot that they skipped.
+        skipped = [(at, by) for at, by in jumps if offset_at(zone, times[at] - 2 * by) < offset_at(zone, times[at])]
+        for lattice in lattices(walls, usual, mean, past.walls(zone)):
+            numbers, residuals = lattice.assign(walls)
+            for at, jump in skipped:
+                (number,), (residual,) = lattice.assign([walls[at] - jump])
+                if abs(residual) < abs(residuals[at]):
+                    numbers[at], residuals[at] = number, residual
             bits = residual_bits(residuals, lattice.placed)
-            if bits is not None:
-                # Gate, zone and missed slots can only add to this. Only one heartbeat is the run of a slot.
-                slots = zip(zip(days, places, strict=True), bits, strict=True)
-                filled = dict(sorted(slots, key=lambda slot: slot[1], reverse=True))  # of each slot the least
-                least = _LATTICE_BITS + lattice.bits + sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
-                drafts.append((least, lattice, (days, places, residuals, bits), group))
-    drafts.sort(key=lambda draft: draft[0])
+            # Gate, zone and missed slots can only add to this. Only one heartbeat is the run of a slot.
+            least = _LATTICE_BITS + lattice.bits
+            if bits is not None and least + sum(bits) < limit:
+                filled = dict(sorted(zip(numbers, bits, strict=True), key=itemgetter(1), reverse=True))
+                least += sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
+                drafts.append((least, lattice, (numbers, residuals, bits), group))
+    drafts.sort(key=itemgetter(0))
     for draft in drafts:
-        if draft[0] > best + _NEGLIGIBLE_BITS:
+        if draft[0] > limit:
             break
-        found += _weighed(draft, shares, best, past, excused)
-        best = min(weighed.bits for weighed in found)
+        found += _weighed(draft, shares, limit, margin, past, excused)
+        limit = min(limit, min(weighed.bits for weighed in found) + margin)
     return sorted(found, key=lambda weighed: weighed.bits)
 
 
 def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     """The hypothesis that each heartbeat comes one usual gap after the one before. The first costs as one on time."""
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     gaps = [gap for at, gap in enumerate(gaps, 1) if at not in excused] or gaps
     usual = median_low(gaps)
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
     # Without an allowance there is always an account.
-    recent = cast(Account, account(list(itertools.accumulate(steps)), residuals, bits))
+    recent = cast(Account, account(list(accumulate(steps)), residuals, bits))
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from a run
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 
-_Draft = tuple[float, Lattice, tuple[list[int], list[int], list[int], list[float]], list[tuple[str, int]]]
-"""The least description length with a lattice; the lattice; the days, places, residuals and costs of the heartbeats in
-it; and the zones in which it is at the same moments, with their first offsets."""
+_Draft = tuple[float, Lattice, tuple[list[int], list[int], list[float]], list[tuple[str, int]]]
+"""The least description length with a lattice; the lattice; the numbers of the slots, residuals and costs of the
+heartbeats in it; and the zones in which it is at the same moments, with their first offsets."""
 
 
-def _weighed(draft: _Draft, shares: dict[str, float], best: float, past: Past, excused: set[int]) -> Iterator[Weighed]:
-    """A lattice under each zone and gate, except those with a negligible weight; `best` is the least length so far."""
-    least, lattice, (first_days, first_places, residuals, bits), group = draft
-    spare = least - (_LATTICE_BITS + lattice.bits + sum(bits))
-    office_hours = lattice.period_ms == HOUR_MS and len(lattice.open) < 24
-    first_offset = group[0][1]
+def _weighed(
+    draft: _Draft, shares: dict[str, float], limit: float, margin: float, past: Past, excused: set[int]
+) -> Iterator[Weighed]:
+    """A lattice under each zone and gate, except those of more than `limit` bits, or `margin` more than the best."""
+    least, lattice, (numbers, residuals, bits), group = draft
+    size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
+    office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
+    matching = [number for number, cost in zip(numbers, bits, strict=True) if cost < OUTLIER_BITS]
     known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
     for zone, offset in group:
-        local, shift, more = lattice.moved(offset - first_offset)
-        size = lattice.size
-        days = [day + shift + (place >= size - more) for day, place in zip(first_days, first_places, strict=True)]
-        places = [(place + more) % size for place in first_places]
-        active = {day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS}
-        tried = dict(gates.candidates(tuple(sorted(active)), days[-1] - days[0])) if active else {}
-        active.update(wall // DAY_MS for wall in past.walls(zone)[:-1])
-        if active:
-            tried.update(gates.candidates(tuple(sorted(active)), days[-1] - min(active)))
+        zone_bits = -math.log2(shares[zone])
+        if least + zone_bits > limit or (not matching and len(past.walls(zone)) == 1):
+            continue
+        local, shift, more = lattice.moved(offset - group[0][1])
+        ahead = shift * size + more
+        tried = {Gate(): gates.EVERY_BITS}
+        if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
+            active = {(number + ahead) // size for number in matching}
+            first, last = (numbers[0] + ahead) // size, (numbers[-1] + ahead) // size
+            tried |= gates.candidates(tuple(sorted(active)), last - first) if active else {}
+            active |= {wall // DAY_MS for wall in past.walls(zone)[:-1]}
+            tried |= gates.candidates(tuple(sorted(active)), last - min(active))
         for gate, gate_bits in tried.items():
-            if gate.kind == "every" and len(lattice.open) == 24 and shares[zone] < max(shares.values()):
+            if gate.kind == "every" and in_all_hours and shares[zone] < max(shares.values()):
                 continue  # running all hours of all days looks the same in every zone
-            stated = gate_bits - math.log2(shares[zone])
+            stated = gate_bits + zone_bits
             if office_hours and gate.numbers == gates.WORKDAYS:
                 stated -= _OFFICE_BITS
-            if len(lattice.open) == 24:
+            if in_all_hours:
                 stated += _ALWAYS_BITS[gate.kind == "every"]
-            allowance = best + _NEGLIGIBLE_BITS - least - stated
-            if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate)):
+            allowance = limit - least - stated
+            if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
                 continue
-            ranks = [
-                None if rank is None else rank * size + place
-                for rank, place in zip(gate.ranks(days), places, strict=True)
-            ]
-            # Only their distances matter. They are the same for all gates that close no day of the history.
-            first = next((rank for rank in ranks if rank is not None), 0)
-            key = tuple([None if rank is None else rank - first for rank in ranks])
+            ranks, key = cast(list[int | None], numbers), tuple[int | None, ...]()
+            if gate != Gate():
+                days = [(number + ahead) // size for number in numbers]
+                ranked = zip(numbers, days, gate.ranks(days), strict=True)
+                ranks = [None if rank is None else number + (rank - day) * size for number, day, rank in ranked]
+                # Only their distances matter. They are the same for all gates that close no day of the history.
+                first = next((rank for rank in ranks if rank is not None), 0)
+                key = tuple([None if rank is None else rank - first for rank in ranks])
             seen, allowed = known.get(key, (None, -math.inf))
             if seen is None and allowed < allowance:
-                seen = account(ranks, residuals, bits, allowance + spare, excused)
+                seen = account(ranks, residuals, bits, allowance + least - prior - sum(bits), excused)
                 known[key] = seen, allowance
             if seen is not None and seen.residuals:
-                prior = _LATTICE_BITS + lattice.bits + stated
-                weighed = Weighed(Hypothesis(zone, local, gate, 0, prior), seen, older_bits)
-                best = min(best, weighed.bits)
+                weighed = Weighed(Hypothesis(zone, local, gate, 0, prior + stated), seen, older_bits)
+                limit = min(limit, weighed.bits + margin)
                 yield weighed
 
 
 def usual_skip(seen: Account) -> int:
-    """How many missed slots in a row are usual for a job that misses often: at most one run in eight follows more.
-
-    0 for a job that does not miss often.
-    """
+    """How many missed slots in a row are usual: at most one run in eight follows more. 0 if the job misses seldom."""
     recent = sorted(seen.skips[-RECENT:])
     return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))] if seen.misses_often else 0
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:
     """The day number and place of the slot of a lattice that an epoch time belongs to, and its residual."""
-    days, places, residuals = cast(Lattice, hypothesis.lattice).assign([time + offset_at(hypothesis.zone, time)])
-    return days[0], places[0], residuals[0]
+    lattice = cast(Lattice, hypothesis.lattice)
+    (number,), (residual,) = lattice.assign([time + offset_at(hypothesis.zone, time)])
+    return *divmod(number, lattice.size), residual
 
 
 def next_slot(hypothesis: Hypothesis, last: int, early_ms: int, skip: int) -> int:

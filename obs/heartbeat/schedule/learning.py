@@ -40,23 +40,19 @@ _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has
 _ENOUGH_WEIGHT = 0.25  # candidates with so much weight are waited for, however long that takes
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
-_LONG_SILENCE = 5  # usual intervals
-_LONG_SILENCES = 3
+_LONG_SILENCE, _LONG_SILENCES = 5, 3  # usual intervals; how many such silences
 _MOVED_MS = 50 * MINUTE_MS  # to another time of day
 _LONGER = 1.1  # months have different lengths
 _MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
 _MIN_OLD_INTERVALS = 1.5  # the new part lasts at least this many usual intervals of the old part
 _MIN_OLDER_BITS = 22.0  # hours and days are independent
 _OLDER_DAYS = (2, 4, 8, 16, 32, 64)
-_MIN_BEFORE = 3  # heartbeats
-_RECENT = 24
-_POOR_MISFITS = 2
+_MIN_BEFORE, _RECENT, _POOR_MISFITS = 3, 24, 2  # heartbeats
 _RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for at least every 16 heartbeats
 _TAIL_LENGTHS = (*_RECENT_TAIL_LENGTHS, 70, 110, 180)
 _TAILS_TRIED = 2
 _CACHED_FITS = 128
-_WATCHED_SLOTS = 10
-_DOUBLE_SLOTS = 3
+_WATCHED_SLOTS, _DOUBLE_SLOTS = 10, 3
 
 
 def learn(
@@ -139,8 +135,7 @@ def too_often(times: Iterable[int], fit: Fit) -> bool:
         since = seen[-1] - _WATCHED_SLOTS * hypothesis.gap_ms
         gaps = [later - earlier for earlier, later in pairwise(seen) if earlier >= since]
         return sum(gap < hypothesis.gap_ms / 2 for gap in gaps) >= _DOUBLE_SLOTS
-    days, places, _ = hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))
-    count = Counter(zip(days, places, strict=True))
+    count = Counter(hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))[0])
     return sum(count[slot] > 1 for slot in sorted(count)[-_WATCHED_SLOTS:]) >= _DOUBLE_SLOTS
 
 
@@ -167,23 +162,28 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
     for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
         if len(tail) >= history.needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
-            bits = weigh(tail, few)[0].bits
-            tails.append((sum(best.account.each[start - count :]) - bits, start, bits))
+            together = sum(best.account.each[start - count :])
+            least = sorted([(0.0, 0, 0.0)] * _TAILS_TRIED + tails)[-_TAILS_TRIED][0]  # less would not be tried
+            bits = weigh(tail, few, most=together - least)[0].bits
+            tails.append((together - bits, start, bits))
 
-    def gain(start: int, bits: float | None = None) -> float:
+    def gain(start: int, least: float, bits: float | None = None) -> float:
+        """The bits that are saved; where these are fewer than `least`, any number that is not more."""
         before, tail = times[:start], times[start:]
         if times[-1] - times[start] < _MIN_OLD_INTERVALS * usual_interval(before):
             return 0.0
-        cost = sum(best.account.each[:start]) if is_irregular(before) else weigh(before, few)[0].bits
-        return best.bits - cost - (weigh(tail, few)[0].bits if bits is None else bits)
+        left = best.bits - (weigh(tail, few, most=best.bits - least)[0].bits if bits is None else bits)
+        regular = not is_irregular(before)
+        return left - (weigh(before, few, most=left - least)[0].bits if regular else sum(best.account.each[:start]))
 
-    best_tails = sorted(tails, reverse=True)[:_TAILS_TRIED]
-    most, start = max(((gain(start, bits), start) for saved, start, bits in best_tails if saved > 0), default=(0.0, 0))
-    if most <= _MIN_SAVED_BITS:
+    most, start = _MIN_SAVED_BITS, 0
+    for _, at, bits in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
+        most, start = max((most, start), (gain(at, most, bits), at))
+    if start == 0:
         return 0
     for distance in (8, 4, 2, 1):  # from the length that was tried to the change itself
         near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
-        most, start = max([(most, start), *((gain(one), one) for one in near)])
+        most, start = max([(most, start), *((gain(one, most), one) for one in near)])
     return start
 
 
@@ -193,12 +193,11 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
         return 0
     few = (best.hypothesis.zone,)
     starts = {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}
-    gains = []
+    gain, at = _MIN_OLDER_BITS, 0
     for start in starts:
-        before = Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
-        gains.append((best.bits - before - weigh(times, few, older[start:])[0].bits, start))
-    gain, start = max(gains, default=(0.0, 0))
-    return start if gain > _MIN_OLDER_BITS else 0
+        left = best.bits - Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
+        gain, at = max((gain, at), (left - weigh(times, few, older[start:], most=left - gain)[0].bits, start))
+    return at
 
 
 def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:

@@ -22,8 +22,7 @@ _USUAL_GAPS = {MINUTE_MS: "Every minute", HOUR_MS: "Roughly hourly", DAY_MS: "Ro
 _USUAL_GAP_TOLERANCE = 0.02
 EVERY_MINUTE = "* * * * *"
 _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has a longer gap than one of cron
-_MAX_TIMES_LISTED = 3  # more times of day than this are summed up if they are evenly spaced
-_MAX_DAYS_LISTED = 4  # more days of the month than this are consecutive
+_MAX_TIMES_LISTED, _MAX_DAYS_LISTED = 3, 4  # more are summed up if they are evenly spaced, or consecutive
 _TO_THE_MINUTE_MS = 10 * MINUTE_MS  # times are shown to the second for jobs that run more often than this
 _CLOCK_ERROR_MS = 5 * SECOND_MS
 
