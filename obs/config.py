@@ -26,16 +26,14 @@ class Setting:
     least: int = 0
     most: int = 1 << 62
     choices: Sequence[str] = ()
+    is_limit: bool = False  # whether an organization can have a value of its own
 
 
 SETTINGS = tuple(
     Setting(name, **fields)
     for name, fields in tomllib.loads(Path(__file__).with_name("settings.toml").read_text()).items()
 )
-LIMITS = (
-    *("query_max_rows", "query_max_bytes_scanned", "query_max_seconds", "query_max_length", "query_rate_per_minute"),
-    *("max_jobs", "max_annotations", "max_stored_bytes", "max_heartbeats_per_minute"),
-)
+LIMITS = tuple(setting.name.lower() for setting in SETTINGS if setting.is_limit)
 """The limits that an organization can have of its own. The default of each is the setting of that name in capitals."""
 
 

@@ -27,7 +27,9 @@ _HOURS, _DAYS = 15 * 24, 130
 HOURLY_MS = (_HOURS - 1) * HOUR_MS
 """For so long before the latest heartbeat, the memory has one of each hour."""
 
-_BURST_MORE, _BURST_TIMES, _BURST_SHARE, _BURST_DAYS, _IRREGULAR = 3, 3, 0.25, 3, 0.4
+_BURST_MORE = _BURST_TIMES = _BURST_DAYS = 3
+_BURST_SHARE = 0.25
+_IRREGULAR = 0.4
 
 Times = Sequence[int]
 Interval = tuple[int, int]

@@ -291,9 +291,7 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
         stored = [row[place] for row in rows]
         key = stored if columns[place].type is Type.TIME else written(columns[place], stored)
         keys.append(map(_rank, key) if None in key else key)
-    if places:
-        ranks = list(zip(*keys, strict=True))
-        rows = [rows[number] for number in sorted(range(len(rows)), key=ranks.__getitem__)]
+    rows = [rows[number] for *_, number in sorted(zip(*keys, range(len(rows)), strict=True))]
     if plan.order or plan.is_derived:
         having = plan.having if plan.is_derived else None
         top = plan.top if plan.interval_ms is None and plan.is_derived else None

@@ -120,12 +120,10 @@ def too_complex() -> OqlError:
 
 
 class Reader:
-    """Opens files for queries. One that `keeps` a file has it open for the next query, until `close`: opening it and
-    reading its schema takes more than a millisecond. It is for one thread. A deleted file takes space until then.
-    """
+    """Opens the files of queries, for one thread. With `keeps`, the last one stays open for the next, until `close`."""
 
     def __init__(self, *, keeps: bool = False) -> None:
-        self._keeps = keeps
+        self._keeps = keeps  # opening a file and reading its schema takes more than a millisecond
         self._kept: dict[int, sqlite3.Connection] = {}  # at most one, by the inode
 
     @contextmanager

@@ -172,8 +172,8 @@ class RowSelect(Writer):
             table, time = self.plan.source.table, self.plan.source.time_sql
             ids = f"SELECT min(id) AS first, max(id) AS last FROM {table} WHERE {time} >= {start} AND {time} < {end}"
             tables, search = f"({ids}) AS ids CROSS JOIN {index}", f"{search} AND {index}.rowid BETWEEN first AND last"
-        found = f"SELECT {index}.rowid FROM {tables} WHERE {search}"
-        return [f"{self.plan.source.table}.id IN ({found} UNION ALL {column.unsearched})"]
+        found = f"SELECT {index}.rowid FROM {tables} WHERE {search} UNION ALL {column.unsearched}"
+        return [f"{self.plan.source.table}.id IN ({found})"]
 
     def _sort_key(self, expression: Checked) -> str:
         """What to sort by. SQLite folds ``x AND FALSE`` to 0, which it would take for the number of a column."""
