@@ -193,7 +193,7 @@ _PERMITTED = frozenset(
 """The functions that a query may call."""
 
 
-_OF_PART: Any = {"valued": len, "total": total, "least": min, "most": max, "sorted": pack}
+_OF_PART: Any = {"total": total, "least": min, "most": max, "sorted": pack}
 _OF_PART["squares_high"] = lambda values: sum(value * value for value in values) >> 32
 _OF_PART["squares_low"] = lambda values: sum(value * value for value in values) & 0xFFFFFFFF
 
@@ -202,7 +202,8 @@ def _part(packed: bytes, first: int, last: int, name: str) -> Any:
     """What the column `name` of a cell would be if the cell only had its values from `first` to `last`."""
     values = unpack(packed)
     start = bisect_left(values, first)
-    return _OF_PART[name](values[start : bisect_right(values, last, start)])
+    end = bisect_right(values, last, start)
+    return end - start if name == "valued" else _OF_PART[name](values[start:end])
 
 
 def _bins(packed: bytes | None, runs: int, width: int) -> str:
