@@ -128,7 +128,9 @@ class Reader:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[sqlite3.Connection]:
-        inode = path.stat().st_ino if path.exists() else 0
+        inode = 0
+        with suppress(FileNotFoundError):  # SQLite reports it
+            inode = path.stat().st_ino
         connection = self._kept.pop(inode, None) or open_reader(path, 1)
         self.close()
         try:

@@ -113,8 +113,7 @@ def percentile(values: Sequence[Number], blobs: Sequence[bytes], fraction: float
     last = len(every) - 1
     if last < 0:
         return None
-    position = fraction * last
-    rank = math.floor(position)
+    rank = math.floor(position := fraction * last)
     low, high = with_ranks(every, rank, min(rank + 1, last))
     return low if low == high else low + (high - low) * (position - rank)
 

@@ -313,9 +313,8 @@ class RollupSelect(RowSelect):
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, wanted = writer.chosen(), writer.conditions()
-        # Cells are stored in the order of time. They are read so in few hours, and where values are needed, which no
-        # index has; unless a condition chooses few series (one on the status does not), or a function of Python would
-        # be called, which each series needs only once.
+        # Cells are stored in the order of time. They are read so in few hours, and for values, which no index has, but
+        # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
         names = () if plan.where is None else {*_columns(plan.where, ())}
