@@ -298,3 +298,9 @@ def test_a_learned_schedule_is_explained(app: Flask, reader: Visitor, client: Ke
     text = reader.get("/job?name=tick").text
     assert "<p>Learned from 9 runs (all match)." in text
     assert re.search(r"Next run expected <time .*</time> \(<span .*>in 10 min</span>\)\. Overdue \d+ s later", text)
+
+
+@pytest.mark.parametrize("path", ["/", "/job?name=backup", "/projects"])
+def test_a_state_is_explained_where_it_is_shown(reader: Visitor, client: KeyClient, path: str) -> None:
+    client.post("/api/v1/heartbeat/backup/end?status=fail")
+    assert 'title="the last run failed"' in reader.get(path).text
