@@ -115,11 +115,10 @@ def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
     else:
         rows, scanned = read_rows(plan, [scan, *scans[1:]], session)
         outputs = [(place, output) for place, output in enumerate(plan.results) if not output.hidden]
-        cells = (written(output.expression, [row[place] for row in rows]) for place, output in outputs)
+        by_column = (written(output.expression, [row[place] for row in rows]) for place, output in outputs)
+        cells = list(zip(*by_column, strict=True))
         columns = [output.name for _, output in outputs]
-        response = _response(
-            plan.output_type, columns, list(zip(*cells, strict=True)), scanned, session.bytes_scanned()
-        )
+        response = _response(plan.output_type, columns, cells, scanned, session.bytes_scanned())
     response.headers["X-Query-Window"] = str(scan.window)
     return response._replace(window=scan.window)
 

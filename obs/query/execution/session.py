@@ -120,7 +120,7 @@ def too_complex() -> OqlError:
 
 
 class Reader:
-    """Opens the files of queries, for one thread. With `keeps`, the last one stays open for the next, until `close`."""
+    """Opens the files of queries. With `keeps`, for one thread: the last one stays open for the next, until `close`."""
 
     def __init__(self, *, keeps: bool = False) -> None:
         self._keeps = keeps  # opening a file and reading its schema takes more than a millisecond
@@ -137,6 +137,7 @@ class Reader:
             yield connection
             if self._keeps:
                 connection.set_authorizer(None)
+                connection.set_progress_handler(None, 0)
                 connection.execute("ROLLBACK")
                 connection.execute("PRAGMA shrink_memory")  # the next query counts all bytes that it reads
                 self._kept[inode] = connection
