@@ -34,9 +34,6 @@ from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
 
 LEARNING_SECONDS = 0.25  # how long a sweep learns from the new heartbeats of one organization
-BUSY_SECONDS = 0.1
-"""How long a sweep takes after _BUSY heartbeats, which need the interpreter more. The rest waits for the next sweep."""
-_BUSY = 1_000
 RELEARNING_SECONDS = 0.25  # how long a sweep learns jobs without new heartbeats again, in all organizations together
 _JOBS_A_BATCH, _INCIDENTS_A_BATCH = 50, 50  # each incident with a message to every channel
 _Learned = tuple[expectations.Changed, Expectation, str]
@@ -71,14 +68,10 @@ class Sweeper:
             self._excuse(seen)
         self._clock_offset = offset
         relearn_until = time.monotonic() + RELEARNING_SECONDS
-        learn_until = time.monotonic() + BUSY_SECONDS if self._queue.count() > _BUSY else math.inf
 
         def sweep_one(org: Org) -> None:
-            if time.monotonic() < learn_until:  # or it stays due
-                times = (relearn_until, learn_until)
-                zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
-                done = sweep(self._tenancy.databases, org, seen, zones, *times, self._alerts)
-                self._queue.swept(org, done)
+            zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
+            self._queue.swept(org, sweep(self._tenancy.databases, org, seen, zones, relearn_until, self._alerts))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
         if not due:
@@ -140,14 +133,13 @@ def sweep(
     seen: Reading,
     zones: Sequence[str],
     relearn_until: float = math.inf,
-    learn_until: float = math.inf,
     alerts: AlertService | None = None,
 ) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
     Returns when the next sweep is due if no heartbeat comes before, None for never. Jobs without new heartbeats are
-    learned again until `relearn_until` (of `time.monotonic`), at least one of them. Nothing more is learned after
-    `learn_until`. Without `alerts`, no channel is notified. Raises ServiceError (503).
+    learned again until `relearn_until` (of `time.monotonic`), at least one of them. Without `alerts`, no channel is
+    notified. Raises ServiceError (503).
     """
     now_ms = seen.now_ms
     with databases.read(org) as db:
@@ -157,7 +149,7 @@ def sweep(
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
-    end = min(time.monotonic() + LEARNING_SECONDS, learn_until)
+    end = time.monotonic() + LEARNING_SECONDS
     learned_all = is_late = False
     while not learned_all and not is_late:  # for a limited time, so that a burst does not starve requests
         with databases.read(org) as db:
@@ -301,16 +293,19 @@ def time_zones(configured: str) -> list[str]:
 
 
 def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs: Iterable[Org]) -> None:
-    """Call `work` for each of `orgs`, until the instance is about to be closed.
+    """Call `work` for each of `orgs`, until the instance is about to be closed. Pause while many heartbeats arrive.
 
     An error with one organization's file is logged and does not affect the others.
     """
+    stopped, pause = tenancy.databases.winding_down, 0.0
     for org in orgs:
-        if tenancy.databases.winding_down.is_set():
+        if stopped.wait(pause) if pause else stopped.is_set():
             return
+        begun = time.monotonic()
         try:
             work(org)
         except ServiceError as error:
             tenancy.databases.problems.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; an error with one file must not stop the others
             _log.exception("organization %s", org)
+        pause = tenancy.quotas.traffic.pause_seconds(time.monotonic() - begun)

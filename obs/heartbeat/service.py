@@ -27,18 +27,10 @@ class SweepQueue:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._due_at: dict[Org, int | None] = {}
-        self._notes = 0
 
     def note(self, org: Org) -> None:
         with self._lock:
             self._due_at[org] = 0
-            self._notes += 1
-
-    def count(self) -> int:
-        """How many changes were noted since the last call."""
-        with self._lock:
-            notes, self._notes = self._notes, 0
-        return notes
 
     def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""

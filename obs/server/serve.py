@@ -138,7 +138,7 @@ def _lock(folder: Path) -> int:
 
 
 def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, beat: Callable[[], object]) -> int:
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a task may take longer than its interval
     try:
         app = create_app({"INSTANCE": folder, **overrides})
         tenancy = services(app).tenancy

@@ -24,7 +24,7 @@ _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
 _turn = threading.Lock()
-"""One batch at a time, of all files, runs its units: threads that run statements at once mostly wait for the
+"""One batch at a time, of all files, begins and runs its units: threads that run statements at once mostly wait for the
 interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
 _TURN_SECONDS = 0.01  # when a batch has run its units for so long, others run beside it
 
@@ -107,16 +107,16 @@ class GroupCommit:
         connection = self._connection
         try:
             with explained():
-                try:
-                    self._begin()
-                    self._require_file()
-                finally:
-                    with self._mutex:
-                        batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
                 has_turn = _turn.acquire(timeout=max(0.0, GroupCommit._turn_ends - time.monotonic()))
                 try:
                     if has_turn:
                         GroupCommit._turn_ends = time.monotonic() + _TURN_SECONDS
+                    try:
+                        self._begin()
+                        self._require_file()
+                    finally:
+                        with self._mutex:
+                            batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
                     is_done = self._run_together(batch)
                 finally:
                     if has_turn:

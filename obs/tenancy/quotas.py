@@ -3,6 +3,7 @@
 import logging
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,31 @@ from obs.times import MINUTE_MS
 _MOST_STORED = 1.25  # heartbeats of existing jobs are recorded up to this multiple of `max_stored_bytes`
 _EPISODE_MS = 10 * MINUTE_MS  # refusals that follow each other within this time are one event
 _MOST_SUBJECTS = 10_000
+MANY_PER_SECOND = 300  # heartbeats: as many as 18,000 jobs that run every minute send
+_BUSY_SHARE = 0.1  # of its time, which each background task works while there are so many
+_LONGEST_PAUSE_SECONDS = 2.0
 _log = logging.getLogger(__name__)
+
+
+class Traffic:
+    """How fast heartbeats arrive. While they are many, background work leaves the interpreter to them."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._second, self._count, self._is_busy = 0, 0, False
+
+    def note(self) -> None:
+        """Count a heartbeat. Two threads may lose a few of them, which does not matter here."""
+        second = int(self._monotonic())
+        if second != self._second:
+            self._is_busy = second == self._second + 1 and self._count > MANY_PER_SECOND
+            self._second, self._count = second, 0
+        self._count += 1
+
+    def pause_seconds(self, worked_seconds: float) -> float:
+        """How long background work that took `worked_seconds` should pause before it goes on."""
+        is_busy = self._is_busy and self._monotonic() < self._second + 2
+        return min(worked_seconds * (1 / _BUSY_SHARE - 1), _LONGEST_PAUSE_SECONDS) if is_busy else 0.0
 
 
 class PerMinute:
@@ -86,7 +111,7 @@ class Quotas:
     clock: Callable[[], int]
 
     def __post_init__(self) -> None:
-        self.refusals = 0
+        self.refusals, self.traffic = 0, Traffic(self.settings.get("MONOTONIC", time.monotonic))
         self.rates = PerMinute()  # what organizations do, by the organization and the name of the limit
         self._failures = PerMinute()
         self._defaults = {name: int(self.settings[name.upper()]) for name in LIMITS}
@@ -105,6 +130,7 @@ class Quotas:
 
     def take_heartbeats(self, org: Org, count: int) -> bool:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""
+        self.traffic.note()
         now_ms, rate = self.clock(), "max_heartbeats_per_minute"
         if (used := self.rates.add((org, rate), count, now_ms)) > (most := self.limits(org)[rate]):
             raise self._exceeded(org, rate, "rate_limited", headers=rate_headers(used, most, now_ms))

@@ -1,32 +1,47 @@
-"""While many heartbeats arrive, a sweep takes little time, and the next one goes on."""
+"""While many heartbeats arrive, background work pauses after each organization, and still reaches all of them."""
 
 from collections.abc import Callable
 
 import pytest
 from flask import Flask
 
-from obs import sweep
 from obs.services import services
+from obs.tenancy import quotas
 from tests.conftest import Clock, KeyClient
 
 
-def test_a_sweep_that_has_no_time_leaves_its_work_to_the_next(
+def test_background_work_leaves_most_of_its_time_to_many_heartbeats(
     app: Flask, new_client: Callable[..., KeyClient], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "BUSY_SECONDS", 0.0)
     clients = [new_client(org) for org in ("acme", "globex")]
-    for client in clients:
-        for _ in range(9):
-            client.post("/api/v1/heartbeat/tick/ping")
-            clock.advance(minutes=10)
-    for _ in range(1_001):
-        services(app).heartbeats.queue.note(services(app).tenancy.keyring.organizations()[0])
+    pauses = list[float]()
+    monkeypatch.setattr(services(app).tenancy.databases.winding_down, "wait", pauses.append)
+    run = services(app).background.tasks["sweep"].run
 
     def learned() -> list[bool]:
         return [client.get("/api/v1/jobs/tick").json["expected_at"] is not None for client in clients]
 
-    run = services(app).background.tasks["sweep"].run
+    for _ in range(9):
+        clock.advance(minutes=10)
+        for client in clients:
+            client.post("/api/v1/heartbeat/tick/ping")
     run()
-    assert learned() == [False, False]
-    run()
+    assert pauses == []
     assert learned() == [True, True]
+
+    monkeypatch.setattr(quotas, "MANY_PER_SECOND", 5)
+    for _ in range(2):  # more than that in each of two seconds
+        clock.advance(seconds=1)
+        for client in clients:
+            for number in range(6):
+                client.post(f"/api/v1/heartbeat/burst-{number}/ping")
+    run()
+    assert len(pauses) == 1  # between the two organizations
+    assert 0 < pauses[0] <= 2
+    assert all(client.get("/api/v1/jobs/burst-5").json["run_count"] == 2 for client in clients)
+
+    clock.advance(seconds=3)
+    for client in clients:
+        client.post("/api/v1/heartbeat/tick/ping")
+    run()
+    assert len(pauses) == 1  # it is quiet again
