@@ -23,10 +23,46 @@ Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
-_turn = threading.Lock()
-"""One batch at a time, of all files, begins and runs its units: threads that run statements at once mostly wait for the
-interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
-_TURN_SECONDS = 0.01  # when a batch has run its units for so long, others run beside it
+_TURNS = 2
+"""So many batches, of all files, begin and run their units at the same time: more threads that run statements mostly
+wait for the interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
+_TURN_SECONDS = 0.05  # a batch waits so long for its turn, or runs without: those before it may wait for locked files
+
+
+class _Turns:
+    """Turns for threads, in the order in which they ask, so that each of them wakes up once."""
+
+    def __init__(self, count: int) -> None:
+        self._mutex = threading.Lock()
+        self._free = count
+        self._waiting: deque[threading.Lock] = deque()
+
+    def take(self, seconds: float) -> bool:
+        """Wait for a turn; False if there was none within `seconds`."""
+        with self._mutex:
+            if self._free:
+                self._free -= 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if turn.acquire(timeout=seconds):
+            return True
+        with self._mutex:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                return False
+        return True  # it came just now
+
+    def end(self) -> None:
+        with self._mutex:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+
+
+_turns = _Turns(_TURNS)
 
 
 class _Waiting:
@@ -45,8 +81,6 @@ class _Waiting:
 
 class GroupCommit:
     """The only writer of one SQLite file in this process."""
-
-    _turn_ends = 0.0  # by `time.monotonic`, for all files
 
     def __init__(self, connection: sqlite3.Connection, path: Path, most_waiting: int, busy_seconds: float) -> None:
         """Takes over `connection`, which `open_writer` returned for `path`. At most `most_waiting` units may wait.
@@ -107,10 +141,8 @@ class GroupCommit:
         connection = self._connection
         try:
             with explained():
-                has_turn = _turn.acquire(timeout=max(0.0, GroupCommit._turn_ends - time.monotonic()))
+                has_turn = _turns.take(_TURN_SECONDS)
                 try:
-                    if has_turn:
-                        GroupCommit._turn_ends = time.monotonic() + _TURN_SECONDS
                     try:
                         self._begin()
                         self._require_file()
@@ -120,7 +152,7 @@ class GroupCommit:
                     is_done = self._run_together(batch)
                 finally:
                     if has_turn:
-                        _turn.release()
+                        _turns.end()
                 if not is_done:
                     connection.execute("ROLLBACK")
                     self._begin()

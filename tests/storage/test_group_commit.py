@@ -201,3 +201,30 @@ def test_foreign_keys_and_durability_are_enabled(databases: Databases) -> None:
         return [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")]
 
     assert databases.write(ACME, pragmas) == ["wal", 2, 1]
+
+
+def test_slow_files_do_not_hold_up_the_others(databases: Databases) -> None:
+    """More batches than may run at the same time are stuck, as behind locks of other programs."""
+    gates = [Gate() for _ in range(4)]
+    with ThreadPoolExecutor(len(gates)) as pool:
+        stuck = []
+        for number, gate in enumerate(gates, start=2):
+            org = Org("other", number)
+            databases.migrate(org, creates=True)
+            stuck.append(pool.submit(databases.write, org, gate))
+            assert gate.reached.wait(30)
+        assert databases.write(ACME, _insert(1)) == 1
+        for gate in gates:
+            gate.opened.set()
+        for future in stuck:
+            future.result(30)
+    assert _stored(databases.path(ACME)) == [1]
+
+
+def test_many_files_are_written_at_the_same_time(databases: Databases) -> None:
+    orgs = [Org("many", number) for number in range(2, 10)]
+    for org in orgs:
+        databases.migrate(org, creates=True)
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda number: databases.write(orgs[number % 8], _insert(number)), range(800)))
+    assert [_stored(databases.path(org)) for org in orgs] == [list(range(start, 800, 8)) for start in range(8)]
