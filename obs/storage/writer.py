@@ -26,7 +26,7 @@ _LOCK_SLICE_SECONDS = 0.25
 _TURNS = 2
 """So many batches, of all files, begin and run their units at the same time: more threads that run statements mostly
 wait for the interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
-_TURN_SECONDS = 0.05  # a batch waits so long for its turn, or runs without: those before it may wait for locked files
+_TURN_SECONDS = 0.05  # if no turn ends for so long, as all wait for locked files, a batch runs without one
 
 
 class _Turns:
@@ -34,11 +34,11 @@ class _Turns:
 
     def __init__(self, count: int) -> None:
         self._mutex = threading.Lock()
-        self._free = count
+        self._free, self._ended = count, 0
         self._waiting: deque[threading.Lock] = deque()
 
     def take(self, seconds: float) -> bool:
-        """Wait for a turn; False if there was none within `seconds`."""
+        """Wait for a turn; False if none has ended for `seconds`."""
         with self._mutex:
             if self._free:
                 self._free -= 1
@@ -46,8 +46,11 @@ class _Turns:
             turn = threading.Lock()
             turn.acquire()
             self._waiting.append(turn)
-        if turn.acquire(timeout=seconds):
-            return True
+        ended = None
+        while ended != self._ended:
+            ended = self._ended
+            if turn.acquire(timeout=seconds):
+                return True
         with self._mutex:
             if turn in self._waiting:
                 self._waiting.remove(turn)
@@ -56,6 +59,7 @@ class _Turns:
 
     def end(self) -> None:
         with self._mutex:
+            self._ended += 1
             if self._waiting:
                 self._waiting.popleft().release()
             else:
