@@ -23,50 +23,10 @@ Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
-_TURNS = 2
-"""So many batches, of all files, begin and run their units at the same time: more threads that run statements mostly
-wait for the interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
-_TURN_SECONDS = 0.05  # if no turn ends for so long, as all wait for locked files, a batch runs without one
-
-
-class _Turns:
-    """Turns for threads, in the order in which they ask, so that each of them wakes up once."""
-
-    def __init__(self, count: int) -> None:
-        self._mutex = threading.Lock()
-        self._free, self._ended = count, 0
-        self._waiting: deque[threading.Lock] = deque()
-
-    def take(self, seconds: float) -> bool:
-        """Wait for a turn; False if none has ended for `seconds`."""
-        with self._mutex:
-            if self._free:
-                self._free -= 1
-                return True
-            turn = threading.Lock()
-            turn.acquire()
-            self._waiting.append(turn)
-        ended = None
-        while ended != self._ended:
-            ended = self._ended
-            if turn.acquire(timeout=seconds):
-                return True
-        with self._mutex:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
-                return False
-        return True  # it came just now
-
-    def end(self) -> None:
-        with self._mutex:
-            self._ended += 1
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._free += 1
-
-
-_turns = _Turns(_TURNS)
+_turns = threading.Semaphore(2)
+"""Two batches at a time, of all files, begin and run their units: threads that run statements at once mostly wait for
+the interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
+_TURN_SECONDS = 0.1  # after this, a batch runs without a turn: those that have one may wait for locked files
 
 
 class _Waiting:
@@ -145,7 +105,7 @@ class GroupCommit:
         connection = self._connection
         try:
             with explained():
-                has_turn = _turns.take(_TURN_SECONDS)
+                has_turn = _turns.acquire(timeout=_TURN_SECONDS)
                 try:
                     try:
                         self._begin()
@@ -156,7 +116,7 @@ class GroupCommit:
                     is_done = self._run_together(batch)
                 finally:
                     if has_turn:
-                        _turns.end()
+                        _turns.release()
                 if not is_done:
                     connection.execute("ROLLBACK")
                     self._begin()
