@@ -4,7 +4,7 @@ import logging
 import math
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,19 +33,14 @@ class Traffic:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._second, self._count, self._is_busy = 0, 0, False
+        self._latest = deque[float](maxlen=MANY_PER_SECOND)
 
     def note(self) -> None:
-        """Count a heartbeat. Two threads may lose a few of them, which does not matter here."""
-        second = int(self._monotonic())
-        if second != self._second:
-            self._is_busy = second == self._second + 1 and self._count > MANY_PER_SECOND
-            self._second, self._count = second, 0
-        self._count += 1
+        self._latest.append(self._monotonic())
 
     def pause_seconds(self, worked_seconds: float) -> float:
         """How long background work that took `worked_seconds` should pause before it goes on."""
-        is_busy = self._is_busy and self._monotonic() < self._second + 2
+        is_busy = len(self._latest) == MANY_PER_SECOND and self._monotonic() < self._latest[0] + 1
         return min(worked_seconds * (1 / _BUSY_SHARE - 1), _LONGEST_PAUSE_SECONDS) if is_busy else 0.0
 
 

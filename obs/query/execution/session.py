@@ -249,8 +249,6 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
 
 
 # What is said of a query that goes over a limit. The hints name numbers that work.
-
-
 _UNITS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
 _NARROWER = "Narrow the window, or choose one job with WHERE job = '...'."
 

@@ -272,9 +272,6 @@ def _name_of(expression: Checked, text: str) -> str:
     return "_".join(parts)
 
 
-# The time window, also where it is written as a condition of WHERE
-
-
 def _windowed(statement: nodes.Select, text: str) -> tuple[nodes.Select, nodes.Window]:
     """The statement without the window in its WHERE, if one is there, and the window. Raises OqlError without any."""
     if statement.window is None and statement.where is not None:
