@@ -222,7 +222,7 @@ def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
                 values[place] = fill if is_number else None
         return values, bool(kept)
 
-    return values_of
+    return values_of if ":group" in statement.sql else lambda _: values_of(())
 
 
 def _complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
@@ -256,7 +256,7 @@ def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: E
     first = [] if scan.timeline is None else [0]
     found = [(starts[bucket], *group, *values) for (bucket, group), values in rows.items()]
     if earlier is None:
-        return [[row[place] for place in (*first, *places)] for row in found]
+        return [*zip(*([row[place] for row in found] for place in (*first, *places)), strict=True)]
     assembled: list[Row] = []
     for now, (bucket, group) in zip(found, rows, strict=True):
         then = (None, *group, *(earlier.rows.get((bucket, group)) or empty(group)[0]))
