@@ -297,9 +297,9 @@ def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs:
 
     An error with one organization's file is logged and does not affect the others.
     """
-    stopped, pause = tenancy.databases.winding_down, 0.0
+    stopped = tenancy.databases.winding_down
     for org in orgs:
-        if stopped.wait(pause) if pause else stopped.is_set():
+        if stopped.is_set():
             return
         begun = time.monotonic()
         try:
@@ -308,4 +308,5 @@ def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs:
             tenancy.databases.problems.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; an error with one file must not stop the others
             _log.exception("organization %s", org)
-        pause = tenancy.quotas.traffic.pause_seconds(time.monotonic() - begun)
+        if pause := tenancy.quotas.traffic.pause_seconds(time.monotonic() - begun):
+            stopped.wait(pause)

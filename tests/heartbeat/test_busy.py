@@ -33,12 +33,12 @@ def test_background_work_leaves_most_of_its_time_to_many_heartbeats(
         for client in clients:
             client.post(f"/api/v1/heartbeat/burst-{number % 5}/ping")
     run()
-    assert len(pauses) == 1  # between the two organizations
-    assert 0 < pauses[0] <= 2
+    assert len(pauses) == 2  # one for each organization
+    assert 0 < min(pauses) <= max(pauses) <= 2
     assert all(client.get("/api/v1/jobs/burst-0").json["run_count"] == 31 for client in clients)
 
     clock.advance(seconds=1)
     for client in clients:
         client.post("/api/v1/heartbeat/tick/ping")
     run()
-    assert len(pauses) == 1  # it is quiet again
+    assert len(pauses) == 2  # it is quiet again
