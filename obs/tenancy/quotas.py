@@ -22,7 +22,7 @@ from obs.times import MINUTE_MS
 _MOST_STORED = 1.25  # heartbeats of existing jobs are recorded up to this multiple of `max_stored_bytes`
 _EPISODE_MS = 10 * MINUTE_MS  # refusals that follow each other within this time are one event
 _MOST_SUBJECTS = 10_000
-MANY_PER_SECOND = 300  # heartbeats: as many as 18,000 jobs that run every minute send
+MANY_PER_SECOND = 500  # heartbeats: as many as 30,000 jobs that run every minute send
 _BUSY_SHARE = 0.1  # of its time, which each background task works while there are so many
 _LONGEST_PAUSE_SECONDS = 2.0  # work that pauses by itself, such as the purge, would pause for very long
 _log = logging.getLogger(__name__)
