@@ -209,6 +209,7 @@ def serve(connection: Connection) -> None:
     reader = Reader(keeps=True)
     engine = Engine(connection.recv(), reader)
     gc.freeze()  # modules stay, so the collector need not read them again and again
+    gc.set_threshold(100_000)  # results are many tuples, without cycles
     connection.send(None)
     while True:
         if not connection.poll(_OPEN_SECONDS):

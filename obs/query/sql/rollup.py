@@ -323,8 +323,8 @@ class RollupSelect(RowSelect):
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
         of_cell = (name in text for text in apart for name in (writer.time_sql, "parts."))
         in_order = grain.cells and not by_time and not any(of_cell)
-        # Sorting the cells for GROUP BY would move the values that `obs_part` needs.
-        combined = (in_order or not parts) and all(each.name in (*_COMBINE, "key") for each in values)
+        # Where the cells would have to be sorted for GROUP BY, only the outer SELECT sorts.
+        combined = (in_order or not keys) and all(each.name in (*_COMBINE, "key") for each in values)
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
@@ -345,7 +345,7 @@ class RollupSelect(RowSelect):
         if in_order:
             keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
         tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
-        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions + wanted)}{tail}"
+        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(wanted + conditions)}{tail}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""

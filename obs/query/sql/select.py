@@ -8,7 +8,6 @@ from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Type
-from obs.times import WEEK_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +163,13 @@ class RowSelect(Writer):
         """The condition that the full-text index finds a text, unless there is none or the text is too short for it."""
         if not column.search or len(part) < _TRIGRAM or "\0" in part:
             return []
-        index, tables = column.search, column.search
-        search = f"{index} MATCH {self.bind(_trigram_query(part))}"
-        if self.scan.window.length_ms <= WEEK_MS:
-            # A frequent word is in many messages of all times. The index is in the order of their ids.
-            start, end = self.bind(self.scan.window.start), self.bind(self.scan.window.end)
-            table, time = self.plan.source.table, self.plan.source.time_sql
-            ids = f"SELECT min(id) AS first, max(id) AS last FROM {table} WHERE {time} >= {start} AND {time} < {end}"
-            tables, search = f"({ids}) AS ids CROSS JOIN {index}", f"{search} AND {index}.rowid BETWEEN first AND last"
+        index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
+        # A frequent word is in many messages of all times. The index is in the order of their ids.
+        start, end, many = self.bind(self.scan.window.start), self.bind(self.scan.window.end), self.bind(_MANY_ROWS)
+        rows = f"SELECT id FROM {table} WHERE {time} >= {start} AND {time} < {end} LIMIT {many}"
+        first, last = (f"CASE WHEN count(*) < {many} THEN {name}(id) ELSE {each} END" for name, each in _RANGE)
+        tables = f"(SELECT {first} AS first, {last} AS last FROM ({rows})) AS ids CROSS JOIN {index}"
+        search = f"{index} MATCH {self.bind(_trigram_query(part))} AND {index}.rowid BETWEEN first AND last"
         found = f"SELECT {index}.rowid FROM {tables} WHERE {search} UNION ALL {column.unsearched}"
         return [f"{self.plan.source.table}.id IN ({found})"]
 
@@ -187,14 +185,15 @@ def key_of(expression: Checked) -> str:
     return expression.column.key if isinstance(expression, Read) else ""
 
 
+_MANY_ROWS = 100_000  # with so many in a window, finding the range of their ids takes longer than it saves
+_RANGE = (("min", 0), ("max", 2**63 - 1))
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
 
 
 def _trigram_query(text: str) -> str:
-    """The full-text query for a text: at most _MAX_TRIGRAMS of its trigrams. Each row found is still checked."""
+    """The full-text query for a text: trigrams side by side, at most _MAX_TRIGRAMS. Each row found is still checked."""
     last = len(text) - _TRIGRAM
-    count = min(last + 1, _MAX_TRIGRAMS)
-    starts = [last * number // max(1, count - 1) for number in range(count)]
+    starts = [*range(0, last, max(_TRIGRAM, -(-last // (_MAX_TRIGRAMS - 1)))), last]
     trigrams = dict.fromkeys(text[start : start + _TRIGRAM] for start in starts)
     return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in trigrams)
