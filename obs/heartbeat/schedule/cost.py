@@ -9,6 +9,8 @@ missed slots in a row cost 10 + log2(v). If a job often misses slots, stating ho
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
 
 from obs.heartbeat.schedule.history import median
 from obs.times import SECOND_MS
@@ -66,12 +68,12 @@ def account(
     No slot counts as missed before the heartbeats with the indexes `excused`.
     """
     kept, each, skips, filled_at, fitted = list[int](), list[float](), list[int](), list[int](), 0
-    slots = [rank for rank in ranks if rank is not None]
-    if slots == sorted(set(slots)) and len(slots) == len(ranks) and (max(bits) < OUTLIER_BITS or min(residuals) >= 0):
+    steps = [] if None in ranks else [later - slot for slot, later in pairwise(cast(Sequence[int], ranks))]
+    if None not in ranks and min(steps, default=1) > 0 and (OUTLIER_BITS not in bits or min(residuals) >= 0):
         # The usual case: each heartbeat is the run of a slot of its own.
-        kept, each, fitted = list(residuals), list(bits), sum([cost < OUTLIER_BITS for cost in bits])
+        kept, each, fitted = list(residuals), list(bits), len(bits) - bits.count(OUTLIER_BITS)
         filled_at = list(range(1, len(each)))
-        skips = [0 if at in excused else slots[at] - slots[at - 1] - 1 for at in filled_at]
+        skips = [0 if at in excused else step - 1 for at, step in enumerate(steps, 1)]
         if sum(map(int.bit_length, skips)) > allowance:
             return None
     else:
@@ -99,12 +101,12 @@ def account(
                 previous, kept_cost = rank, cost
             if more > allowance:
                 return None
-    misses_often, costs = False, {0: 0.0}
+    misses_often = False
     if any(skips):
         present, missed, misses_often = _miss_bits(skips)
         costs = {skip: missed(skip) if skip else present for skip in set(skips)}
-    for skip, at in zip(skips, filled_at, strict=True):
-        each[at] += costs[skip]
+        for skip, at in zip(skips, filled_at, strict=True):
+            each[at] += costs[skip]
     total = sum(each) + (_OFTEN_BITS if misses_often else 0.0)
     return Account(total, fitted, tuple(kept), tuple(skips), misses_often, tuple(each))
 

@@ -208,13 +208,14 @@ def _weighed(
             continue
         local, shift, more = lattice.moved(offset - group[0][1])
         ahead = shift * size + more
+        days = [(number + ahead) // size for number in numbers]
+        distinct = sorted(set(days))
         tried = {Gate(): gates.EVERY_BITS}
         if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
             active = {(number + ahead) // size for number in matching}
-            first, last = (numbers[0] + ahead) // size, (numbers[-1] + ahead) // size
-            tried |= gates.candidates(tuple(sorted(active)), last - first) if active else {}
+            tried |= gates.candidates(tuple(sorted(active)), days[-1] - days[0]) if active else {}
             active |= {wall // DAY_MS for wall in past.walls(zone)[:-1]}
-            tried |= gates.candidates(tuple(sorted(active)), last - min(active))
+            tried |= gates.candidates(tuple(sorted(active)), days[-1] - min(active))
         for gate, gate_bits in tried.items():
             if gate.kind == "every" and in_all_hours and shares[zone] < max(shares.values()):
                 continue  # running all hours of all days looks the same in every zone
@@ -226,14 +227,16 @@ def _weighed(
             allowance = limit - least - stated
             if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
                 continue
-            ranks, key = cast(list[int | None], numbers), tuple[int | None, ...]()
+            ranks, key = cast(Sequence[int | None], numbers), tuple[int | None, ...]()
             if gate != Gate():
-                days = [(number + ahead) // size for number in numbers]
-                ranked = zip(numbers, days, gate.ranks(days), strict=True)
-                ranks = [None if rank is None else number + (rank - day) * size for number, day, rank in ranked]
+                ranked = zip(distinct, gate.ranks(distinct), strict=True)
+                moves = {day: (rank - day) * size for day, rank in ranked if rank is not None}
                 # Only their distances matter. They are the same for all gates that close no day of the history.
-                first = next((rank for rank in ranks if rank is not None), 0)
-                key = tuple([None if rank is None else rank - first for rank in ranks])
+                first = next(
+                    (number + moves[day] for number, day in zip(numbers, days, strict=True) if day in moves), 0
+                )
+                placed = zip(numbers, map(moves.get, days), strict=True)
+                ranks = key = tuple([None if move is None else number + move - first for number, move in placed])
             seen, allowed = known.get(key, (None, -math.inf))
             if seen is None and allowed < allowance:
                 seen = account(ranks, residuals, bits, allowance + least - prior - sum(bits), excused)
