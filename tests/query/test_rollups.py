@@ -595,7 +595,7 @@ def test_hours_are_not_chosen_while_many_rows_are_not_rolled_up(
     _roll_up(app)
     before = ask(statement)["rows"]
     for rows, is_chosen in ((13, True), (12, False)):  # twelve runs began in the last hour, which is not rolled up yet
-        monkeypatch.setattr("obs.query.execution.rows._MANY_ROWS", rows)
+        monkeypatch.setattr("obs.query.execution.rows.MANY_ROWS", rows)
         assert bool(_explained(ask, statement)) == is_chosen
         assert ask(statement)["rows"] == before
 

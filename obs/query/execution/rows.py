@@ -15,7 +15,7 @@ from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Checked, Derived, Output, Plan, Range, Read, Scan
 from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, threshold, usable_grains
-from obs.query.sql.select import SqlStatement, select, select_empty, select_keys, select_many
+from obs.query.sql.select import MANY_ROWS, SqlStatement, select, select_empty, select_keys, select_many
 from obs.sources import Grain, Type
 from obs.times import HOUR_MS, format_ms
 
@@ -30,7 +30,6 @@ Rows = dict[Key, Row]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
 Empty = Callable[[Group], tuple[list[Any], bool]]
 """The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
-_MANY_ROWS = 100_000  # with so many in hours that are not rolled up, finding the hours to read costs more than it saves
 _MAX_SPANS = 200  # how many parts of a window may be read separately; each is two parameters of the statement
 
 
@@ -161,7 +160,7 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     hours, timeline = replace(hours, interval_ms=HOUR_MS), buckets(scan.window, HOUR_MS, None)
     by_hour = replace(scan, timeline=timeline, max_rows=None)
     cover = find_cover(hours, by_hour, session)
-    if cover is None or any(session.fetch(select_many(plan, part, _MANY_ROWS)) for part in cover.rest):
+    if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
         return scan
     rows = _read_grid(hours, by_hour, session).rows
     found = sorted(((values[0], hour) for (hour, _), values in rows.items() if values[0] is not None), reverse=True)

@@ -305,11 +305,9 @@ class RollupSelect(RowSelect):
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
-        keys = [] if self.scan.timeline is None else ["1"]
         for number, group in enumerate(plan.groups):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
-            keys.append(str(len(columns)))
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, wanted = writer.chosen(), writer.conditions()
@@ -323,12 +321,12 @@ class RollupSelect(RowSelect):
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
         of_cell = (name in text for text in apart for name in (writer.time_sql, "parts."))
         in_order = grain.cells and not by_time and not any(of_cell)
-        # Where the cells would have to be sorted for GROUP BY, only the outer SELECT sorts.
-        combined = (in_order or not keys) and all(each.name in (*_COMBINE, "key") for each in values)
+        # Where the cells would have to be sorted for GROUP BY, only the outer SELECT sorts. A series has one key.
+        combined = all(each.name in _COMBINE or (in_order and each.name == "key") for each in values)
+        combined = combined and (in_order or not (plan.groups or self.scan.timeline))
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
-            keys += [] if combine else [str(len(columns))]
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
         joins = [text for name, text in plan.source.joins if name in writer.joins]
         is_of_series = not any(name in text for text in chosen for name in (writer.time_sql, "parts."))
@@ -342,9 +340,7 @@ class RollupSelect(RowSelect):
             width = writer.expression(binned.arguments[1])
             tables += f" CROSS JOIN json_each(obs_bins({cells}sorted, {grain.cells}.runs, {width})) AS parts"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
-        if in_order:
-            keys = [f"{plan.source.table}.id"]  # its rows follow each other, so nothing has to be sorted
-        tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
+        tail = f" GROUP BY {plan.source.table}.id" if combined and in_order else ""  # its rows follow each other
         return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(wanted + conditions)}{tail}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:

@@ -9,6 +9,8 @@ from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Type
 
+MANY_ROWS = 100_000  # among so many, finding out which ones to read takes longer than it saves
+
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
@@ -164,11 +166,11 @@ class RowSelect(Writer):
         if not column.search or len(part) < _TRIGRAM or "\0" in part:
             return []
         index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
-        # A frequent word is in many messages of all times. The index is in the order of their ids.
-        start, end, many = self.bind(self.scan.window.start), self.bind(self.scan.window.end), self.bind(_MANY_ROWS)
+        # The index is in the order of ids, and a frequent word is in messages of all times: search those of the window.
+        start, end, many = self.bind(self.scan.window.start), self.bind(self.scan.window.end), self.bind(MANY_ROWS)
         rows = f"SELECT id FROM {table} WHERE {time} >= {start} AND {time} < {end} LIMIT {many}"
-        first, last = (f"CASE WHEN count(*) < {many} THEN {name}(id) ELSE {each} END" for name, each in _RANGE)
-        tables = f"(SELECT {first} AS first, {last} AS last FROM ({rows})) AS ids CROSS JOIN {index}"
+        ids = f"SELECT min(id) * (count(*) < {many}) AS first, max(id) + (count(*) = {many}) * {2**62} AS last"
+        tables = f"({ids} FROM ({rows})) AS ids CROSS JOIN {index}"
         search = f"{index} MATCH {self.bind(_trigram_query(part))} AND {index}.rowid BETWEEN first AND last"
         found = f"SELECT {index}.rowid FROM {tables} WHERE {search} UNION ALL {column.unsearched}"
         return [f"{self.plan.source.table}.id IN ({found})"]
@@ -185,8 +187,6 @@ def key_of(expression: Checked) -> str:
     return expression.column.key if isinstance(expression, Read) else ""
 
 
-_MANY_ROWS = 100_000  # with so many in a window, finding the range of their ids takes longer than it saves
-_RANGE = (("min", 0), ("max", 2**63 - 1))
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
 
