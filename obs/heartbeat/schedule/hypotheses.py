@@ -228,13 +228,11 @@ def _weighed(
             if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
                 continue
             ranks, key = cast(Sequence[int | None], numbers), tuple[int | None, ...]()
-            if gate != Gate():
-                ranked = zip(distinct, gate.ranks(distinct), strict=True)
-                moves = {day: (rank - day) * size for day, rank in ranked if rank is not None}
-                # Only their distances matter. They are the same for all gates that close no day of the history.
-                first = next(
-                    (number + moves[day] for number, day in zip(numbers, days, strict=True) if day in moves), 0
-                )
+            ranked = zip(distinct, gate.ranks(distinct), strict=True)
+            moves = {day: (rank - day) * size for day, rank in ranked if rank is not None}
+            # Only the distances of ranks matter: those of the numbers, if the gate closes no day of the history.
+            if len(moves) < len(distinct) or len({*moves.values()}) > 1:
+                first = next(iter(moves.values()), 0)
                 placed = zip(numbers, map(moves.get, days), strict=True)
                 ranks = key = tuple([None if move is None else number + move - first for number, move in placed])
             seen, allowed = known.get(key, (None, -math.inf))
