@@ -165,8 +165,7 @@ def weigh(
                 filled = dict(sorted(zip(numbers, bits, strict=True), key=itemgetter(1), reverse=True))
                 least += sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
                 drafts.append((least, lattice, (numbers, residuals, bits), group))
-    drafts.sort(key=itemgetter(0))
-    for draft in drafts:
+    for draft in sorted(drafts, key=itemgetter(0)):
         if draft[0] > limit:
             break
         found += _weighed(draft, shares, limit, margin, past, excused)
@@ -200,11 +199,10 @@ def _weighed(
     least, lattice, (numbers, residuals, bits), group = draft
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
-    matching = [number for number, cost in zip(numbers, bits, strict=True) if cost < OUTLIER_BITS]
     known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
-        if least + zone_bits > limit or (not matching and len(past.walls(zone)) == 1):
+        if least + zone_bits > limit or (min(bits) >= OUTLIER_BITS and len(past.walls(zone)) == 1):
             continue
         local, shift, more = lattice.moved(offset - group[0][1])
         ahead = shift * size + more
@@ -212,7 +210,7 @@ def _weighed(
         distinct = sorted(set(days))
         tried = {Gate(): gates.EVERY_BITS}
         if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
-            active = {(number + ahead) // size for number in matching}
+            active = {day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS}
             tried |= gates.candidates(tuple(sorted(active)), days[-1] - days[0]) if active else {}
             active |= {wall // DAY_MS for wall in past.walls(zone)[:-1]}
             tried |= gates.candidates(tuple(sorted(active)), days[-1] - min(active))

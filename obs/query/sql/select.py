@@ -166,12 +166,15 @@ class RowSelect(Writer):
         if not column.search or len(part) < _TRIGRAM or "\0" in part:
             return []
         index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
-        # The index is in the order of ids, and a frequent word is in messages of all times: search those of the window.
+        # A frequent word is in messages of all times: search those of the window. LIMIT is 0 for a rare one.
         start, end, many = self.bind(self.scan.window.start), self.bind(self.scan.window.end), self.bind(MANY_ROWS)
-        rows = f"SELECT id FROM {table} WHERE {time} >= {start} AND {time} < {end} LIMIT {many}"
-        ids = f"SELECT min(id) * (count(*) < {many}) AS first, max(id) + (count(*) = {many}) * {2**62} AS last"
-        tables = f"({ids} FROM ({rows})) AS ids CROSS JOIN {index}"
-        search = f"{index} MATCH {self.bind(_trigram_query(part))} AND {index}.rowid BETWEEN first AND last"
+        match = f"{index} MATCH {self.bind(_trigram_query(part))}"
+        limit = f"{many} * EXISTS (SELECT 1 FROM {index} WHERE {match} LIMIT 1 OFFSET {_FREQUENT})"
+        rows = f"SELECT id FROM {table} WHERE {time} >= {start} AND {time} < {end} LIMIT {limit}"
+        first = f"coalesce(min(id) * (count(*) < {many}), 0) AS first"
+        last = f"coalesce(max(id) + (count(*) = {many}) * {2**62}, {2**62}) AS last"
+        tables = f"(SELECT {first}, {last} FROM ({rows})) AS ids CROSS JOIN {index}"
+        search = f"{match} AND {index}.rowid BETWEEN first AND last"
         found = f"SELECT {index}.rowid FROM {tables} WHERE {search} UNION ALL {column.unsearched}"
         return [f"{self.plan.source.table}.id IN ({found})"]
 
@@ -189,6 +192,7 @@ def key_of(expression: Checked) -> str:
 
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
+_FREQUENT = 5_000  # messages that may be read although they are not in the window
 
 
 def _trigram_query(text: str) -> str:
