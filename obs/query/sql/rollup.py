@@ -303,14 +303,14 @@ class RollupSelect(RowSelect):
             known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
             writer.known = {each: known for each in (compared, binned) if each is not None}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
-        conditions = [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
         for number, group in enumerate(plan.groups):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
-        chosen, wanted = writer.chosen(), writer.conditions()
+        chosen, conditions = writer.chosen(), writer.conditions()  # first, as they drop parts before values are read
+        conditions += [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         # Cells are stored in the order of time. They are read so in few hours, and for values, which no index has, but
         # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
@@ -319,18 +319,19 @@ class RollupSelect(RowSelect):
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
         is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
-        of_cell = (name in text for text in apart for name in (writer.time_sql, "parts."))
-        in_order = grain.cells and not by_time and not any(of_cell)
-        # Where the cells would have to be sorted for GROUP BY, only the outer SELECT sorts. A series has one key.
+        of_cell = (writer.time_sql, "parts.")
+        in_order = grain.cells and not by_time and not any(name in text for text in apart for name in of_cell)
+        keys = [*map(str, range(1 if self.scan.timeline else 2, 1 + len(columns)))]
+        keys = [f"{plan.source.table}.id"] if in_order else keys  # its cells follow each other, and have one key
+        # Cells that would have to be sorted for GROUP BY are sorted once, by the outer SELECT.
         combined = all(each.name in _COMBINE or (in_order and each.name == "key") for each in values)
-        combined = combined and (in_order or not (plan.groups or self.scan.timeline))
+        combined = combined and (in_order or not (grain.cells and keys))
         for number, (measure, value) in enumerate(values.items()):
             combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
         columns.append(f"{'count(*)' if combined else '1'} AS scanned")
-        joins = [text for name, text in plan.source.joins if name in writer.joins]
-        is_of_series = not any(name in text for text in chosen for name in (writer.time_sql, "parts."))
-        joins += chosen if is_of_series else []
+        is_of_series = not any(name in text for text in chosen for name in of_cell)
+        joins = [text for name, text in plan.source.joins if name in writer.joins] + (chosen if is_of_series else [])
         tables = (by_time or grain.from_sql).format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
         if parts:
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
@@ -340,8 +341,8 @@ class RollupSelect(RowSelect):
             width = writer.expression(binned.arguments[1])
             tables += f" CROSS JOIN json_each(obs_bins({cells}sorted, {grain.cells}.runs, {width})) AS parts"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
-        tail = f" GROUP BY {plan.source.table}.id" if combined and in_order else ""  # its rows follow each other
-        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(wanted + conditions)}{tail}"
+        tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
+        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""
