@@ -202,7 +202,7 @@ def _weighed(
     known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
-        if least + zone_bits > limit or (min(bits) >= OUTLIER_BITS and len(past.walls(zone)) == 1):
+        if least + zone_bits > limit or (len(past.walls(zone)) == 1 and min(bits) >= OUTLIER_BITS):
             continue
         local, shift, more = lattice.moved(offset - group[0][1])
         ahead = shift * size + more

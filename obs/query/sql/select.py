@@ -167,12 +167,11 @@ class RowSelect(Writer):
             return []
         index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
         # A frequent word is in messages of all times: search those of the window. LIMIT is 0 for a rare one.
-        start, end, many = self.bind(self.scan.window.start), self.bind(self.scan.window.end), self.bind(MANY_ROWS)
         match = f"{index} MATCH {self.bind(_trigram_query(part))}"
-        limit = f"{many} * EXISTS (SELECT 1 FROM {index} WHERE {match} LIMIT 1 OFFSET {_FREQUENT})"
-        rows = f"SELECT id FROM {table} WHERE {time} >= {start} AND {time} < {end} LIMIT {limit}"
-        first = f"coalesce(min(id) * (count(*) < {many}), 0) AS first"
-        last = f"coalesce(max(id) + (count(*) = {many}) * {2**62}, {2**62}) AS last"
+        limit = f"{MANY_ROWS} * EXISTS (SELECT 1 FROM {index} WHERE {match} LIMIT 1 OFFSET {_FREQUENT})"
+        rows = f"SELECT id FROM {table} WHERE {time} >= :start AND {time} < :end LIMIT {limit}"
+        first = f"coalesce(min(id) * (count(*) < {MANY_ROWS}), 0) AS first"
+        last = f"coalesce(max(id) + (count(*) = {MANY_ROWS}) * {2**62}, {2**62}) AS last"
         tables = f"(SELECT {first}, {last} FROM ({rows})) AS ids CROSS JOIN {index}"
         search = f"{match} AND {index}.rowid BETWEEN first AND last"
         found = f"SELECT {index}.rowid FROM {tables} WHERE {search} UNION ALL {column.unsearched}"
