@@ -23,10 +23,20 @@ Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
-_turns = threading.Semaphore(2)
-"""Two batches at a time, of all files, begin and run their units: threads that run statements at once mostly wait for
-the interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
-_TURN_SECONDS = 0.1  # after this, a batch runs without a turn: those that have one may wait for locked files
+_turns = [threading.Lock()]
+"""One batch at a time, of all files, begins and runs its units: threads that run statements at once mostly wait for the
+interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
+_TURN_SECONDS = 0.1  # after this, there is another turn: the batch that has this one may wait for a locked file
+
+
+def _take_turn() -> "threading.Lock | None":
+    """The turn, to be released; None if it took too long, and others take the next one."""
+    turn = _turns[0]
+    if turn.acquire(timeout=_TURN_SECONDS):
+        return turn
+    if turn is _turns[0]:
+        _turns[0] = threading.Lock()
+    return None
 
 
 class _Waiting:
@@ -105,7 +115,7 @@ class GroupCommit:
         connection = self._connection
         try:
             with explained():
-                has_turn = _turns.acquire(timeout=_TURN_SECONDS)
+                turn = _take_turn()
                 try:
                     try:
                         self._begin()
@@ -115,8 +125,8 @@ class GroupCommit:
                             batch += [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_IN_A_BATCH))]
                     is_done = self._run_together(batch)
                 finally:
-                    if has_turn:
-                        _turns.release()
+                    if turn is not None:
+                        turn.release()
                 if not is_done:
                     connection.execute("ROLLBACK")
                     self._begin()
