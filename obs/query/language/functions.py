@@ -3,11 +3,13 @@
 import json
 import math
 import re
+import tomllib
 from array import array
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import re2  # type: ignore[import-untyped]
@@ -17,6 +19,7 @@ from obs.storage.packed import together, with_ranks
 from obs.times import WEEK_MS
 
 Number = int | float
+_DESCRIPTIONS: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 NUMERIC = frozenset({Type.INTEGER, Type.NUMBER, Type.DURATION})
 
 
@@ -80,7 +83,6 @@ class Function:
     name: str
     parameters: tuple[Family, ...]
     result: Type | Result
-    description: str
     sql: str | Callable[..., str]
     sqlite: SqlFunction | None = None
     aggregate: bool = False
@@ -89,6 +91,10 @@ class Function:
     counts: bool = False
     """An aggregate that may have ``*``, and for which the stored number of a status does as well as its text."""
     percent: float | None = None
+
+    @property
+    def description(self) -> str:
+        return _DESCRIPTIONS[self.name]
 
     def write(self, *arguments: str, **fields: str) -> str:
         """The SQL of a call, whose `arguments` and `fields` are SQL."""
@@ -187,15 +193,15 @@ class _Covered:
         return total
 
 
-def _by_time(name: str, about: str, choose: Callable[..., Any]) -> Function:
+def _by_time(name: str, choose: Callable[..., Any]) -> Function:
     sqlite = SqlFunction(f"obs_{name}", partial(_Chosen, choose))
-    return Function(name, (Family.ANY,), Result.FIRST, about, f"obs_{name}({{time}}, {{0}})", sqlite, aggregate=True)
+    return Function(name, (Family.ANY,), Result.FIRST, f"obs_{name}({{time}}, {{0}})", sqlite, aggregate=True)
 
 
-def _percentile_of(about: str, name: str, percent: int | None, *more: Family) -> Function:
+def _percentile_of(name: str, percent: int | None, *more: Family) -> Function:
     sql = f"{_PERCENTILE.name}({{0}}, {{fraction}})"
     takes = (Family.NUMBER, *more)
-    return Function(name, takes, Result.MEAN, about, sql, _PERCENTILE, aggregate=True, percent=percent)
+    return Function(name, takes, Result.MEAN, sql, _PERCENTILE, aggregate=True, percent=percent)
 
 
 # Scalar functions. NULL gives NULL.
@@ -283,10 +289,10 @@ def null_safe(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _python(
-    name: str, takes: tuple[Family, ...], result: Type | Result, about: str, python: Callable[..., Any], **more: Any
+    name: str, takes: tuple[Family, ...], result: Type | Result, python: Callable[..., Any], **more: Any
 ) -> Function:
     sqlite = SqlFunction(f"obs_{name}", python)
-    return Function(name, takes, result, about, f"{sqlite.name}({{arguments}})", sqlite, **more)
+    return Function(name, takes, result, f"{sqlite.name}({{arguments}})", sqlite, **more)
 
 
 def case_sql(*branches: str) -> str:
@@ -304,59 +310,40 @@ def case_sql(*branches: str) -> str:
 
 _PERCENTILE = SqlFunction("obs_percentile", partial(_Collected, percentile))
 _STDDEV = SqlFunction("obs_stddev", partial(_Collected, _standard_deviation))
-_COUNT = "The number of rows (`count(*)`), of values, or of different values (`count(DISTINCT x)`)."
-_SUM = "The sum of the values; null if there are none."
-_SAMPLE = "The standard deviation of a sample; null for fewer than two values."
-_COVERED_BY = "How long at least one of the periods lasts, each from the first time to the second."
-_NTH = "The {}th percentile, interpolated between the two nearest values."
-_RATE = "An aggregate per unit of time: `rate(count(*), 1m)`."
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
-_EXTRACT = "What the first group matches, or the whole expression without a group; null without a match."
-_JSON = (
-    "What JSON has at a path such as `'$.list[0].name'`, as a text; null where there is nothing, and for other texts."
-)
-_BIN = "Where the bin with the value begins: the largest multiple of the width that is not above it."
-_ROUND = "The nearest whole number, or rounded to n digits."
-_FLOOR = "The value rounded down to a whole number."
-_CONCAT = "The texts, one after the other; null if one of them is null."
-_COALESCE = "The first argument that is not null."
-_IF = "The second argument if the condition is true, else the third."
-_HOUR = "The hour of the day, 0 to 23, in TIMEZONE."
-_WEEKDAY = "The day of the week, 1 (Monday) to 7 (Sunday), in TIMEZONE."
-_DATE = "The day as a text such as `2026-06-21`, in TIMEZONE."
 _DATE_SQL = "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')"
 _TABLE = (
-    Function("count", (Family.ANY,), Type.INTEGER, _COUNT, "count({distinct}{0})", aggregate=True, counts=True),
-    Function("sum", (Family.NUMBER,), Result.FIRST, _SUM, "sum({distinct}{0})", aggregate=True),
-    Function("avg", (Family.NUMBER,), Result.MEAN, "The mean of the values.", "avg({distinct}{0})", aggregate=True),
-    Function("min", (Family.ORDERED,), Result.FIRST, "The smallest value.", "min({0})", aggregate=True),
-    Function("max", (Family.ORDERED,), Result.FIRST, "The largest value.", "max({0})", aggregate=True),
-    Function("any", (Family.ANY,), Result.FIRST, "Any one of the values.", "min({0})", aggregate=True),
-    _by_time("first", "The value of the earliest row that has one.", min),
-    _by_time("last", "The value of the latest row that has one.", max),
-    Function("stddev", (Family.NUMBER,), Result.MEAN, _SAMPLE, f"{_STDDEV.name}({{0}})", _STDDEV, aggregate=True),
-    _python("covered", (Family.TIME, Family.TIME), Type.DURATION, _COVERED_BY, _Covered, aggregate=True),
-    _percentile_of("The middle value; the same as p50.", "median", 50),
-    *(_percentile_of(_NTH.format(each), f"p{each}", each) for each in PERCENTS),
-    _percentile_of("Any percentile: `percentile(duration_ms, 99.9)`.", "percentile", None, Family.PERCENT),
-    *(_percentile_of(f"The same as p{each}; an older name.", f"approx_p{each}", each) for each in PERCENTS),
-    Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _RATE, _PER_LENGTH, aggregate=True),
-    Function("abs", (Family.NUMBER,), Result.FIRST, "The value without its sign.", "abs({0})"),
-    _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _ROUND, _round, optional=1),
-    _python("floor", (Family.NUMBER,), Result.FIRST, _FLOOR, _to_integer(math.floor)),
-    _python("ceil", (Family.NUMBER,), Result.FIRST, "The value rounded up to a whole number.", _to_integer(math.ceil)),
-    _python("lower", (Family.TEXT,), Type.TEXT, "The text in lower case.", null_safe(str.lower)),
-    _python("upper", (Family.TEXT,), Type.TEXT, "The text in upper case.", null_safe(str.upper)),
-    _python("length", (Family.TEXT,), Type.INTEGER, "The number of characters.", null_safe(len)),
-    _python("extract", (Family.TEXT, Family.REGEX), Type.TEXT, _EXTRACT, null_safe(_extract)),
-    _python("json", (Family.TEXT, Family.PATH), Type.TEXT, _JSON, null_safe(_json)),
-    _python("number", (Family.TEXT,), Type.NUMBER, "The text as a number; null if it is none.", null_safe(_number)),
-    _python("histogram", (Family.NUMBER, Family.WIDTH), Result.MEAN, _BIN, _bin),
-    Function("concat", (Family.TEXT,), Type.TEXT, _CONCAT, lambda *texts: f"({' || '.join(texts)})", repeats=True),
-    Function("coalesce", (Family.ANY,), Result.COMMON, _COALESCE, "coalesce({arguments}, NULL)", repeats=True),
-    Function("if", (Family.CONDITION, Family.ANY, Family.ANY), Result.COMMON, _IF, case_sql),
-    Function("hour", (Family.TIME,), Type.INTEGER, _HOUR, f"({_CLOCK} / 3600000 % 24)"),
-    Function("weekday", (Family.TIME,), Type.INTEGER, _WEEKDAY, f"(({_CLOCK} / 86400000 + 3) % 7 + 1)"),
-    Function("date", (Family.TIME,), Type.TEXT, _DATE, _DATE_SQL),
+    Function("count", (Family.ANY,), Type.INTEGER, "count({distinct}{0})", aggregate=True, counts=True),
+    Function("sum", (Family.NUMBER,), Result.FIRST, "sum({distinct}{0})", aggregate=True),
+    Function("avg", (Family.NUMBER,), Result.MEAN, "avg({distinct}{0})", aggregate=True),
+    Function("min", (Family.ORDERED,), Result.FIRST, "min({0})", aggregate=True),
+    Function("max", (Family.ORDERED,), Result.FIRST, "max({0})", aggregate=True),
+    Function("any", (Family.ANY,), Result.FIRST, "min({0})", aggregate=True),
+    _by_time("first", min),
+    _by_time("last", max),
+    Function("stddev", (Family.NUMBER,), Result.MEAN, f"{_STDDEV.name}({{0}})", _STDDEV, aggregate=True),
+    _python("covered", (Family.TIME, Family.TIME), Type.DURATION, _Covered, aggregate=True),
+    _percentile_of("median", 50),
+    *(_percentile_of(f"p{each}", each) for each in PERCENTS),
+    _percentile_of("percentile", None, Family.PERCENT),
+    *(_percentile_of(f"approx_p{each}", each) for each in PERCENTS),
+    Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _PER_LENGTH, aggregate=True),
+    Function("abs", (Family.NUMBER,), Result.FIRST, "abs({0})"),
+    _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _round, optional=1),
+    _python("floor", (Family.NUMBER,), Result.FIRST, _to_integer(math.floor)),
+    _python("ceil", (Family.NUMBER,), Result.FIRST, _to_integer(math.ceil)),
+    _python("lower", (Family.TEXT,), Type.TEXT, null_safe(str.lower)),
+    _python("upper", (Family.TEXT,), Type.TEXT, null_safe(str.upper)),
+    _python("length", (Family.TEXT,), Type.INTEGER, null_safe(len)),
+    _python("extract", (Family.TEXT, Family.REGEX), Type.TEXT, null_safe(_extract)),
+    _python("json", (Family.TEXT, Family.PATH), Type.TEXT, null_safe(_json)),
+    _python("number", (Family.TEXT,), Type.NUMBER, null_safe(_number)),
+    _python("histogram", (Family.NUMBER, Family.WIDTH), Result.MEAN, _bin),
+    Function("concat", (Family.TEXT,), Type.TEXT, lambda *texts: f"({' || '.join(texts)})", repeats=True),
+    Function("coalesce", (Family.ANY,), Result.COMMON, "coalesce({arguments}, NULL)", repeats=True),
+    Function("if", (Family.CONDITION, Family.ANY, Family.ANY), Result.COMMON, case_sql),
+    Function("hour", (Family.TIME,), Type.INTEGER, f"({_CLOCK} / 3600000 % 24)"),
+    Function("weekday", (Family.TIME,), Type.INTEGER, f"(({_CLOCK} / 86400000 + 3) % 7 + 1)"),
+    Function("date", (Family.TIME,), Type.TEXT, _DATE_SQL),
 )
 FUNCTIONS: Mapping[str, Function] = {function.name: function for function in _TABLE}
