@@ -12,7 +12,7 @@ from obs.heartbeat.store import upkeep
 from obs.services import services
 from obs.storage.databases import in_batches
 from obs.tenancy import auth
-from tests.conftest import ACME
+from tests.conftest import ACME, KeyClient
 
 Ask = Callable[..., dict[str, Any]]
 TEXTS = [
@@ -154,6 +154,24 @@ def test_messages_are_found_whose_ids_are_in_another_order_than_their_times(
         found = ask(f"SELECT message FROM logs WHERE message CONTAINS 'needle' LAST {hours}h")["rows"]
         expected = {number for number in (*numbers, 25) if number < 2 * hours}
         assert {row[0] for row in found} == {f"needle {number}" for number in expected}
+
+
+def test_a_frequent_word_is_looked_for_only_in_the_window(
+    client: KeyClient, write: Any, shop: None, index: Any
+) -> None:
+    now, minute, text = 1_782_036_000_000, 60_000, "needle" + 400 * "-"
+    add = "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, ?, 0, ?)"
+    write(lambda db: db.executemany(add, [(now - number * minute, text) for number in range(30_000, 0, -1)]))
+    index()
+
+    def search(window: str) -> tuple[Any, int]:
+        query = {"query": f"SELECT count(*) FROM logs WHERE message CONTAINS 'needle' LAST {window}"}
+        response = client.post("/api/v1/dsl", json=query)
+        return response.json["rows"], int(response.headers["X-Query-Bytes-Scanned"])
+
+    (at_last, few_bytes), (in_month, many_bytes) = search("30m"), search("30d")
+    assert (at_last, in_month) == ([[30]], [[30_000]])
+    assert few_bytes * 4 < many_bytes, "the messages outside the window are read as well"
 
 
 @pytest.mark.usefixtures("logged")
