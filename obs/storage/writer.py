@@ -30,7 +30,7 @@ _TURN_SECONDS = 0.1  # after this, there is another turn: the batch that has thi
 
 
 def _take_turn() -> "threading.Lock | None":
-    """The turn, to be released; None if it took too long, and others take the next one."""
+    """The turn, which the caller releases. None if it is not free in time; then later batches take a new one."""
     turn = _turns[0]
     if turn.acquire(timeout=_TURN_SECONDS):
         return turn

@@ -19,8 +19,8 @@ from obs.storage.packed import together, with_ranks
 from obs.times import WEEK_MS
 
 Number = int | float
-_DESCRIPTIONS: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 NUMERIC = frozenset({Type.INTEGER, Type.NUMBER, Type.DURATION})
+_DESCRIPTIONS: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 class Family(Enum):
