@@ -1,6 +1,7 @@
 """Shared by the JSON routes of all areas: the blueprint, request parsing, the OpenAPI document, fields and cursors."""
 
 import json
+import tomllib
 import unicodedata
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields
@@ -116,24 +117,8 @@ def init_app(app: Flask, blueprints: Sequence[SmorestBlueprint], describe: Descr
 def _document(converters: Mapping[str, Any], blueprints: Sequence[SmorestBlueprint], describe: Describe) -> str:
     app = Flask(__name__, static_folder=None)  # of its own: flask-smorest adds routes and handlers of errors
     app.url_map.converters.update(converters)
-    app.config.update(
-        API_TITLE="obs",
-        API_VERSION=version("obs"),
-        OPENAPI_VERSION="3.1.0",
-        API_SPEC_OPTIONS={
-            "info": {
-                "description": "Annotations, OQL queries and cron heartbeats.",
-                "license": {"name": "MIT", "identifier": "MIT"},
-            },
-            "servers": [{"url": "/", "description": "The service that has this document."}],
-            "components": {
-                "securitySchemes": {
-                    "ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-                    "Bearer": {"type": "http", "scheme": "bearer"},
-                }
-            },
-        },
-    )
+    app.config.from_file("openapi.toml", tomllib.load, text=False)
+    app.config["API_VERSION"] = version("obs")
     documented = _Api(app, spec_kwargs={"flask_plugin": _PathPlugin()})
     documented.register_field(Time, "string", "date-time")
     for converter in converters.values():
