@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,24 +27,21 @@ def allow_origins(setting: str) -> Callable[[Wsgi], Wsgi]:
     if not all(re.fullmatch(r"\*|https?://[^/*]+", origin) for origin in origins):
         raise ConfigError(f"CORS_ORIGINS must be origins such as https://example.com, or *, not {setting!r}")
 
-    def layer(app: Wsgi) -> Wsgi:
-        def shared(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            if not environ["PATH_INFO"].startswith("/api/v"):  # the rest is as other monitors have it
-                return app(environ, start_response)
-            origin, headers = environ.get("HTTP_ORIGIN"), [("Vary", "Origin")]
-            if origin and (origin in origins or "*" in origins):
-                headers.append(("Access-Control-Allow-Origin", "*" if "*" in origins else origin))
-                if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
-                    names = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
-                    headers += [*_PREFLIGHT, ("Access-Control-Allow-Headers", names)]
-                    start_response("204 No Content", headers)
-                    return []
-                headers.append(("Access-Control-Expose-Headers", "*"))
-            return app(environ, lambda status, sent, *rest: start_response(status, [*sent, *headers], *rest))
+    def shared(app: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if not environ["PATH_INFO"].startswith("/api/v"):  # the rest is as other monitors have it
+            return app(environ, start_response)
+        origin, headers = environ.get("HTTP_ORIGIN"), [("Vary", "Origin")]
+        if origin and (origin in origins or "*" in origins):
+            headers.append(("Access-Control-Allow-Origin", "*" if "*" in origins else origin))
+            if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
+                names = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
+                headers += [*_PREFLIGHT, ("Access-Control-Allow-Headers", names)]
+                start_response("204 No Content", headers)
+                return []
+            headers.append(("Access-Control-Expose-Headers", "*"))
+        return app(environ, lambda status, sent, *rest: start_response(status, [*sent, *headers], *rest))
 
-        return shared if origins else app
-
-    return layer
+    return lambda app: partial(shared, app) if origins else app
 
 
 def client_address(environ: Mapping[str, Any]) -> str:
@@ -77,25 +74,22 @@ def trust_proxies(setting: str, auth_header: str) -> Callable[[Wsgi], Wsgi]:
         address = _parse(text)
         return address is not None and any(address in network for network in networks)
 
-    def layer(app: Wsgi) -> Wsgi:
-        def forwarded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            client = environ.get("REMOTE_ADDR", "")
-            if trusts(client):
-                *_, scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").split(",")
-                *_, host = environ.get("HTTP_X_FORWARDED_HOST", "").split(",")
-                environ["HTTP_HOST"] = host.strip() or environ.get("HTTP_HOST", "")
-                if scheme.strip() in ("http", "https"):
-                    environ["wsgi.url_scheme"] = scheme.strip()
-                hops = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
-                while trusts(client) and hops and (address := _parse(hops.pop().strip())):
-                    client = str(address)
-                environ[_CLIENT] = client
-                environ[SIGNED_IN_AS] = environ.get(user, "")
-            return app(environ, start_response)
+    def forwarded(app: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        client = environ.get("REMOTE_ADDR", "")
+        if trusts(client):
+            *_, scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").split(",")
+            *_, host = environ.get("HTTP_X_FORWARDED_HOST", "").split(",")
+            environ["HTTP_HOST"] = host.strip() or environ.get("HTTP_HOST", "")
+            if scheme.strip() in ("http", "https"):
+                environ["wsgi.url_scheme"] = scheme.strip()
+            hops = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+            while trusts(client) and hops and (address := _parse(hops.pop().strip())):
+                client = str(address)
+            environ[_CLIENT] = client
+            environ[SIGNED_IN_AS] = environ.get(user, "")
+        return app(environ, start_response)
 
-        return forwarded if networks else app
-
-    return layer
+    return lambda app: partial(forwarded, app) if networks else app
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
