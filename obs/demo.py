@@ -1,6 +1,7 @@
 """``obs demo``: an organization with 90 days of plausible data, of a shop, its office and a home."""
 
 import heapq
+import math
 import sqlite3
 import tomllib
 from bisect import bisect_left
@@ -16,14 +17,15 @@ import click
 from cronsim import CronSim
 
 from obs import config
-from obs.alerts.store import incidents as alerts
+from obs.alerts.service import AlertService
+from obs.alerts.store import incidents
 from obs.annotations import service as annotations
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import Attribution, record
 from obs.storage.databases import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
-from obs.tenancy.auth import Caller, Tenancy
+from obs.tenancy.auth import Caller
 from obs.tenancy.cli import opened
 from obs.tenancy.clock import Reading
 from obs.times import DAY_MS, HOUR_MS
@@ -49,15 +51,16 @@ def demo(org: str, folder: Path) -> None:
             raise click.ClickException(f"There is already an organization {org}. Choose another name with --org.")
         with service.filled_organization(tenancy, org) as filled:
             tenancy.databases.migrate(filled, creates=True)
-            _fill(tenancy, filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
+            _fill(AlertService(tenancy, settings), filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(f"{org} has {len(_JOBS)} jobs. Their heartbeats end now, so they will become overdue.", err=True)
     click.echo("Sign in once, within 24 hours, while obs serve is running:", err=True)
     click.echo(f"{instance.base_url(settings)}/sign-in/{token}")
 
 
-def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None:
+def _fill(alerts: AlertService, org: Org, now_ms: int, zones: Sequence[str]) -> None:
     """Record all heartbeats in the order of time; sweep in the middle of each disruption until its incidents end."""
+    tenancy = alerts.tenancy
     deploys = [(ago, None, "deploy/shop", f"Shop 4.{number} released") for number, ago in enumerate(_RELEASES)]
     known = [(begins, ends, "incident/report", why) for begins, ends, _, _, why in _DISRUPTIONS if why]
     for begins, ends, name, title in (*deploys, *known):
@@ -72,9 +75,9 @@ def _fill(tenancy: Tenancy, org: Org, now_ms: int, zones: Sequence[str]) -> None
         for end, sent in bar:
             tenancy.databases.write(org, partial(_record, list(sent)))
             if has_incidents or end in middles or end == now_ms:
-                sweep(tenancy.databases, org, Reading(end), zones)
+                sweep(alerts, org, Reading(end), zones, math.inf)
                 with tenancy.databases.read(org) as db:
-                    has_incidents = bool(alerts.open_incidents(db))
+                    has_incidents = bool(incidents.open_incidents(db))
 
 
 def _record(sent: Sequence[tuple[str, Heartbeat]], db: sqlite3.Connection) -> None:

@@ -6,7 +6,6 @@ and open and close incidents with the annotations that show them. Times are mill
 
 import json
 import logging
-import math
 import random
 import sqlite3
 import time
@@ -27,7 +26,7 @@ from obs.heartbeat.overdue import Expectation, Wait
 from obs.heartbeat.runs import FUTURE_MS
 from obs.heartbeat.service import SweepQueue, known_job
 from obs.heartbeat.store import expectations, jobs, maintenance, upkeep
-from obs.storage.databases import Databases, Org, in_batches
+from obs.storage.databases import Org, in_batches
 from obs.tenancy import audit, store
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
@@ -71,7 +70,7 @@ class Sweeper:
 
         def sweep_one(org: Org) -> None:
             zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
-            self._queue.swept(org, sweep(self._tenancy.databases, org, seen, zones, relearn_until, self._alerts))
+            self._queue.swept(org, sweep(self._alerts, org, seen, zones, relearn_until))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
         if not due:
@@ -127,21 +126,13 @@ class Sweeper:
         return self._tenancy.clock() / 1000 - self._monotonic()
 
 
-def sweep(
-    databases: Databases,
-    org: Org,
-    seen: Reading,
-    zones: Sequence[str],
-    relearn_until: float = math.inf,
-    alerts: AlertService | None = None,
-) -> int | None:
+def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], relearn_until: float) -> int | None:
     """Sweep `org`: learn, flag problems, open and close incidents. `zones` are the likely time zones of jobs.
 
     Returns when the next sweep is due if no heartbeat comes before, None for never. Jobs without new heartbeats are
-    learned again until `relearn_until` (of `time.monotonic`), at least one of them. Without `alerts`, no channel is
-    notified. Raises ServiceError (503).
+    learned again until `relearn_until` (of `time.monotonic`), at least one of them. Raises ServiceError (503).
     """
-    now_ms = seen.now_ms
+    databases, now_ms = alerts.tenancy.databases, seen.now_ms
     with databases.read(org) as db:
         has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
         recurs = maintenance.windows(db, recurs_at=now_ms)
@@ -161,9 +152,9 @@ def sweep(
                 expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
                 learned.append((job, expected, expectations.new_schedule(job, expected)))
         if learned:
-            channels = alerts.channels(org) if alerts and any(news for _, _, news in learned) else ()
+            channels = alerts.channels(org) if any(news for _, _, news in learned) else ()
             databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
-            if alerts and channels:
+            if channels:
                 alerts.woken.add(org)
         learned_all = len(learned) == len(changed) < _JOBS_A_BATCH
         is_late = len(learned) < len(changed) or time.monotonic() > end
@@ -174,12 +165,11 @@ def sweep(
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, seen)
     if concerned := sorted({problem.job_id for problem in to_open} | {job_id for job_id, _ in to_close}):
-        channels = alerts.channels(org) if alerts else ()
+        channels = alerts.channels(org)
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
             databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, seen=seen))
-            if alerts:
-                alerts.woken.add(org)
+            alerts.woken.add(org)
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     return due_at if learned_all else now_ms

@@ -26,13 +26,13 @@ class AlertService:
     """The use cases of channels and deliveries. `woken` are organizations whose deliveries are to be looked at."""
 
     def __init__(self, tenancy: Tenancy, settings: Mapping[str, Any]) -> None:
-        self._tenancy, self._settings = tenancy, settings
+        self.tenancy, self._settings = tenancy, settings
         self.courier = Courier(self._allows_private)
         self.woken: set[Org] = set()
 
     def channels(self, org: Org) -> list[Channel]:
         """The channels of an organization by name."""
-        with self._tenancy.control.read() as db:
+        with self.tenancy.control.read() as db:
             return channels.channels_of(db, org)
 
     def channel(self, org: Org, channel_id: int) -> Channel:
@@ -79,7 +79,7 @@ class AlertService:
         if webhook:
             values["secret"] = webhook.get("secret") or known.get("secret") or secrets.token_urlsafe(32)
         try:
-            saved_id = self._tenancy.control.write(lambda db: channels.save(db, values))
+            saved_id = self.tenancy.control.write(lambda db: channels.save(db, values))
         except sqlite3.IntegrityError as error:
             raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
         saved = self.channel(caller.org, saved_id)
@@ -93,7 +93,7 @@ class AlertService:
     def delete(self, caller: Caller, channel_id: int) -> Channel:
         """Delete a channel; what it was still to be sent is given up. Raises ServiceError (404)."""
         known = self.channel(caller.org, channel_id)
-        self._tenancy.control.write(lambda db: channels.delete(db, channel_id))
+        self.tenancy.control.write(lambda db: channels.delete(db, channel_id))
         audit.note(caller.tenancy.databases, caller.org, caller.actor, caller.now_ms, Action.DELETE_CHANNEL, known.name)
         return known
 
@@ -124,7 +124,7 @@ class AlertService:
     def _allows_private(self) -> bool:
         """Whether messages may go to private networks: as set, else while there is only one organization."""
         setting = self._settings["ALLOW_PRIVATE_TARGETS"]
-        return setting == "1" or (setting == "auto" and len(self._tenancy.keyring.organizations()) == 1)
+        return setting == "1" or (setting == "auto" and len(self.tenancy.keyring.organizations()) == 1)
 
 
 def _answer_of(sent: Future[Answer]) -> Answer:
