@@ -21,7 +21,7 @@ from obs.alerts.service import AlertService
 from obs.alerts.store import incidents
 from obs.annotations import service as annotations
 from obs.heartbeat.runs import Heartbeat, Kind, Status
-from obs.heartbeat.store.record import Attribution, record
+from obs.heartbeat.store.record import Attribution, JobHeartbeat, record
 from obs.storage.databases import Org
 from obs.sweep import sweep, time_zones
 from obs.tenancy import instance, service
@@ -82,7 +82,7 @@ def _fill(alerts: AlertService, org: Org, now_ms: int, zones: Sequence[str]) -> 
 
 def _record(sent: Sequence[tuple[str, Heartbeat]], db: sqlite3.Connection) -> None:
     for job, heartbeat in sent:
-        record(db, job, heartbeat, _PLACES[job.partition("/")[0]][0], None, heartbeat.time)
+        record(db, JobHeartbeat(job, heartbeat, _PLACES[job.partition("/")[0]][0]), heartbeat.time)
 
 
 def heartbeats(now_ms: int) -> Iterator[tuple[str, Heartbeat]]:

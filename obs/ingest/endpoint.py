@@ -16,10 +16,10 @@ from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Kind
 from obs.heartbeat.service import SweepQueue
 from obs.heartbeat.store import jobs
-from obs.heartbeat.store.record import Recorded, record
+from obs.heartbeat.store.record import JobHeartbeat, Recorded, record
 from obs.ingest.healthchecks import HealthchecksProtocol
 from obs.ingest.native import NativeProtocol
-from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
 from obs.ingest.sentry import SentryProtocol
 from obs.ingest.uptime_kuma import UptimeKumaProtocol
 from obs.server.middleware import Wsgi
@@ -100,11 +100,11 @@ def _record_all(
     db: sqlite3.Connection, heartbeats: Sequence[JobHeartbeat], pins: Mapping[str, Pin], caller: Caller
 ) -> list[Recorded]:
     check_jobs, recorded = partial(caller.tenancy.quotas.check_new, caller.org, "max_jobs"), []
-    for job, heartbeat, attribution, key in heartbeats:
-        name = jobs.name_of_uuid(db, job) if isinstance(job, PingUuid) else job
+    for sent in heartbeats:
+        name = jobs.name_of_uuid(db, sent.job) if isinstance(sent.job, PingUuid) else sent.job
         if name is None:
             raise ServiceError("not_found")
-        recorded.append(record(db, name, heartbeat, attribution, key, caller.now_ms, check_jobs))
+        recorded.append(record(db, sent._replace(job=name), caller.now_ms, check_jobs))
     for name, pin in pins.items():
         jobs.suggest_pin(db, name, pin)
     return recorded

@@ -19,9 +19,9 @@ from obs.client.run import messages
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import UUID_PATTERN
 from obs.heartbeat.runs import Heartbeat, Kind, Status
-from obs.heartbeat.store.record import Recorded
+from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest.fields import read_attribution, read_name_in_path
-from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
 from obs.server.bodies import read_end
 from obs.tenancy.auth import authenticate_ping
 

@@ -19,10 +19,10 @@ from obs.api import json_object
 from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
-from obs.heartbeat.store.record import Recorded
+from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest import fields
 from obs.ingest.fields import TimeLimits
-from obs.ingest.protocol import SCOPE, HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
+from obs.ingest.protocol import SCOPE, HeartbeatProtocol, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
 from obs.times import format_ms

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from obs.errors import ServiceError
 from obs.heartbeat.pins import Pin
-from obs.heartbeat.runs import Heartbeat
-from obs.heartbeat.store.record import NOWHERE, Attribution, Recorded
+from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.tenancy.auth import Caller, Tenancy
 
 SCOPE = "heartbeat:write"
@@ -21,15 +20,6 @@ class PingUuid(str):
     """The UUID in the ping URL of a job, which stands for the name of the job until the heartbeat is recorded."""
 
     __slots__ = ()
-
-
-class JobHeartbeat(NamedTuple):
-    """A heartbeat of the job `job`. A repeated `idempotency_key` within 24 hours is recorded once."""
-
-    job: str | PingUuid
-    heartbeat: Heartbeat
-    attribution: Attribution = NOWHERE
-    idempotency_key: str | None = None
 
 
 class Submission(NamedTuple):

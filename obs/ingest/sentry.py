@@ -18,9 +18,9 @@ from obs.heartbeat.names import valid_name
 from obs.heartbeat.pins import Pin
 from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.schemas import JobChangesSchema
-from obs.heartbeat.store.record import Recorded
+from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest.fields import read_attribution, read_duration, read_name_in_path
-from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, authenticate_ping
 from obs.times import SECOND_MS

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 from obs.client.run import messages
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind, Status
-from obs.heartbeat.store.record import Recorded
+from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest.fields import read_attribution, read_duration
-from obs.ingest.protocol import HeartbeatProtocol, JobHeartbeat, PingUuid, Response, Route, Submission
+from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
 from obs.tenancy.auth import authenticate_ping
 
 _PREFIX = "/api/push/"

@@ -24,7 +24,7 @@ from granian.constants import HTTPModes, Interfaces
 from migrations import tenant
 from obs import create_app
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.storage.databases import Databases, Org
 from obs.storage.file import FileOptions
@@ -60,18 +60,8 @@ def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measu
         own = []
         while (started := time.perf_counter()) < end:
             now_ms = time.time_ns() // 1_000_000
-            heartbeat = Heartbeat(Kind.PING, now_ms)
-            databases.write(
-                bare,
-                partial(
-                    record,
-                    name=f"job-{random.randrange(jobs)}",
-                    heartbeat=heartbeat,
-                    attribution=NOWHERE,
-                    idempotency_key=None,
-                    now_ms=now_ms,
-                ),
-            )
+            sent = JobHeartbeat(f"job-{random.randrange(jobs)}", Heartbeat(Kind.PING, now_ms))
+            databases.write(bare, partial(record, sent=sent, now_ms=now_ms))
             own.append((time.perf_counter() - started) * 1000)
         durations_ms.extend(own)
 

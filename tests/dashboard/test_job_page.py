@@ -14,7 +14,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.runs import Heartbeat, Kind, Status
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.times import HOUR_MS
 from tests.conftest import ACME, Clock, KeyClient
@@ -153,7 +153,7 @@ def record_runs(app: Flask, client: KeyClient, clock: Clock) -> Callable[[int], 
                 at = clock() - 5 * HOUR_MS - number * 55 * HOUR_MS // count
                 status = Status.SUCCESS if number % 10 else Status.FAILED
                 heartbeat = Heartbeat(Kind.END, at, status=status, duration_ms=None if number % 7 else number)
-                record(db, "backup", heartbeat, NOWHERE, None, at)
+                record(db, JobHeartbeat("backup", heartbeat), at)
 
         services(app).tenancy.databases.write(ACME, unit)
 
@@ -164,10 +164,10 @@ def test_a_run_with_many_messages_shows_the_first_and_the_last_500(
     app: Flask, client: KeyClient, reader: Visitor, clock: Clock
 ) -> None:
     def unit(db: sqlite3.Connection) -> None:
-        record(db, "backup", Heartbeat(Kind.START, clock()), NOWHERE, None, clock())
+        record(db, JobHeartbeat("backup", Heartbeat(Kind.START, clock())), clock())
         for number in range(1, 2_000):
             clock.advance(ms=1)
-            record(db, "backup", Heartbeat(Kind.LOG, clock(), message=f"file {number};"), NOWHERE, None, clock())
+            record(db, JobHeartbeat("backup", Heartbeat(Kind.LOG, clock(), message=f"file {number};")), clock())
 
     services(app).tenancy.databases.write(ACME, unit)
     text = reader.get("/job/run/1").text

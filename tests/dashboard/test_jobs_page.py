@@ -11,7 +11,7 @@ from flask import Flask
 
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store import expectations
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, Clock, KeyClient
@@ -164,7 +164,7 @@ def five_hundred_jobs(app: Flask, client: KeyClient, clock: Clock) -> Tenancy:
         def runs(db: object, name: str = f"job-{number:03}") -> None:
             for back in range(30, 0, -1):
                 at = clock.now_ms - back * MINUTE_MS + 30_000  # so that none is late
-                record(db, name, Heartbeat(Kind.END, at, duration_ms=back * 100), NOWHERE, None, at)  # type: ignore[arg-type]
+                record(db, JobHeartbeat(name, Heartbeat(Kind.END, at, duration_ms=back * 100)), at)  # type: ignore[arg-type]
 
         tenancy.databases.write(ACME, runs)
     are_learned = False
@@ -186,7 +186,7 @@ def test_five_hundred_jobs_are_a_small_page_with_small_refreshes(
     assert names(reader.get("/?page=5").text)[-1] == "job-499"
     have = ",".join(":".join(row) for row in shown_rows)
     five_hundred_jobs.databases.write(
-        ACME, lambda db: record(db, "job-007", Heartbeat(Kind.PING, clock.now_ms), NOWHERE, None, clock.now_ms)
+        ACME, lambda db: record(db, JobHeartbeat("job-007", Heartbeat(Kind.PING, clock.now_ms)), clock.now_ms)
     )
     changed = reader.get("/jobs/changes", headers={"X-Have": have})
     assert isinstance(changed.json, dict)

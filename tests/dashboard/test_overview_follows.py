@@ -12,7 +12,7 @@ from flask import Flask
 from obs.dashboard.overview import SORTS, Choice, Selection
 from obs.heartbeat.runs import STATES, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.jobs import Job
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.storage.databases import Org
 from obs.times import HOUR_MS, format_ms
@@ -182,7 +182,7 @@ def many_jobs(app: Flask, client: KeyClient, clock: Clock) -> Callable[[int, int
             for number in range(jobs):
                 for back in range(runs, 0, -1):
                     at = clock.now_ms - back * 60_000
-                    record(db, f"job-{number:04}", Heartbeat(Kind.END, at, duration_ms=100), NOWHERE, None, at)
+                    record(db, JobHeartbeat(f"job-{number:04}", Heartbeat(Kind.END, at, duration_ms=100)), at)
 
         services(app).tenancy.databases.write(services(app).tenancy.keyring.organizations()[0], unit)
 

@@ -45,7 +45,7 @@ def totals(folder: Path) -> dict[str, Any]:
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
     from obs.heartbeat.service import SETTLED_MS
     from obs.heartbeat.store import rollups
-    from obs.heartbeat.store.record import NOWHERE, record
+    from obs.heartbeat.store.record import JobHeartbeat, record
     from obs.services import services
     from obs.tenancy import instance, keys, service
     from obs.tenancy import store as tenancy_store
@@ -68,9 +68,9 @@ def totals(folder: Path) -> dict[str, Any]:
             at = first + number * HOUR_MS // 2
             for place, job in enumerate(("a", "b")):
                 status = ended[(number // 2 + place) % len(ended)]
-                record(db, job, Heartbeat(Kind.END, at, status=status, duration_ms=1000), NOWHERE, None, at)
+                record(db, JobHeartbeat(job, Heartbeat(Kind.END, at, status=status, duration_ms=1000)), at)
         for at in (first + 60_000, first + 120_000):  # the first becomes lost, the second stays open
-            record(db, "a", Heartbeat(Kind.START, at), NOWHERE, None, at)
+            record(db, JobHeartbeat("a", Heartbeat(Kind.START, at)), at)
 
     def ask(query: str) -> list[list[Any]]:
         answer = client.post("/api/v1/dsl", json={"query": query}, headers=headers)

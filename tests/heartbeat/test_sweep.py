@@ -9,7 +9,7 @@ from flask import Flask
 
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store import expectations
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.tenancy import auth
 from tests.conftest import ACME, Clock, KeyClient
@@ -240,7 +240,7 @@ def test_flagging_costs_what_is_open_and_not_what_is_stored(
     def instructions(db: sqlite3.Connection) -> int:
         """How many instructions SQLite executes after 500 more runs."""
         for back in range(500):
-            record(db, "backup", Heartbeat(Kind.PING, clock() - back), NOWHERE, None, clock())
+            record(db, JobHeartbeat("backup", Heartbeat(Kind.PING, clock() - back)), clock())
         executed: list[int] = []
         db.set_progress_handler(lambda: executed.append(1), 1)
         assert expectations.flag(db, 10, clock()) == 0

@@ -11,9 +11,9 @@ from werkzeug.test import Client, TestResponse
 
 from obs.errors import ServiceError
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store.record import Recorded, record
+from obs.heartbeat.store.record import JobHeartbeat, Recorded, record
 from obs.ingest.endpoint import HeartbeatEndpoint
-from obs.ingest.protocol import JobHeartbeat, Response, Route, Submission
+from obs.ingest.protocol import Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.services import services
 from obs.tenancy.auth import Tenancy, authenticate
@@ -87,10 +87,10 @@ def test_a_route_without_methods_takes_every_method(
 def test_all_heartbeats_of_a_request_are_recorded_or_none(
     send_lines: Callable[..., TestResponse], rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(db: Any, job: str, heartbeat: Heartbeat, *rest: Any) -> Recorded:
-        if heartbeat.message == "two":
+    def broken(db: Any, sent: JobHeartbeat, *rest: Any) -> Recorded:
+        if sent.heartbeat.message == "two":
             raise ServiceError("storage_full")
-        return record(db, job, heartbeat, *rest)
+        return record(db, sent, *rest)
 
     monkeypatch.setattr("obs.ingest.endpoint.record", broken)
     assert send_lines(b"one\ntwo").status_code == 503

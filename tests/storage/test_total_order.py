@@ -16,7 +16,7 @@ from obs.alerts.store import outbox
 from obs.annotations import store as annotations
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store import expectations, jobs, rollups, upkeep
-from obs.heartbeat.store.record import NOWHERE, record
+from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.storage.connection import open_writer
 from obs.storage.file import migrate
 from obs.tenancy import store as tenancy
@@ -67,9 +67,9 @@ def filled(tmp_path: Path) -> Path:
     with closing(open_writer(path, 5)) as db:
         db.execute("BEGIN")
         for number in IDS:
-            record(db, f"job-{number}", Heartbeat(Kind.PING, START), NOWHERE, None, START)
+            record(db, JobHeartbeat(f"job-{number}", Heartbeat(Kind.PING, START)), START)
         for number in IDS:
-            record(db, f"job-{number}", Heartbeat(Kind.START, START), NOWHERE, None, START)
+            record(db, JobHeartbeat(f"job-{number}", Heartbeat(Kind.START, START)), START)
         db.execute("COMMIT")
         db.executescript(FILLED)
     return path

@@ -45,6 +45,15 @@ IDEMPOTENCY_MS = DAY_MS
 RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
+class JobHeartbeat(NamedTuple):
+    """A heartbeat of the job `job`. A repeated `idempotency_key` within 24 hours is recorded once."""
+
+    job: str
+    heartbeat: Heartbeat
+    attribution: Attribution = NOWHERE
+    idempotency_key: str | None = None
+
+
 class Recorded(NamedTuple):
     """What a call did: to which run, and what the counters of the job are to count."""
 
@@ -127,15 +136,10 @@ _UPDATE_JOB = f"""
 
 
 def record(
-    db: sqlite3.Connection,
-    name: str,
-    heartbeat: Heartbeat,
-    attribution: Attribution,
-    idempotency_key: str | None,
-    now_ms: int,
-    check_jobs: Callable[[int], None] | None = None,
+    db: sqlite3.Connection, sent: JobHeartbeat, now_ms: int, check_jobs: Callable[[int], None] | None = None
 ) -> Recorded:
-    """Record a heartbeat of the job `name`. If it is new, `check_jobs` gets the number of jobs, and may raise."""
+    """Record a heartbeat. If its job is new, `check_jobs` gets the number of jobs, and may raise."""
+    name, heartbeat, attribution, idempotency_key = sent
     job, run = _find(db, name, heartbeat)
     if job is not None and idempotency_key is not None:
         first = _answer_before(db, _SAME_KEY, job.id, idempotency_key, heartbeat.kind, now_ms - IDEMPOTENCY_MS)
