@@ -147,31 +147,31 @@ def _by_day(walls: Sequence[int]) -> list[Lattice]:
 
 def _by_hour(walls: Sequence[int], interval_ms: int, older: Sequence[int]) -> list[Lattice]:
     """Lattices by the hour, each open all day, without the longest unused part of the day, and without unused hours."""
-    by_hour: list[tuple[list[int], float, int]] = []
+    by_hour: list[tuple[tuple[int, ...], float, int]] = []
     steps = [n * MINUTE_MS for n in _EVEN_MINUTES if interval_ms / 3 <= n * MINUTE_MS <= interval_ms * 1.3][-4:]
     if (step := round(interval_ms / MINUTE_MS)) < 30 and step not in (0, *_EVEN_MINUTES):
         steps.append(step * MINUTE_MS)
     in_hour = [wall % HOUR_MS for wall in walls]
     for period in steps:
         (cluster,) = _clusters(in_hour, period, 1)[0]
-        slots = list(range(median(cluster) % period, HOUR_MS, period))
+        slots = tuple(range(median(cluster) % period, HOUR_MS, period))
         bits = _UNEVEN_MINUTES_BITS if HOUR_MS % period else 0.0 if period == HOUR_MS else _EVEN_MINUTES_BITS
         by_hour.append((slots, bits, 1))
     hours = len({wall // HOUR_MS for wall in walls})
     for clusters in _clusters(walls, HOUR_MS, _MAX_HOUR_SLOTS)[1:]:
         filled = [cluster for cluster in clusters if len(cluster) >= _MIN_FILLED * hours]
         if len(filled) > 1:
-            slots = sorted(median(cluster) % HOUR_MS for cluster in filled)
+            slots = tuple(sorted(median(cluster) % HOUR_MS for cluster in filled))
             by_hour.append((slots, (len(filled) - 1) * math.log2(HOUR_MS / MINUTE_MS), len(filled)))
     found = []
-    for slots, bits, placed in by_hour:
-        all_day = Lattice(HOUR_MS, tuple(slots), ALL_HOURS, bits + _ALL_HOURS_BITS, placed)
+    for slots, bits, placed in dict.fromkeys(by_hour):  # different cuts may have the same clusters
+        all_day = Lattice(HOUR_MS, slots, ALL_HOURS, bits + _ALL_HOURS_BITS, placed)
         found.append(all_day)
         used, stretch = _open_hours(all_day, walls, older)
         if len(stretch) < 24:
-            found.append(Lattice(HOUR_MS, all_day.slots, stretch, bits + _SOME_HOURS_BITS, placed))
+            found.append(Lattice(HOUR_MS, slots, stretch, bits + _SOME_HOURS_BITS, placed))
         if len(used) < len(stretch):
-            found.append(Lattice(HOUR_MS, all_day.slots, used, bits + 2 * _SOME_HOURS_BITS, placed))
+            found.append(Lattice(HOUR_MS, slots, used, bits + 2 * _SOME_HOURS_BITS, placed))
     return found
 
 
