@@ -7,9 +7,11 @@ missed slots in a row cost 10 + log2(v). If a job often misses slots, stating ho
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
+from operator import gt
 from typing import cast
 
 from obs.heartbeat.schedule.history import median
@@ -22,23 +24,63 @@ _MISS_BITS, _OFTEN_BITS, _OFTEN_STRETCHES = 10.0, 4.0, 3
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """The slots that a history fills, and what its heartbeats cost as long as no slot counts as missed.
+
+    slots      the numbers of the slots that have a run, ascending
+    firsts     the index of the first heartbeat in each of them
+    residuals  of the runs, in milliseconds
+    costs      of the runs, in bits
+    each       the costs of all heartbeats, in bits
+    """
+
+    slots: Sequence[int]
+    firsts: Sequence[int]
+    residuals: Sequence[int]
+    costs: Sequence[float]
+    each: Sequence[float]
+
+    def only(self, is_open: Sequence[bool]) -> "Filling":
+        """The same where only some of the slots exist: the heartbeats in the others fill no slot."""
+        each = list(self.each)
+        for stays, first, after in zip(is_open, self.firsts, (*self.firsts[1:], len(each)), strict=True):
+            if not stays:
+                each[first:after] = [OUTLIER_BITS] * (after - first)
+        slots, firsts = list(compress(self.slots, is_open)), list(compress(self.firsts, is_open))
+        return Filling(
+            slots, firsts, list(compress(self.residuals, is_open)), list(compress(self.costs, is_open)), each
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """What a history costs under one basis and gate.
 
     bits          the cost of the heartbeats and the missed slots
-    fitted        how many heartbeats are the run of a slot, on time
-    residuals     their residuals in milliseconds, in order of time
-    skips         how many slots were missed before each heartbeat that fills a slot
+    filling       the slots that are filled
+    skips         how many slots were missed before each filled slot but the first
+    skip_bits     what so many missed slots cost
     misses_often  whether missed slots are usual for the job
-    each          the cost of each heartbeat, including that of the missed slots before it
     """
 
     bits: float
-    fitted: int
-    residuals: tuple[int, ...]
-    skips: tuple[int, ...]
+    filling: Filling
+    skips: Sequence[int]
+    skip_bits: Mapping[int, float]
     misses_often: bool
-    each: tuple[float, ...]
+
+    @property
+    def fitted(self) -> int:
+        """How many heartbeats are the run of a slot, on time."""
+        return sum(cost < OUTLIER_BITS for cost in self.filling.costs)
+
+    @property
+    def each(self) -> list[float]:
+        """The cost of each heartbeat, including that of the missed slots before it."""
+        each = list(self.filling.each)
+        for at, skip in zip(self.filling.firsts[1:], self.skips, strict=True):
+            each[at] += self.skip_bits[skip]
+        return each
 
 
 def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
@@ -55,73 +97,70 @@ def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
     return [cost if (cost := base + slope * abs(each)) < OUTLIER_BITS else OUTLIER_BITS for each in residuals]
 
 
+def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]) -> Filling:
+    """How heartbeats fill slots: the `numbers` of their slots in order of time, and what `residual_bits` returned."""
+    has_own = all(map(gt, numbers[1:], numbers))
+    if has_own and (OUTLIER_BITS not in bits or min(residuals) >= 0):
+        return Filling(numbers, range(len(numbers)), residuals, bits, bits)
+    slots, firsts, kept, costs, each = list[int](), list[int](), list[int](), list[float](), list[float]()
+    for number, residual, cost in zip(numbers, residuals, bits, strict=True):
+        if residual < 0 and cost >= OUTLIER_BITS:
+            each.append(OUTLIER_BITS)
+        elif slots and number <= slots[-1]:
+            # A second heartbeat in the slot: the one that is nearer to the slot is its run.
+            each.append(OUTLIER_BITS - max(0.0, costs[-1] - cost))
+            if cost < costs[-1]:
+                kept[-1], costs[-1] = residual, cost
+        else:
+            slots.append(number)
+            firsts.append(len(each))
+            kept.append(residual)
+            costs.append(cost)
+            each.append(cost)
+    return Filling(slots, firsts, kept, costs, each)
+
+
 def account(
-    ranks: Sequence[int | None],
-    residuals: Sequence[int],
-    bits: Sequence[float],
+    filling: Filling,
+    ranks: Sequence[int | None] | None = None,
     allowance: float = math.inf,
     excused: Collection[int] = (),
 ) -> Account | None:
-    """The account of a history; None as soon as it is certain to cost `allowance` bits more than the residuals alone.
+    """The account of a history; None if it is certain to cost `allowance` bits more than the heartbeats alone.
 
-    `ranks` number the slots in order of time, None for a heartbeat in no slot; `bits` is what `residual_bits` returned.
-    No slot counts as missed before the heartbeats with the indexes `excused`.
+    `ranks` number the filled slots again, if some days are closed; None for a slot that does not exist then. No slot
+    counts as missed before the heartbeats with the indexes `excused`.
     """
-    kept, each, skips, filled_at, fitted = list[int](), list[float](), list[int](), list[int](), 0
-    steps = [] if None in ranks else [later - slot for slot, later in pairwise(cast(Sequence[int], ranks))]
-    if None not in ranks and min(steps, default=1) > 0 and (OUTLIER_BITS not in bits or min(residuals) >= 0):
-        # The usual case: each heartbeat is the run of a slot of its own.
-        kept, each, fitted = list(residuals), list(bits), len(bits) - bits.count(OUTLIER_BITS)
-        filled_at = list(range(1, len(each)))
-        skips = [0 if at in excused else step - 1 for at, step in enumerate(steps, 1)]
-        if sum(map(int.bit_length, skips)) > allowance:
-            return None
-    else:
-        previous: int | None = None
-        kept_cost = more = 0.0
-        for rank, residual, cost in zip(ranks, residuals, bits, strict=True):
-            if rank is None or (residual < 0 and cost >= OUTLIER_BITS):
-                each.append(OUTLIER_BITS)
-                more += OUTLIER_BITS - cost
-            elif previous is not None and rank <= previous:
-                # A second heartbeat in the slot: the one that is nearer to the slot is its run.
-                each.append(OUTLIER_BITS - max(0.0, kept_cost - cost))
-                if cost < kept_cost:
-                    fitted += (cost < OUTLIER_BITS) - (kept_cost < OUTLIER_BITS)
-                    kept[-1], kept_cost = residual, cost
-            else:
-                if previous is not None:
-                    skip = 0 if len(each) in excused else rank - previous - 1
-                    skips.append(skip)
-                    filled_at.append(len(each))
-                    more += skip.bit_length()  # v missed slots in a row never cost less than 1 + log2 v
-                each.append(cost)
-                kept.append(residual)
-                fitted += cost < OUTLIER_BITS
-                previous, kept_cost = rank, cost
-            if more > allowance:
-                return None
-    misses_often = False
-    if any(skips):
-        present, missed, misses_often = _miss_bits(skips)
-        costs = {skip: missed(skip) if skip else present for skip in set(skips)}
-        for skip, at in zip(skips, filled_at, strict=True):
-            each[at] += costs[skip]
-    total = sum(each) + (_OFTEN_BITS if misses_often else 0.0)
-    return Account(total, fitted, tuple(kept), tuple(skips), misses_often, tuple(each))
+    alone = sum(filling.each)
+    ranks = filling.slots if ranks is None else ranks
+    if None in ranks:
+        filling = filling.only([rank is not None for rank in ranks])
+        ranks = [rank for rank in ranks if rank is not None]
+    skips = [later - slot - 1 for slot, later in pairwise(cast(Sequence[int], ranks))]
+    if excused:
+        skips = [0 if at in excused else skip for at, skip in zip(filling.firsts[1:], skips, strict=True)]
+    counts, bits = Counter(skips), sum(filling.each)
+    # v missed slots in a row never cost less than 1 + log2 v.
+    if bits - alone + sum(skip.bit_length() * count for skip, count in counts.items()) > allowance:
+        return None
+    skip_bits, misses_often = _skip_bits(counts)
+    bits += sum(skip_bits[skip] * count for skip, count in counts.items()) + (_OFTEN_BITS if misses_often else 0.0)
+    return Account(bits, filling, skips, skip_bits, misses_often)
 
 
-def _miss_bits(skips: Sequence[int]) -> tuple[float, Callable[[int], float], bool]:
-    """The cost of no missed slot before a heartbeat, the cost of v missed slots, and whether the job misses often.
+def _skip_bits(counts: Mapping[int, int]) -> tuple[dict[int, float], bool]:
+    """The cost of each number of missed slots in a row, 0 included, and whether the job misses often.
 
-    A job misses often if it is cheaper to state the share of heartbeats that follow a miss (a Bernoulli rate).
+    It does if it is cheaper to state the share of heartbeats that follow a miss (a Bernoulli rate).
     """
-    stretches = [v for v in skips if v]
-    if len(stretches) >= _OFTEN_STRETCHES:
-        rate = (len(stretches) + 0.5) / (len(skips) + 1)
+    missed = {skip: count for skip, count in counts.items() if skip}
+    stretches = sum(missed.values())
+    if stretches >= _OFTEN_STRETCHES:
+        whole = sum(counts.values())
+        rate = (stretches + 0.5) / (whole + 1)
         miss, present = 1 - math.log2(rate), -math.log2(1 - rate)
-        lengths = sum(math.log2(v) for v in stretches)
-        often = _OFTEN_BITS + len(stretches) * miss + (len(skips) - len(stretches)) * present + 1.5 * lengths
-        if often < _MISS_BITS * len(stretches) + lengths:
-            return present, lambda skip: miss + 1.5 * math.log2(skip), True
-    return 0.0, lambda skip: _MISS_BITS + math.log2(skip), False
+        lengths = sum(math.log2(skip) * count for skip, count in missed.items())
+        often = _OFTEN_BITS + stretches * miss + (whole - stretches) * present + 1.5 * lengths
+        if often < _MISS_BITS * stretches + lengths:
+            return {0: present} | {skip: miss + 1.5 * math.log2(skip) for skip in missed}, True
+    return {0: 0.0} | {skip: _MISS_BITS + math.log2(skip) for skip in missed}, False

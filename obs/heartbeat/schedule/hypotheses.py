@@ -17,7 +17,7 @@ from typing import cast
 from obs.heartbeat.schedule import gates
 from obs.heartbeat.schedule.bases import ALL_HOURS, Lattice, lattices
 from obs.heartbeat.schedule.clock import offset_at, offsets, wall_to_epoch
-from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, residual_bits
+from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, Filling, account, fill, residual_bits
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT
 from obs.heartbeat.schedule.history import HOURLY_MS, Interval, Times, usual_interval
@@ -83,6 +83,7 @@ class Past:
         self.first_at = self._times[0] if by_hour else recent[0]  # from here on, hours matter
         # The wall times in a zone of the older heartbeats, and of the first recent one.
         self.walls = cache(lambda zone: list(map(add, self._times, offsets(zone, self._times))))
+        self.days = cache(lambda zone: {wall // DAY_MS for wall in self.walls(zone)[:-1]})
         self.hours = cache(self._hours)
         self._bits: dict[tuple[str, int, tuple[int, ...], Gate], float] = {}
 
@@ -109,12 +110,16 @@ class Past:
                 return math.inf
             place = {hour: position for position, hour in enumerate(opened)}
             ranks = [
-                None if rank is None or hour not in place else rank * len(opened) + place[hour]
+                rank * len(opened) + place[hour]
                 for rank, each in days
+                if rank is not None
                 for hour in each
+                if hour in place
             ]
             zeros = [0] * len(ranks)
-            self._bits[key] = cast(Account, account(ranks, zeros, zeros)).bits
+            outside = sum(map(len, hours.values())) - len(ranks)
+            found = cast(Account, account(fill(ranks, zeros, zeros)))
+            self._bits[key] = found.bits + OUTLIER_BITS * outside
         return self._bits[key]
 
 
@@ -159,12 +164,11 @@ def weigh(
                 if abs(residual) < abs(residuals[at]):
                     numbers[at], residuals[at] = number, residual
             bits = residual_bits(residuals, lattice.placed)
-            # Gate, zone and missed slots can only add to this. Only one heartbeat is the run of a slot.
-            least = _LATTICE_BITS + lattice.bits
-            if bits is not None and least + sum(bits) < limit:
-                filled = dict(sorted(zip(numbers, bits, strict=True), key=itemgetter(1), reverse=True))
-                least += sum(filled.values()) + OUTLIER_BITS * (len(bits) - len(filled))
-                drafts.append((least, lattice, (numbers, residuals, bits), group))
+            # Gate, zone and missed slots can only add to this.
+            prior = _LATTICE_BITS + lattice.bits
+            if bits is not None and prior + sum(bits) < limit:
+                filling = fill(numbers, residuals, bits)
+                drafts.append((prior + sum(filling.each), lattice, filling, group))
     for draft in sorted(drafts, key=itemgetter(0)):
         if draft[0] > limit:
             break
@@ -182,38 +186,38 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
     # Without an allowance there is always an account.
-    recent = cast(Account, account(list(accumulate(steps)), residuals, bits))
+    recent = cast(Account, account(fill(list(accumulate(steps)), residuals, bits)))
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from a run
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 
-_Draft = tuple[float, Lattice, tuple[list[int], list[int], list[float]], list[tuple[str, int]]]
-"""The least description length with a lattice; the lattice; the numbers of the slots, residuals and costs of the
-heartbeats in it; and the zones in which it is at the same moments, with their first offsets."""
+_Draft = tuple[float, Lattice, Filling, list[tuple[str, int]]]
+"""The least description length with a lattice; the lattice; the slots that are filled in it; and the zones in which it
+is at the same moments, with their first offsets."""
 
 
 def _weighed(
     draft: _Draft, shares: dict[str, float], limit: float, margin: float, past: Past, excused: set[int]
 ) -> Iterator[Weighed]:
     """A lattice under each zone and gate, except those of more than `limit` bits, or `margin` more than the best."""
-    least, lattice, (numbers, residuals, bits), group = draft
+    least, lattice, filling, group = draft
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
-    known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
+    on_time = [slot for slot, cost in zip(filling.slots, filling.costs, strict=True) if cost < OUTLIER_BITS]
+    known: dict[_Moves, tuple[Account | None, float]] = {}
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
-        if least + zone_bits > limit or (len(past.walls(zone)) == 1 and min(bits) >= OUTLIER_BITS):
+        if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not on_time):
             continue
         local, shift, more = lattice.moved(offset - group[0][1])
         ahead = shift * size + more
-        days = [(number + ahead) // size for number in numbers]
-        distinct = sorted(set(days))
+        days = _days(filling.slots, size, ahead)
         tried = {Gate(): gates.EVERY_BITS}
         if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
-            active = {day for day, cost in zip(days, bits, strict=True) if cost < OUTLIER_BITS}
-            tried |= gates.candidates(tuple(sorted(active)), days[-1] - days[0]) if active else {}
-            active |= {wall // DAY_MS for wall in past.walls(zone)[:-1]}
-            tried |= gates.candidates(tuple(sorted(active)), days[-1] - min(active))
+            active, last = tuple(_days(on_time, size, ahead)), (filling.slots[-1] + ahead) // size
+            tried |= gates.candidates(active, last - (filling.slots[0] + ahead) // size) if active else {}
+            active = tuple(sorted(past.days(zone).union(active)))
+            tried |= gates.candidates(active, last - active[0])
         for gate, gate_bits in tried.items():
             if gate.kind == "every" and in_all_hours and shares[zone] < max(shares.values()):
                 continue  # running all hours of all days looks the same in every zone
@@ -225,22 +229,49 @@ def _weighed(
             allowance = limit - least - stated
             if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
                 continue
-            ranks, key = cast(Sequence[int | None], numbers), tuple[int | None, ...]()
-            ranked = zip(distinct, gate.ranks(distinct), strict=True)
-            moves = {day: (rank - day) * size for day, rank in ranked if rank is not None}
-            # Only the distances of ranks matter: those of the numbers, if the gate closes no day of the history.
-            if len(moves) < len(distinct) or len({*moves.values()}) > 1:
-                first = next(iter(moves.values()), 0)
-                placed = zip(numbers, map(moves.get, days), strict=True)
-                ranks = key = tuple([None if move is None else number + move - first for number, move in placed])
-            seen, allowed = known.get(key, (None, -math.inf))
+            allowance -= older_bits
+            moves = _moves(days, gate, size)
+            seen, allowed = known.get(moves, (None, -math.inf))
             if seen is None and allowed < allowance:
-                seen = account(ranks, residuals, bits, allowance + least - prior - sum(bits), excused)
-                known[key] = seen, allowance
-            if seen is not None and seen.residuals:
+                seen = account(filling, _ranks(filling.slots, moves), allowance, excused)
+                known[moves] = seen, allowance
+            if seen is not None and seen.filling.slots:
                 weighed = Weighed(Hypothesis(zone, local, gate, 0, prior + stated), seen, older_bits)
-                limit = min(limit, weighed.bits + margin)
-                yield weighed
+                if weighed.bits <= limit:
+                    limit = min(limit, weighed.bits + margin)
+                    yield weighed
+
+
+_Moves = tuple[tuple[int, int | None], ...]
+"""From the ranks of slots to their numbers: the index of a slot, and from it on the difference; None where the gate is
+closed. Only the distances of ranks matter, so the first difference is 0."""
+
+
+def _days(slots: Sequence[int], size: int, ahead: int) -> dict[int, int]:
+    """The days of ascending slots on a clock that is `ahead` slots ahead, each with the index of its first slot."""
+    days, at = dict[int, int](), 0
+    while at < len(slots):
+        days[day := (slots[at] + ahead) // size] = at
+        at = bisect_left(slots, (day + 1) * size - ahead, at)
+    return days
+
+
+def _moves(days: dict[int, int], gate: Gate, size: int) -> _Moves:
+    moves, first = list[tuple[int, int | None]](), None
+    for (day, at), rank in zip(days.items(), gate.ranks(list(days)), strict=True):
+        move = None if rank is None else (rank - day) * size
+        first = move if first is None else first
+        relative = None if move is None or first is None else move - first
+        if not moves or moves[-1][1] != relative:
+            moves.append((at, relative))
+    return tuple(moves)
+
+
+def _ranks(slots: Sequence[int], moves: _Moves) -> list[int | None]:
+    ranks: list[int | None] = []
+    for (start, move), (end, _) in pairwise([*moves, (len(slots), 0)]):
+        ranks += [None] * (end - start) if move is None else [slot + move for slot in slots[start:end]]
+    return ranks
 
 
 def usual_skip(seen: Account) -> int:

@@ -1,8 +1,10 @@
 """The cost of a history, in bits."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from obs.heartbeat.schedule.cost import OUTLIER_BITS, account, residual_bits
+from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, fill, residual_bits
 from obs.times import DAY_MS, HOUR_MS, SECOND_MS
 
 ON_TIME = [SECOND_MS] * 10
@@ -23,11 +25,12 @@ def test_a_hypothesis_with_as_many_positions_as_heartbeats_explains_nothing() ->
     assert residual_bits([0, 0, 0], 3) is None
 
 
-def bits_of(ranks: list[int | None], residuals: list[int] | None = None) -> float:
-    """The cost of a history whose heartbeats cost one bit each."""
-    found = account(ranks, residuals or [0] * len(ranks), [1.0] * len(ranks))
+def account_of(ranks: Sequence[int | None], residuals: list[int] | None = None) -> Account:
+    """The account of a history with a run in each slot, whose heartbeats cost one bit each."""
+    filling = fill(range(len(ranks)), residuals or [0] * len(ranks), [1.0] * len(ranks))
+    found = account(filling, ranks)
     assert found is not None
-    return found.bits
+    return found
 
 
 @pytest.mark.parametrize(
@@ -37,29 +40,41 @@ def bits_of(ranks: list[int | None], residuals: list[int] | None = None) -> floa
         ([0, 1, 3, 4, 5], 10),
         ([0, 1, 6, 7, 8], 12),  # four missed slots in a row
         ([0, 1, None, 2, 3], OUTLIER_BITS - 1),
-        ([0, 1, 1, 2, 3], OUTLIER_BITS - 1),
+        ([0, 1, None, 3, 4], OUTLIER_BITS - 1 + 10),
     ],
-    ids=["none missed", "one missed", "four missed", "a manual run", "two in a slot"],
+    ids=["none missed", "one missed", "four missed", "on a closed day", "on a closed day, and one missed"],
 )
 def test_what_does_not_fit_the_slots_costs_more(ranks: list[int | None], more: float) -> None:
-    assert bits_of(ranks) == pytest.approx(5 + more)
+    found = account_of(ranks)
+    assert found.bits == sum(found.each) == pytest.approx(5 + more)
 
 
 def test_missing_often_costs_less_than_each_miss_on_its_own() -> None:
-    every_other = list(range(0, 60, 2))
-    found = account(every_other, [0] * 30, [1.0] * 30)
-    assert found is not None
-    assert found.misses_often
-    assert found.bits < 30 + 29 * 10 / 2
+    every_other = account_of(range(0, 60, 2))
+    assert every_other.misses_often
+    assert every_other.bits < 30 + 29 * 10 / 2
 
 
 def test_of_two_heartbeats_in_a_slot_the_nearer_one_is_its_run() -> None:
-    found = account([0, 1, 1, 2], [0, 2 * HOUR_MS, 5, 0], [1.0, 9.0, 1.0, 1.0])
+    filling = fill([0, 1, 1, 2], [0, 2 * HOUR_MS, 5, 0], [1.0, 9.0, 1.0, 1.0])
+    assert (filling.slots, filling.firsts, filling.residuals) == ([0, 1, 2], [0, 1, 3], [0, 5, 0])
+    assert sum(filling.each) == pytest.approx(3 + OUTLIER_BITS)
+
+
+def test_a_heartbeat_long_before_its_slot_is_not_its_run() -> None:
+    filling = fill([0, 1, 1, 2], [0, -HOUR_MS, 5, 0], [1.0, OUTLIER_BITS, 1.0, 1.0])
+    assert (filling.slots, filling.firsts, filling.residuals) == ([0, 1, 2], [0, 2, 3], [0, 5, 0])
+    assert filling.each == [1.0, OUTLIER_BITS, 1.0, 1.0]
+
+
+def test_no_slot_counts_as_missed_before_an_excused_heartbeat() -> None:
+    filling = fill([0, 1, 5, 9], [0] * 4, [1.0] * 4)
+    found = account(filling, excused={2})
     assert found is not None
-    assert found.residuals == (0, 5, 0)
-    assert found.bits == pytest.approx(3 + OUTLIER_BITS)
+    assert found.skips == [0, 0, 3]
 
 
 def test_a_history_that_is_certain_to_cost_too_much_has_no_account() -> None:
-    assert account([0, 1, None, 2], [0] * 4, [1.0] * 4, allowance=10) is None
-    assert account([0, 100, 101], [0] * 3, [1.0] * 3, allowance=5) is None
+    ordinary = fill([0, 1, 2, 3], [0] * 4, [1.0] * 4)
+    assert account(ordinary, [0, 1, None, 2], allowance=10) is None
+    assert account(fill([0, 100, 101], [0] * 3, [1.0] * 3), allowance=5) is None
