@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from operator import sub
 
@@ -88,8 +89,7 @@ class Lattice:
             residuals = [time - centres[number % count] for (_, time), number in zip(parts, numbers, strict=True)]
         if period == DAY_MS or self.open == ALL_HOURS:
             return numbers, residuals
-        size, a_day = self.size, 24 * count
-        places = {hour * count + at: place * count + at for place, hour in enumerate(self.open) for at in range(count)}
+        size, a_day, places = self.size, 24 * count, _places(self.open, count)
         if places.keys() >= {number % a_day for number in numbers}:
             return [number // a_day * size + places[number % a_day] for number in numbers], residuals
         for at, number in enumerate(numbers):
@@ -118,6 +118,12 @@ class Lattice:
         slots, hours_open = (around, self.open) if is_by_day else (self.slots, around)
         more = later * (1 if is_by_day else len(slots))
         return Lattice(self.period_ms, slots, hours_open, self.bits, self.placed), shift, more
+
+
+@lru_cache(256)
+def _places(hours: tuple[int, ...], count: int) -> dict[int, int]:
+    """The places of the slots in a day with these open `hours`, by their places in a day without closed ones."""
+    return {hour * count + at: place * count + at for place, hour in enumerate(hours) for at in range(count)}
 
 
 def lattices(walls: Sequence[int], usual_ms: int, mean_ms: float, older: Sequence[int]) -> list[Lattice]:
