@@ -19,6 +19,7 @@ from obs.tenancy.audit import Action
 from obs.tenancy.auth import Caller, Tenancy
 
 _TEST = "This is a test message\nThe channel {} works. Messages about your jobs will look like this one."
+_IS_MASKED = "Enter the whole address. *** stands for secret parts, which are not shown."
 _MOST_CHANNELS = 100  # of an organization
 
 
@@ -72,8 +73,8 @@ class AlertService:
         kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
         if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
             answer = _answer_of(self.courier.submit({"op": "check", "kind": kind, "address": address}))
-            if "masked" not in answer:
-                problem = {"url": [str(answer["answer"])]}
+            if "masked" not in answer or "***" in address:
+                problem = {"url": [_IS_MASKED if "***" in address else str(answer["answer"])]}
                 raise invalid_fields({"json": {"webhook": problem} if webhook else problem})
             values |= {"kind": kind, "address": address, "masked": answer["masked"], "secret": None}
         if webhook:

@@ -64,7 +64,7 @@ def form_zone() -> ZoneInfo:
 class Form:
     """`values` and `problems` are by field; a problem of the field "" is one of the form as a whole."""
 
-    values: Mapping[str, str]
+    values: Mapping[str, Any]
     problems: Mapping[str, str] = field(default_factory=dict)
     zone: ZoneInfo = field(default_factory=form_zone)
 

@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,49 @@ def test_a_channel_is_created_tested_disabled_and_deleted_on_the_page(
     assert len(receiver.requests) == 2
     visitor.post(f"/alerts/{channel['id']}", action="delete")
     assert world.client.get("/api/v1/channels").json["channels"] == []
+
+
+def _form_of(page: str) -> dict[str, Any]:
+    """The values of the form of a channel, as a browser would send them."""
+    form = page.partition('action="/alerts">')[2].partition("</form>")[0]
+    inputs = [dict(re.findall(r'(\w+)(?:="([^"]*)")?', each)) for each in re.findall(r"<input ([^>]*)>", form)]
+    sent = [each for each in inputs if each.get("type") != "checkbox" or "checked" in each]
+    values = {each["name"]: html.unescape(each["value"]) for each in sent if each["name"] != "csrf_token"}
+    return values | {"events": [each["value"] for each in sent if each["name"] == "events"]}
+
+
+def test_a_channel_is_changed_on_the_page(world: World, receiver: Receiver, visitor: Visitor) -> None:
+    quiet = {"from": "22:00", "until": "07:00", "timezone": "Europe/Berlin"}
+    hook = world.add_channel(receiver, quiet_hours=quiet, reminder_hours=6, job_prefix="db/", events=["lost"])
+    world.client.put(f"/api/v1/channels/{hook}", json={"enabled": False, "always_loud": ["lost"]})
+    (org,) = services(world.app).tenancy.keyring.organizations()
+    before = services(world.app).alerts.channel(org, hook)
+    assert f'href="/alerts?id={hook}#channel"' in visitor.get("/alerts").text
+    shown = _form_of(visitor.get(f"/alerts?id={hook}").text)
+    refused = visitor.post("/alerts", **shown | {"until": "late", "name": "night"})
+    assert refused.status_code == 422
+    assert _form_of(refused.text) == shown | {"until": "late", "name": "night"}
+    changed = shown | {"name": "night", "until": "08:00", "job_prefix": "", "events": ["failed", "lost"]}
+    assert visitor.post("/alerts", **changed).status_code == 302
+    assert "Channel night saved." in visitor.get("/alerts").text
+    after = services(world.app).alerts.channel(org, hook)
+    filters = {"quiet_hours": quiet | {"until": "08:00"}, "job_prefix": None, "events": ["failed", "lost"]}
+    assert after == replace(before, name="night", filter={**before.filter, **filters})
+    assert visitor.get("/alerts?id=999").status_code == 404
+
+
+def test_the_hidden_parts_of_an_address_stay_when_a_channel_is_changed(world: World, visitor: Visitor) -> None:
+    url = "gotifys://example.com/AbCdEfGhIjKlMnO"
+    made = world.client.post("/api/v1/channels", json={"name": "phone", "url": url}).json
+    (org,) = services(world.app).tenancy.keyring.organizations()
+    shown = _form_of(visitor.get(f"/alerts?id={made['id']}").text)
+    assert "AbCdEfGhIjKlMnO" not in shown["address"]
+    visitor.post("/alerts", **shown | {"name": "tablet"})
+    assert [(one.name, one.address) for one in services(world.app).alerts.channels(org)] == [("tablet", url)]
+    refused = visitor.post("/alerts", **shown | {"address": shown["address"].replace(".com", ".org")})
+    assert "Enter the whole address." in refused.text
+    visitor.post("/alerts", **shown | {"address": "gotify://example.org/OnMlKjIhGfEdCbA"})
+    assert [one.address for one in services(world.app).alerts.channels(org)] == ["gotify://example.org/OnMlKjIhGfEdCbA"]
 
 
 def test_a_form_with_a_wrong_value_is_refused(visitor: Visitor) -> None:

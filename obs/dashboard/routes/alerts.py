@@ -12,7 +12,7 @@ from obs.alerts.routes import AlertRequestSchema, AlertSchema, ChannelRequestSch
 from obs.alerts.service import result_of_test
 from obs.alerts.store import incidents as store
 from obs.alerts.store import outbox
-from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS
+from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS, Channel
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.routes.jobs import page_version
@@ -72,8 +72,10 @@ def delete_window(number: int) -> ResponseReturnValue:
 
 @blp.get("")
 def page(form: forms.Form | None = None) -> str:
-    """Channels, the form of a new one, and the latest deliveries."""
-    caller = viewer()
+    """Channels, the form of a new one or of the one with the id in the URL, and the latest deliveries."""
+    caller, number = viewer(), request.args.get("id", type=int)
+    if form is None and number is not None:
+        form = forms.Form(_shown(services().alerts.channel(caller.org, number)))
     with caller.read() as db:
         deliveries = outbox.page(db, _DELIVERIES_SHOWN)
     return render_template(
@@ -89,10 +91,11 @@ def page(form: forms.Form | None = None) -> str:
 
 @blp.post("")
 @forms.shown_again(page, "url")
-def create() -> ResponseReturnValue:
-    """Create a channel, and send a test message to it."""
-    channel = services().alerts.save(viewer(), load(ChannelRequestSchema, _fields()))
-    return _tested(channel.id, f"Channel {channel.name} created. ")
+def submit_channel() -> ResponseReturnValue:
+    """Create or change a channel, and send a test message to it."""
+    fields, number = load(ChannelRequestSchema, _fields()), request.form.get("id", type=int)
+    channel = services().alerts.save(viewer(), fields, number)
+    return _tested(channel.id, f"Channel {channel.name} {'created' if number is None else 'saved'}. ")
 
 
 @blp.post(f"/{_NUMBER}", defaults={"what": "Channel"})
@@ -148,10 +151,18 @@ def _tested(number: int, before: str) -> ResponseReturnValue:
     return forms.saved(before + result_of_test(answer), "dashboard.alerts.page")
 
 
+def _shown(channel: Channel) -> dict[str, Any]:
+    """The values of the form of a channel. Its address stays if it is sent as it is shown."""
+    known = {**channel.filter, **(channel.filter["quiet_hours"] or {}), "name": channel.name, "id": channel.id}
+    known |= {"form": channel.kind, "url": channel.masked, "address": channel.masked}
+    return {name: "" if value is None else value for name, value in known.items()}
+
+
 def _fields() -> dict[str, Any]:
-    """The fields of a new channel, as the API takes them."""
-    fields: dict[str, Any] = forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))
-    if fields.get("reminder_hours", "").isdecimal():
+    """The fields of a channel, as the API takes them."""
+    fields: dict[str, Any] = dict.fromkeys(("job_prefix", *store.PLACE, "reminder_hours", "quiet_hours"))
+    fields |= forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))
+    if (fields["reminder_hours"] or "").isdecimal():
         fields["reminder_hours"] = int(fields["reminder_hours"])
     if quiet := forms.entered(("from", "until", "timezone")):
         fields["quiet_hours"] = quiet
