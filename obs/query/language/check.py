@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
-from obs.query.language.expressions import CONDITIONS, Budget, Scope, fixed_ms
+from obs.query.language.expressions import CONDITIONS, Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
@@ -29,15 +29,16 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
 def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Source]) -> Plan:
     source = _source(statement.source, sources)
     statement, window = _windowed(statement, text)
-    by = [replace(each, expression=_at_position(each.expression, statement)) for each in statement.by]
-    budget = Budget()
-    items = _items(statement, source, budget)
+    columns = [item.expression for item in statement.items]
+    by = [replace(each, expression=_at_position(each.expression, columns)) for each in statement.by]
+    anywhere = Scope(source)
+    items = _items(statement, anywhere)
     has_aggregates = any(has_aggregate(item) for _, item, _ in items)
     if statement.distinct and not statement.by and not has_aggregates:
         by = list(statement.items)
     statement = replace(statement, by=tuple(by))
     named = {name: expression for name, expression, _ in items}
-    rows = Scope(source, "WHERE selects rows. Use HAVING to select groups.", named, budget=budget)
+    rows = replace(anywhere, no_aggregates="WHERE selects rows. Use HAVING to select groups.", names=named)
     where = None if statement.where is None else rows.condition(statement.where)
     groups = tuple(map(replace(rows, no_aggregates="BY cannot group by it.").check, [each.expression for each in by]))
     outputs = _outputs(statement, items, groups)
@@ -65,7 +66,7 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     )
     derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
     names = {output.name: output.expression for output in outputs} | derived
-    scope = Scope(source, names=names, names_first=True, budget=budget)
+    scope = replace(anywhere, names=names, names_first=True)
     of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
     plan = replace(plan, having=having, order=tuple(_order(statement, scope, grouped=grouped)))
@@ -94,21 +95,17 @@ def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
             yield from _unknown(argument, known)
 
 
-def _at_position(
-    node: nodes.Expression, statement: nodes.Select, names: Sequence[str] | None = None
-) -> nodes.Expression:
-    """BY and ORDER BY by number: the column, by its name where `names` are given. Raises OqlError."""
+def _at_position(node: nodes.Expression, columns: Sequence[nodes.Expression]) -> nodes.Expression:
+    """BY and ORDER BY by number: that one of `columns`. Raises OqlError."""
     if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
         return node
-    count = len(statement.items if names is None else names)
     if isinstance(node.value, str):
         hint = f"Remove the quotes: {node.value}."
         raise OqlError("oql_type_mismatch", node.span, "This is a text, not a column.", hint=hint)
-    if not isinstance(node.value, int) or not 1 <= node.value <= count:
-        message = f"There is no column {node.value}: there are {count}."
+    if not isinstance(node.value, int) or not 1 <= node.value <= len(columns):
+        message = f"There is no column {node.value}: there are {len(columns)}."
         raise OqlError("oql_unknown_column", node.span, message, hint="Write the name of the column.")
-    place = node.value - 1
-    return statement.items[place].expression if names is None else nodes.Name(node.span, names[place])
+    return columns[node.value - 1]
 
 
 def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
@@ -118,15 +115,15 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     return sources[name.name]
 
 
-def _items(statement: nodes.Select, source: Source, budget: Budget) -> list[tuple[str, Checked, Span]]:
-    """Name, expression and span of every item of SELECT."""
+def _items(statement: nodes.Select, scope: Scope) -> list[tuple[str, Checked, Span]]:
+    """Name, expression and span of every item of SELECT, which can refer to those before it."""
     named: dict[str, Checked] = {}
-    scope = Scope(source, names=named, budget=budget)
+    scope = replace(scope, names=named)
     items: list[tuple[str, Checked, Span]] = []
     for item in statement.items:
         if isinstance(item.expression, nodes.Star):
             span = item.expression.span
-            shown = (column for column in source.by_name().values() if not column.hidden)
+            shown = (column for column in scope.source.by_name().values() if not column.hidden)
             items += [(column.name, Read(span, column), span) for column in shown]
             continue
         checked = scope.check(item.expression)
@@ -163,8 +160,9 @@ def _outputs(
 
 
 def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> Iterator[tuple[Checked, bool]]:
+    columns = [nodes.Name(Span(0, 0), name) for name in scope.names or ()]
     for expression, descending in statement.order:
-        checked = scope.check(_at_position(expression, statement, tuple(scope.names or ())))
+        checked = scope.check(replace(_at_position(expression, columns), span=expression.span))
         if not grouped and has_aggregate(checked):
             message = "An aggregate in ORDER BY requires one in SELECT, or BY."
             raise OqlError("oql_not_grouped", expression.span, message)
