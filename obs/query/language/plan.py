@@ -164,14 +164,15 @@ def _derived(name: str, type_: Type | None, *, hidden: bool = False) -> Output:
     return Output(name, Derived(Span(0, 0), name, type_), hidden=hidden)
 
 
-def walk(expression: Checked) -> Iterator[Checked]:
-    """The expression and all expressions in it."""
-    yield expression
-    if isinstance(expression, Apply | Aggregate):
-        for argument in expression.arguments:
-            yield from walk(argument)
-    if isinstance(expression, Aggregate) and expression.filter is not None:
-        yield from walk(expression.filter)
+def walk(*expressions: Checked | None) -> Iterator[Checked]:
+    """The expressions, but for None, and all expressions in them."""
+    for expression in expressions:
+        if expression is not None:
+            yield expression
+        if isinstance(expression, Apply | Aggregate):
+            yield from walk(*expression.arguments)
+        if isinstance(expression, Aggregate):
+            yield from walk(expression.filter)
 
 
 def has_aggregate(expression: Checked) -> bool:

@@ -52,14 +52,12 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
     if not plan.source.grains or not plan.grouped:
         return [], Cover()
-    written = [output.expression for output in plan.outputs] + [expression for expression, _ in plan.order]
-    written += [plan.having] if plan.having is not None else []
-    aggregates = [part for each in written for part in walk(each) if isinstance(part, Aggregate)]
-    chosen = [*plan.groups, *([plan.where] if plan.where is not None else [])]
-    for aggregate in aggregates:
-        chosen += [] if aggregate.filter is None else [aggregate.filter]
-        chosen += aggregate.arguments if _templates(aggregate) is _OF_KEY else []
-    comparisons = [each for one in chosen for each in walk(one) if _is_comparison(each)]
+    ordered_by = [expression for expression, _ in plan.order]
+    written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
+    aggregates = [part for part in written if isinstance(part, Aggregate)]
+    chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
+    chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
+    comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
     binned = next((group for group in plan.groups if _is_histogram(group)), None)
     of_measured = [*comparisons, *([] if binned is None else [binned])]
     compared = next((each.arguments[0] for each in of_measured), None)
@@ -147,7 +145,7 @@ def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | No
     return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
-def _columns(expression: Checked, functions: Sequence[str]) -> Iterator[str]:
+def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
     """The columns that an expression reads, except for the time as the argument of one of `functions`, and for what is
     measured in comparisons with constants.
     """
@@ -315,7 +313,7 @@ class RollupSelect(RowSelect):
         # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
-        names = () if plan.where is None else {*_columns(plan.where, ())}
+        names = {*_columns(plan.where, ())}
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
         is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
