@@ -90,7 +90,8 @@ def _token(name: str, pattern: str, action: Callable[[actions.Token], Any], *exp
             segment.failures.append((name, words))
 
     def act(segment: Segment, place: int, found: Any) -> Any:
-        return action(actions.Token(segment.span(place, place + len(found[0])), found[0], segment))
+        start = segment.start + place
+        return action(actions.Token(Span(start, start + len(found[0])), found[0], segment))
 
     element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), act)
     element.set_fail_action(note)  # type: ignore[arg-type]  # a Segment, as above

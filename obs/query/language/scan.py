@@ -68,9 +68,6 @@ class Segment(str):
     farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
 
-    def span(self, start: int, end: int) -> Span:
-        return Span(self.start + start, self.start + end)
-
 
 def scan(text: str) -> list[Segment]:
     """The groups of a statement, each after those in it; the last one is the statement itself.
