@@ -10,7 +10,6 @@ import gc
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from typing import cast
 
 from obs.errors import ServiceError
@@ -58,12 +57,11 @@ class _Worker:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         try:
-            ours, theirs = socket.socketpair()
-            with ours, theirs:
+            self._connection, theirs = Pipe()
+            with theirs:
                 descriptor = theirs.fileno()
                 command = [sys.executable, "-c", f"from {__name__} import main; main()", str(descriptor)]
                 self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603
-                self._connection = Connection(ours.detach())
             self.idle_since = time.monotonic()
             self._exchange(tuple(sources), _START_SECONDS)  # does not count against the time limit of a query
         except OSError as error:  # no memory, no more processes or descriptors, or no answer in time
