@@ -252,21 +252,18 @@ def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: E
     starts = (None,) if scan.timeline is None else scan.timeline.starts
     numbers = count(1 + len(plan.groups))
     places = [next(numbers) if output.group is None else 1 + output.group for output in plan.outputs]
-    first = [] if scan.timeline is None else [0]
-    found = [(starts[bucket], *group, *values) for (bucket, group), values in rows.items()]
-    if earlier is None:
-        return [*zip(*([row[place] for row in found] for place in (*first, *places)), strict=True)]
-    assembled: list[Row] = []
-    for now, (bucket, group) in zip(found, rows, strict=True):
-        then = (None, *group, *(earlier.rows.get((bucket, group)) or empty(group)[0]))
-        row = [now[place] for place in first]
-        for place, output in zip(places, plan.outputs, strict=True):
-            row.append(now[place])
-            if output.has_aggregate:
-                pct = [_change_pct(output, then[place], now[place])] if output.expression.type in NUMERIC else []
-                row += [then[place], *pct]
-        assembled.append(row)
-    return assembled
+    now = [(starts[bucket], *group, *values) for (bucket, group), values in rows.items()]
+    then = [] if earlier is None else [(None, *key[1], *(earlier.rows.get(key) or empty(key[1])[0])) for key in rows]
+    columns = [] if scan.timeline is None else [[row[0] for row in now]]
+    for place, output in zip(places, plan.outputs, strict=True):
+        after = [row[place] for row in now]
+        columns.append(after)
+        if earlier is not None and output.has_aggregate:
+            before = [row[place] for row in then]
+            columns.append(before)
+            if output.expression.type in NUMERIC:
+                columns.append([_change_pct(output, *values) for values in zip(before, after, strict=True)])
+    return [*zip(*columns, strict=True)]
 
 
 def _change_pct(output: Output, before: Any, after: Any) -> float | None:
