@@ -136,16 +136,22 @@ def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
 
 
 def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
-    """Where only rows with large measured values are asked for (ORDER BY duration_ms DESC LIMIT 20, or WHERE
-    duration_ms > 15m), the scan of the hours that have them, if the rollups know. For TOP with EVERY, the scan of the
-    groups whose first aggregate is largest over the whole window. Any other scan as it is.
+    """The scan of the groups or hours with the largest values, if only these are asked for. Any other scan as it is.
+
+    For TOP with EVERY, these are the groups whose first aggregate is largest over the whole window.
     """
     if plan.top is not None and scan.timeline is not None:
-        whole = replace(plan, interval_ms=None, having=None, order=(), limit=None, offset=0)
+        whole = replace(plan, having=None, order=(), limit=None, offset=0)
         rows = _read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    if not plan.source.grains or plan.grouped:
-        return scan
+    hours = _largest_hours(plan, scan, session) if plan.source.grains and not plan.grouped else None
+    return scan if hours is None else replace(scan, parts=hours or [Range(scan.window.start, scan.window.start)])
+
+
+def _largest_hours(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
+    """Where only rows with large measured values are asked for (ORDER BY duration_ms DESC LIMIT 20, or WHERE
+    duration_ms > 15m), the hours that have them, if the rollups know; else None.
+    """
     value = plan.order[0][0] if plan.limit and plan.order and plan.order[0][1] else None
     least, where = None, plan.where
     match value:
@@ -154,28 +160,26 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
     if value is None or prefix_of(value) is None:
         (value, least), where = threshold(where), None
     if value is None:
-        return scan
+        return None
     largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
-    hours = replace(plan, grouped=True, outputs=(largest,), where=where, order=(), limit=None, offset=0)
-    hours, timeline = replace(hours, interval_ms=HOUR_MS), buckets(scan.window, HOUR_MS, None)
+    of_hours = replace(plan, grouped=True, outputs=(largest,), where=where, order=(), limit=None, offset=0)
+    timeline = buckets(scan.window, HOUR_MS, None)
     by_hour = replace(scan, timeline=timeline, max_rows=None)
-    cover = find_cover(hours, by_hour, session)
+    cover = find_cover(of_hours, by_hour, session)
     if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
-        return scan
-    rows = _read_grid(hours, by_hour, session).rows
-    found = sorted(((values[0], hour) for (hour, _), values in rows.items() if values[0] is not None), reverse=True)
+        return None
+    rows = session.fetch(select_covered(of_hours, by_hour, cover))
+    found = sorted(((most, timeline.starts[hour]) for hour, most, *_ in rows if most is not None), reverse=True)
     if least is None:
         # Each hour has at least one row with its largest value; smaller ones than that of the last are not needed.
         last = (plan.limit or 0) + plan.offset - 1
         if last >= len(found):
-            return scan
+            return None
         least = found[last][0]
-    chosen = sorted(hour for most, hour in found if most >= least)
+    chosen = sorted(start for most, start in found if most >= least)
     if len(chosen) > _MAX_SPANS:
-        return scan
-    ranges = [(timeline.starts[hour], timeline.starts[hour] + HOUR_MS) for hour in chosen]
-    parts = [Range(max(start, scan.window.start), min(end, scan.window.end)) for start, end in ranges]
-    return replace(scan, parts=parts or [Range(scan.window.start, scan.window.start)])
+        return None
+    return [Range(max(start, scan.window.start), min(start + HOUR_MS, scan.window.end)) for start in chosen]
 
 
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
