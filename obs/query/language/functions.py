@@ -193,11 +193,6 @@ class _Covered:
         return total
 
 
-def _by_time(name: str, choose: Callable[..., Any]) -> Function:
-    sqlite = SqlFunction(f"obs_{name}", partial(_Chosen, choose))
-    return Function(name, (Family.ANY,), Result.FIRST, f"obs_{name}({{time}}, {{0}})", sqlite, aggregate=True)
-
-
 def _percentile_of(name: str, percent: int | None, *more: Family) -> Function:
     sql = f"{_PERCENTILE.name}({{0}}, {{fraction}})"
     takes = (Family.NUMBER, *more)
@@ -289,10 +284,11 @@ def null_safe(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _python(
-    name: str, takes: tuple[Family, ...], result: Type | Result, python: Callable[..., Any], **more: Any
+    name: str, takes: tuple[Family, ...], result: Type | Result, python: Callable[..., Any], sent: str = "", **more: Any
 ) -> Function:
+    """A function that SQLite does not have; `sent` is the SQL of what `python` gets, by default all arguments."""
     sqlite = SqlFunction(f"obs_{name}", python)
-    return Function(name, takes, result, f"{sqlite.name}({{arguments}})", sqlite, **more)
+    return Function(name, takes, result, f"{sqlite.name}({sent or '{arguments}'})", sqlite, **more)
 
 
 def case_sql(*branches: str) -> str:
@@ -309,7 +305,6 @@ def case_sql(*branches: str) -> str:
 
 
 _PERCENTILE = SqlFunction("obs_percentile", partial(_Collected, percentile))
-_STDDEV = SqlFunction("obs_stddev", partial(_Collected, _standard_deviation))
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
 _DATE_SQL = "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')"
 _TABLE = (
@@ -319,9 +314,9 @@ _TABLE = (
     Function("min", (Family.ORDERED,), Result.FIRST, "min({0})", aggregate=True),
     Function("max", (Family.ORDERED,), Result.FIRST, "max({0})", aggregate=True),
     Function("any", (Family.ANY,), Result.FIRST, "min({0})", aggregate=True),
-    _by_time("first", min),
-    _by_time("last", max),
-    Function("stddev", (Family.NUMBER,), Result.MEAN, f"{_STDDEV.name}({{0}})", _STDDEV, aggregate=True),
+    _python("first", (Family.ANY,), Result.FIRST, partial(_Chosen, min), "{time}, {0}", aggregate=True),
+    _python("last", (Family.ANY,), Result.FIRST, partial(_Chosen, max), "{time}, {0}", aggregate=True),
+    _python("stddev", (Family.NUMBER,), Result.MEAN, partial(_Collected, _standard_deviation), aggregate=True),
     _python("covered", (Family.TIME, Family.TIME), Type.DURATION, _Covered, aggregate=True),
     _percentile_of("median", 50),
     *(_percentile_of(f"p{each}", each) for each in PERCENTS),
