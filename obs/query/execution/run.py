@@ -101,10 +101,9 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits, reader: Reader) -> 
         with open_session(path, plan, scans, limits, reader) as session:
             return _read(plan, scans, session)
     except ServiceError as refusal:
-        hint = None if plan.explain else _hint(refusal, path, plan, scans, limits)
-        if hint is None:
-            raise
-        raise ServiceError(refusal.error, refusal.message, hint=hint, extra=refusal.extra) from refusal
+        if not plan.explain:
+            refusal.hint = _hint(refusal, path, plan, scans, limits) or refusal.hint
+        raise
 
 
 def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
