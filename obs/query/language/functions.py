@@ -6,7 +6,7 @@ import re
 import tomllib
 from array import array
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache, partial
 from pathlib import Path
@@ -193,12 +193,6 @@ class _Covered:
         return total
 
 
-def _percentile_of(name: str, percent: int | None, *more: Family) -> Function:
-    sql = f"{_PERCENTILE.name}({{0}}, {{fraction}})"
-    takes = (Family.NUMBER, *more)
-    return Function(name, takes, Result.MEAN, sql, _PERCENTILE, aggregate=True, percent=percent)
-
-
 # Scalar functions. NULL gives NULL.
 
 
@@ -304,7 +298,10 @@ def case_sql(*branches: str) -> str:
 # The table
 
 
-_PERCENTILE = SqlFunction("obs_percentile", partial(_Collected, percentile))
+_aggregate = partial(_python, aggregate=True)
+_PERCENTILE = _aggregate(
+    "percentile", (Family.NUMBER,), Result.MEAN, partial(_Collected, percentile), "{0}, {fraction}"
+)
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
 _DATE_SQL = "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')"
 _TABLE = (
@@ -314,14 +311,14 @@ _TABLE = (
     Function("min", (Family.ORDERED,), Result.FIRST, "min({0})", aggregate=True),
     Function("max", (Family.ORDERED,), Result.FIRST, "max({0})", aggregate=True),
     Function("any", (Family.ANY,), Result.FIRST, "min({0})", aggregate=True),
-    _python("first", (Family.ANY,), Result.FIRST, partial(_Chosen, min), "{time}, {0}", aggregate=True),
-    _python("last", (Family.ANY,), Result.FIRST, partial(_Chosen, max), "{time}, {0}", aggregate=True),
-    _python("stddev", (Family.NUMBER,), Result.MEAN, partial(_Collected, _standard_deviation), aggregate=True),
-    _python("covered", (Family.TIME, Family.TIME), Type.DURATION, _Covered, aggregate=True),
-    _percentile_of("median", 50),
-    *(_percentile_of(f"p{each}", each) for each in PERCENTS),
-    _percentile_of("percentile", None, Family.PERCENT),
-    *(_percentile_of(f"approx_p{each}", each) for each in PERCENTS),
+    _aggregate("first", (Family.ANY,), Result.FIRST, partial(_Chosen, min), "{time}, {0}"),
+    _aggregate("last", (Family.ANY,), Result.FIRST, partial(_Chosen, max), "{time}, {0}"),
+    _aggregate("stddev", (Family.NUMBER,), Result.MEAN, partial(_Collected, _standard_deviation)),
+    _aggregate("covered", (Family.TIME, Family.TIME), Type.DURATION, _Covered),
+    replace(_PERCENTILE, name="median", percent=50),
+    *(replace(_PERCENTILE, name=f"p{each}", percent=each) for each in PERCENTS),
+    replace(_PERCENTILE, parameters=(Family.NUMBER, Family.PERCENT)),
+    *(replace(_PERCENTILE, name=f"approx_p{each}", percent=each) for each in PERCENTS),
     Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _PER_LENGTH, aggregate=True),
     Function("abs", (Family.NUMBER,), Result.FIRST, "abs({0})"),
     _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _round, optional=1),
