@@ -83,7 +83,7 @@ class RowSelect(Writer):
         else:
             if plan.having is not None:
                 tail += f" HAVING {kept}"
-            tail += self.order_by(by_group=bool(keys)) + self.limit(plan.limit, plan.top)
+            tail += self.order_by() + self.limit(plan.limit, plan.top)
         return self.select(columns, tail)
 
     def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
@@ -116,7 +116,7 @@ class RowSelect(Writer):
     def scanned(self) -> str:
         return "count(*)"
 
-    def order_by(self, *, by_group: bool = False) -> str:
+    def order_by(self) -> str:
         """ORDER BY as in the statement, then what makes the order of rows definite."""
         # A constant orders nothing, and SQLite would take TRUE for the number of a column.
         parts = [
@@ -127,9 +127,8 @@ class RowSelect(Writer):
         if self.plan.grouped:
             if not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
-            if by_group:
-                groups = [group for group in self.plan.groups if not isinstance(group, Literal)]
-                parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
+            groups = [group for group in self.plan.groups if not isinstance(group, Literal)]
+            parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
         elif not parts:
             parts.append(self.plan.source.time_sql)
         return f" ORDER BY {', '.join(parts)}" if parts else ""
