@@ -191,10 +191,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     by = _marked("BY") | _marked("GROUP") + _keyword("BY")
     order_by = _marked("ORDER") + _keyword("BY")
     until = pp.Opt(_keyword("UNTIL") + moment)
-    keywords = re.findall(
-        r"\w+", "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND"
-    )
-    clause = _token("a clause", rf"(?={_words(*keywords)})", actions.drop, *keywords) + (
+    clause = _token("a clause", rf"(?={_words(*scan.CLAUSES)})", actions.drop, *scan.CLAUSES) + (
         _clause("where", _marked("WHERE"), condition)
         | _clause("window", _marked("LAST"), _rule(pp.And([length]), actions.moment))
         | _clause("by", by, list_of(group_item))

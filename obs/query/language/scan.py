@@ -13,11 +13,13 @@ from obs.query.language.nodes import Span
 
 MOST_LEVELS = 50  # how deep groups may be nested
 
-_KEYWORDS = """
-    SELECT FROM WHERE BY GROUP EVERY LAST BETWEEN SINCE UNTIL HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND
-    AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC
+_CLAUSES = "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSET FILL TIMEZONE COMPARE AROUND"
+_OTHERS = """
+    SELECT FROM UNTIL AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC
 """
-RESERVED = frozenset(_KEYWORDS.split())
+CLAUSES = _CLAUSES.split()
+"""Keywords with which a clause begins."""
+RESERVED = frozenset([*CLAUSES, *_OTHERS.split()])
 """Keywords that are names only in double quotes."""
 NOT_FUNCTIONS = RESERVED - {"LAST"}
 """Words that do not name a function where a parenthesis follows; ``last(x)`` is one."""
