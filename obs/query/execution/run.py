@@ -86,10 +86,8 @@ def _response(
     output_type: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], scanned: int, bytes_scanned: int | None
 ) -> QueryResponse:
     """`scanned` is the number of rows; `bytes_scanned` is None where the system does not count them."""
-    headers = {
-        "X-Query-Rows-Scanned": str(scanned),
-        "X-Query-Bytes-Scanned": "unknown" if bytes_scanned is None else str(bytes_scanned),
-    }
+    read = "unknown" if bytes_scanned is None else str(bytes_scanned)
+    headers = {"X-Query-Rows-Scanned": str(scanned), "X-Query-Bytes-Scanned": read}
     fields = {"output_type": output_type, "columns": columns, "rows": rows}
     return QueryResponse(json.dumps(fields, allow_nan=False, separators=(",", ":")).encode(), headers)
 
