@@ -321,9 +321,8 @@ def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
         return nodes.Moment(first.span, str(first.value))
     if isinstance(first, nodes.Duration):
         return nodes.Moment(first.span, None, first)
-    end = before[0].span.end if before else first.span.end
     day = first.text if first.text in nodes.DAYS else None
-    return nodes.Moment(Span(first.span.start, end), day, *before)
+    return nodes.Moment(Span(first.span.start, found[-1].span.end), day, *before)
 
 
 def _fill(span: Span, first: Any, *number: Any) -> nodes.Literal:
