@@ -70,11 +70,10 @@ class _Worker:
     def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
         """The response to a request. Raises ServiceError, _WorkerDiedError, QueryWorkerError, and TimeoutError."""
         response = self._exchange(request, seconds)
-        if isinstance(response, ServiceError):
-            raise response
-        if isinstance(response, str):
+        if isinstance(response, QueryWorkerError):
             self.kill()
-            raise QueryWorkerError(response)
+        if isinstance(response, Exception):
+            raise response
         return cast("QueryResponse", response)
 
     def _exchange(self, message: object, seconds: float) -> object:
@@ -200,7 +199,7 @@ class Workers:
 
 
 def serve(connection: Connection) -> None:
-    """Answer requests with a QueryResponse, a ServiceError, or the traceback of another error as text.
+    """Answer requests with a QueryResponse, a ServiceError, or a QueryWorkerError for any other error.
 
     The first message is the list of sources. Raises EOFError or ConnectionError when the other end is closed.
     """
@@ -219,8 +218,8 @@ def serve(connection: Connection) -> None:
             response = error
         except MemoryError:
             response = too_much_memory(MEMORY_BYTES)
-        except Exception:  # noqa: BLE001 - the service raises it as QueryWorkerError, and logs it
-            response = traceback.format_exc()
+        except Exception:  # noqa: BLE001 - the service raises it, and logs it
+            response = QueryWorkerError(traceback.format_exc())
         connection.send(response)
 
 
