@@ -9,7 +9,7 @@ missed slots in a row cost 10 + log2(v). If a job often misses slots, stating ho
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from operator import gt
 from typing import cast
@@ -36,7 +36,7 @@ class Filling:
 
     slots: Sequence[int]
     firsts: Sequence[int]
-    residuals: Sequence[int]
+    residuals: tuple[int, ...]
     costs: Sequence[float]
     each: Sequence[float]
 
@@ -46,10 +46,8 @@ class Filling:
         for stays, first, after in zip(is_open, self.firsts, (*self.firsts[1:], len(each)), strict=True):
             if not stays:
                 each[first:after] = [OUTLIER_BITS] * (after - first)
-        slots, firsts = list(compress(self.slots, is_open)), list(compress(self.firsts, is_open))
-        return Filling(
-            slots, firsts, list(compress(self.residuals, is_open)), list(compress(self.costs, is_open)), each
-        )
+        names = ("slots", "firsts", "residuals", "costs")
+        return replace(self, each=each, **{name: tuple(compress(getattr(self, name), is_open)) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +66,6 @@ class Account:
     skips: Sequence[int]
     skip_bits: Mapping[int, float]
     misses_often: bool
-
-    @property
-    def fitted(self) -> int:
-        """How many heartbeats are the run of a slot, on time."""
-        return sum(cost < OUTLIER_BITS for cost in self.filling.costs)
 
     @property
     def each(self) -> list[float]:
@@ -99,9 +92,8 @@ def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:
 
 def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]) -> Filling:
     """How heartbeats fill slots: the `numbers` of their slots in order of time, and what `residual_bits` returned."""
-    has_own = all(map(gt, numbers[1:], numbers))
-    if has_own and (OUTLIER_BITS not in bits or min(residuals) >= 0):
-        return Filling(numbers, range(len(numbers)), residuals, bits, bits)
+    if all(map(gt, numbers[1:], numbers)) and (OUTLIER_BITS not in bits or min(residuals) >= 0):
+        return Filling(numbers, range(len(numbers)), tuple(residuals), bits, bits)
     slots, firsts, kept, costs, each = list[int](), list[int](), list[int](), list[float](), list[float]()
     for number, residual, cost in zip(numbers, residuals, bits, strict=True):
         if residual < 0 and cost >= OUTLIER_BITS:
@@ -117,22 +109,18 @@ def fill(numbers: Sequence[int], residuals: Sequence[int], bits: Sequence[float]
             kept.append(residual)
             costs.append(cost)
             each.append(cost)
-    return Filling(slots, firsts, kept, costs, each)
+    return Filling(slots, firsts, tuple(kept), costs, each)
 
 
 def account(
-    filling: Filling,
-    ranks: Sequence[int | None] | None = None,
-    allowance: float = math.inf,
-    excused: Collection[int] = (),
+    filling: Filling, ranks: Sequence[int | None], allowance: float = math.inf, excused: Collection[int] = ()
 ) -> Account | None:
     """The account of a history; None if it is certain to cost `allowance` bits more than the heartbeats alone.
 
-    `ranks` number the filled slots again, if some days are closed; None for a slot that does not exist then. No slot
-    counts as missed before the heartbeats with the indexes `excused`.
+    `ranks` number the filled slots without those of closed days; None for one that does not exist. No slot counts as
+    missed before the heartbeats with the indexes `excused`.
     """
     alone = sum(filling.each)
-    ranks = filling.slots if ranks is None else ranks
     if None in ranks:
         filling = filling.only([rank is not None for rank in ranks])
         ranks = [rank for rank in ranks if rank is not None]

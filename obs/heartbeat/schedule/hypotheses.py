@@ -110,16 +110,12 @@ class Past:
                 return math.inf
             place = {hour: position for position, hour in enumerate(opened)}
             ranks = [
-                rank * len(opened) + place[hour]
+                None if rank is None or hour not in place else rank * len(opened) + place[hour]
                 for rank, each in days
-                if rank is not None
                 for hour in each
-                if hour in place
             ]
             zeros = [0] * len(ranks)
-            outside = sum(map(len, hours.values())) - len(ranks)
-            found = cast(Account, account(fill(ranks, zeros, zeros)))
-            self._bits[key] = found.bits + OUTLIER_BITS * outside
+            self._bits[key] = cast(Account, account(fill(range(len(ranks)), zeros, zeros), ranks)).bits
         return self._bits[key]
 
 
@@ -185,8 +181,8 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
     bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
-    # Without an allowance there is always an account.
-    recent = cast(Account, account(fill(list(accumulate(steps)), residuals, bits)))
+    filling = fill(list(accumulate(steps)), residuals, bits)
+    recent = cast(Account, account(filling, filling.slots))  # without an allowance there is always one
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from a run
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 

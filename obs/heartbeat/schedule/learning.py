@@ -96,11 +96,9 @@ def learn(
             found = weigh(calm, zones, older, gaps)
             best = found[0]
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
-    candidates = tuple(
-        Candidate(w.hypothesis, w.bits, usual_skip(a), tuple(a.filling.residuals[-RECENT:])) for w, a in kept
-    )
+    candidates = tuple(Candidate(w.hypothesis, w.bits, usual_skip(a), a.filling.residuals[-RECENT:]) for w, a in kept)
     # A gap says nothing about the first heartbeat, so that one always matches.
-    fitted = best.account.fitted + (best.hypothesis.lattice is None)
+    fitted = sum(bits < OUTLIER_BITS for bits in best.account.filling.costs) + (best.hypothesis.lattice is None)
     fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, fitted, unchanged_for=unchecked)
     return _decided(fit, seen, unknown)
 
