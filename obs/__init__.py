@@ -57,6 +57,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     boot_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     clocks = {"MONOTONIC": time.monotonic, "BOOT_CLOCK": remaining.get("MONOTONIC", boot_clock)}
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
+    proxies, auth_header = str(app.config["TRUSTED_PROXIES"]), str(app.config["TRUSTED_AUTH_HEADER"])
+    trust_proxies = middleware.trust_proxies(proxies, auth_header)  # refuses wrong settings before any file is opened
+    allow_origins = middleware.allow_origins(str(app.config["CORS_ORIGINS"]))
     tenancy = instance.open_instance(folder, settings, clock)
     queue, access_log = SweepQueue(), AccessLog(str(app.config["ACCESS_LOG"]), clock)
     alerts, queries = AlertService(tenancy, app.config), QueryService(SOURCES, app.config)
@@ -75,13 +78,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         overviews=lru_cache(maxsize=16)(lambda org: JobsOfOrg()),
     )
     app.extensions["obs"] = built
-    stack = (  # what every request passes before Flask
-        middleware.trust_proxies(str(app.config["TRUSTED_PROXIES"]), str(app.config["TRUSTED_AUTH_HEADER"])),
-        built.metrics.measure,
-        tenancy.ingest.recognize,
-        middleware.allow_origins(str(app.config["CORS_ORIGINS"])),
-        HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue).answer_heartbeats,
-    )
+    endpoint = HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue)
+    # What every request passes before Flask.
+    stack = (trust_proxies, built.metrics.measure, tenancy.ingest.recognize, allow_origins, endpoint.answer_heartbeats)
     for layer in reversed(stack):
         app.wsgi_app = layer(app.wsgi_app)  # type: ignore[assignment,method-assign]
     app.url_map.converters["job_name"] = JobNameConverter

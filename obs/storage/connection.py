@@ -55,7 +55,7 @@ def open_reader(path: Path, busy_seconds: float, *, immutable: bool = False) -> 
 def _open(path: Path, mode: str, busy_seconds: float, pragmas: Iterable[str]) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"  # without "c" in `mode`, a file that is missing is not created
     connection = sqlite3.connect(
-        uri, busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True
+        uri, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True
     )
     connection.row_factory = sqlite3.Row
     try:

@@ -136,6 +136,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def steps(connection: sqlite3.Connection, migrations: Migrations) -> tuple[set[str], set[str]]:
     """The names of the steps that a file lacks, and of those that it has but this version does not know."""
-    every_step = {step.name for step in migrations.pending(Database(memory=True, execute_plugins=False))}
+    with closing(Database(memory=True, execute_plugins=False)) as empty:
+        every_step = {step.name for step in migrations.pending(empty)}
     applied = {step.name for step in migrations.applied(Database(connection, execute_plugins=False))}
     return every_step - applied, applied - every_step

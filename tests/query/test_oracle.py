@@ -55,7 +55,12 @@ RUNS = _runs()
 
 
 @pytest.fixture
-def answers(app: Any, ask: Ask, write: Any) -> Ask:
+def app(make_app: Any) -> Any:
+    return make_app(QUERY_RATE_PER_MINUTE=10**9)
+
+
+@pytest.fixture
+def answers(ask: Ask, write: Any) -> Ask:
     def fill(db: sqlite3.Connection) -> None:
         db.executemany(
             "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, 0, 0, 0)",
@@ -67,7 +72,6 @@ def answers(app: Any, ask: Ask, write: Any) -> Ask:
         )
 
     write(fill)
-    app.config["QUERY_RATE_PER_MINUTE"] = 10**9
     return ask
 
 
