@@ -14,16 +14,21 @@ from itertools import count
 from math import comb, gcd, inf, log2
 from typing import Literal
 
-Kind = Literal["every", "weekdays", "monthdays", "monthstep", "last", "nth", "interval"]
+Kind = Literal["every", "weekdays", "monthdays", "monthstep", "nth", "interval"]
 
 WORKDAYS = (0, 1, 2, 3, 4)
+WORKDAY, ANY_DAY = 7, 8
+"""Beside the weekdays, days of the kind `nth`: any one of WORKDAYS, and any day."""
+_WEEKDAYS_OF = {WORKDAY: WORKDAYS, ANY_DAY: range(7)}
 EVERY_BITS, WORKDAYS_BITS = -log2(0.7), -log2(0.12)  # other gates cost more
 # The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.
 _FIVE_DAYS = {WORKDAYS: WORKDAYS_BITS, (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4, 5): -log2(0.015)}
 _QUARTERLY_BITS, _SOME_MONTHS_BITS = 3.5 + log2(3), 4.0
 _SEASON_BITS = -log2(0.015) + log2(12 * 11)  # the first month and the last one
 _LONGEST_SEASON = 10  # months; a single month without runs is an outage
-_LAST_BITS, _NTH_BITS = 7.0, 7.0 + log2(7)
+_NTH_BITS = 7.0 + log2(7)
+# The first working day is not to count as long as the 1st explains the history: it may be two days later.
+_DAYS_BITS = {(ANY_DAY, -1): 7.0, (WORKDAY, -1): 11.0, (WORKDAY, 1): 19.0}
 # A step of n days costs 2 log2 n more. Cron's */n begins with the 1st; a later start is rare, and looks like weekly.
 _STEP_BITS, _LATER_START_BITS = -log2(0.02), 5.0
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
@@ -48,8 +53,7 @@ class Gate:
     weekdays   the weekdays, 0 is Monday
     monthdays  the days of the month
     monthstep  the first day and the step: every n-th day of the month, starting over each month
-    last       none; the last day of the month
-    nth        a weekday, then which of these weekdays in the month (1 to 5, -1 is the last)
+    nth        a weekday, WORKDAY or ANY_DAY, then which of these days in the month (1 to 5, -1 is the last)
     interval   the step in days, then the day number modulo the step
     """
 
@@ -92,15 +96,13 @@ def _month_days(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], m
     length = monthrange(year, number)[1]
     if kind in ("every", "weekdays"):
         return tuple(day for day in range(first, first + length) if kind == "every" or weekday(day) in numbers)
-    if kind == "last":
-        return (first + length - 1,)
     if kind == "monthdays":
         return tuple(first + n - 1 for n in numbers if n <= length)
     if kind == "monthstep":
         start, step = numbers
         return tuple(range(first + start - 1, first + length, step))
     wanted, *which = numbers
-    same = range(first + (wanted - weekday(first)) % 7, first + length, 7)
+    same = [day for day in range(first, first + length) if weekday(day) in _WEEKDAYS_OF.get(wanted, (wanted,))]
     return tuple(sorted({same[n - 1] if n > 0 else same[-1] for n in which if n <= len(same)}))
 
 
@@ -132,6 +134,8 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     if span < _MAX_MONTHLY_DAYS:
         dates = [to_date(day) for day in days]
         gates += _monthly(dates, weekdays) + _seasonal(dates, gates)
+        nth = [(Gate("nth", numbers), bits) for numbers, bits in _DAYS_BITS.items() if len(days) <= span // 28 + 2]
+        gates += [(gate, bits) for gate, bits in nth if None not in gate.ranks(days)]
     return gates
 
 
@@ -167,8 +171,6 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
         (Gate("monthstep", (first % n + 1, n)), _STEP_BITS + 2 * log2(n) + (first % n > 0) * _LATER_START_BITS)
         for n in steps
     ]
-    if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
-        gates.append((Gate("last"), _LAST_BITS))
     if len(weekdays) == 1:
         which = Counter((d.day - 1) // 7 + 1 for d in dates)
         if len(which) <= 2:

@@ -10,12 +10,12 @@ from obs.api import about
 from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.clock import local_time
 from obs.heartbeat.schedule.fit import Fit
-from obs.heartbeat.schedule.gates import WORKDAYS, Gate
+from obs.heartbeat.schedule.gates import ANY_DAY, WORKDAY, WORKDAYS, Gate
 from obs.heartbeat.schedule.history import MAX_HEARTBEATS
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words
 
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "working day", "day")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
 _USUAL_GAPS = {MINUTE_MS: "Every minute", HOUR_MS: "Roughly hourly", DAY_MS: "Roughly daily", WEEK_MS: "Roughly weekly"}
@@ -166,8 +166,6 @@ def _days(gate: Gate) -> str:
         case "monthstep":
             first, step = gate.numbers
             return f"Every {_ordinal(step)} day of the month from the {_ordinal(first)}"
-        case "last":
-            return "Monthly on the last day"
         case "nth":
             return f"Monthly on the {_listed([_ORDINALS[n] for n in gate.numbers[1:]])} {_DAYS[gate.numbers[0]]}"
         case "interval":
@@ -236,11 +234,11 @@ def _cron_days(gate: Gate) -> str | None:
         case "monthstep":
             start, step = gate.numbers
             return f"{start}-31/{step} * *"
-        case "last":
-            return "L * *"
+        case "nth" if gate.numbers[0] in (WORKDAY, ANY_DAY):
+            return "L * *" if gate.numbers == (ANY_DAY, -1) else "LW * *" if gate.numbers[1:] == (-1,) else None
         case "nth":
             weekday, *which = gate.numbers
             number = (weekday + 1) % 7
             return "* * " + ",".join(f"{number}L" if n < 0 else f"{number}#{n}" for n in which)
-        case "interval":
+        case _:
             return None

@@ -168,6 +168,7 @@ STORIES: dict[str, tuple[Callable[[random.Random], Life], float]] = {
     "monthly": (long_life(lambda rng: f"0 {rng.randrange(24)} {rng.randrange(1, 32)} * *", 6, 0), 0.5),
     "quarterly": (long_life(lambda rng: f"0 3 {rng.randrange(1, 29)} 1,4,7,10 *", 6, 0), 0.5),
     "first-monday": (long_life(lambda rng: f"0 {rng.randrange(24)} * * {rng.randrange(7)}#1", 6, 0), 0.5),
+    "last-working-day": (long_life(lambda rng: f"0 {rng.randrange(24)} LW * *", 6, 0), 0.5),
     "yearly": (long_life(lambda rng: f"0 3 {rng.randrange(1, 29)} {rng.randrange(1, 13)} *", 8, 0), 0.5),
     "day-range": (
         long_life(lambda rng: f"{rng.randrange(60)} 5 {rng.randrange(1, 6)}-{rng.randrange(18, 31)} * *", 2, 62),

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from obs.heartbeat.schedule.gates import Gate, candidates
+from obs.heartbeat.schedule.gates import ANY_DAY, WORKDAY, Gate, candidates
 
 EPOCH = date(1970, 1, 1).toordinal()
 
@@ -25,8 +25,10 @@ def day(text: str) -> int:
         (Gate("weekdays", (0, 4), (1, 2, 12)), "2025-02-28", "2025-12-01"),
         (Gate("every", (), (6, 7, 8)), "2025-08-31", "2026-06-01"),
         (Gate("monthstep", (1, 10)), "2025-01-31", "2025-02-01"),
-        (Gate("last"), "2024-02-01", "2024-02-29"),
-        (Gate("last"), "2025-02-28", "2025-03-31"),
+        (Gate("nth", (ANY_DAY, -1)), "2024-02-01", "2024-02-29"),
+        (Gate("nth", (ANY_DAY, -1)), "2025-02-28", "2025-03-31"),
+        (Gate("nth", (WORKDAY, -1)), "2025-04-30", "2025-05-30"),
+        (Gate("nth", (WORKDAY, 1)), "2025-02-03", "2025-03-03"),
         (Gate("nth", (1, 3)), "2025-01-21", "2025-02-18"),
         (Gate("nth", (0, 5)), "2025-01-01", "2025-03-31"),
         (Gate("nth", (4, -1)), "2025-01-31", "2025-02-28"),
@@ -44,7 +46,8 @@ def test_the_next_day_on_which_a_gate_is_open(gate: Gate, after: str, following:
         Gate("weekdays", (1, 4)),
         Gate("monthdays", (1, 31)),
         Gate("weekdays", (1, 4), (3, 4)),
-        Gate("last"),
+        Gate("nth", (ANY_DAY, -1)),
+        Gate("nth", (WORKDAY, -1)),
         Gate("nth", (1, 1, 3)),
         Gate("interval", (9, 4)),
     ],
@@ -64,7 +67,9 @@ def test_consecutive_days_of_a_gate_are_one_rank_apart_and_other_days_have_none(
     ("days", "gate"),
     [
         (["2025-01-21", "2025-02-18", "2025-03-18"], Gate("nth", (1, 3))),
-        (["2025-01-31", "2025-02-28", "2025-03-31"], Gate("last")),
+        (["2025-01-31", "2025-02-28", "2025-03-31"], Gate("nth", (ANY_DAY, -1))),
+        (["2025-03-31", "2025-04-30", "2025-05-30"], Gate("nth", (WORKDAY, -1))),
+        (["2025-01-01", "2025-02-03", "2025-03-03"], Gate("nth", (WORKDAY, 1))),
         (["2025-01-29", "2025-01-31", "2025-02-01", "2025-02-03"], Gate("monthstep", (1, 2))),
         (["2025-01-10", "2025-04-10", "2025-07-10"], Gate("monthdays", (10,), (1, 4, 7, 10))),
         (["2025-01-10", "2025-01-19", "2025-02-06"], Gate("interval", (9, day("2025-01-10") % 9))),

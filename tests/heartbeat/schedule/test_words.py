@@ -29,6 +29,7 @@ from tests.heartbeat.schedule.stories import STORIES
         ("5 4 1,15 * *", "UTC", "Monthly on the 1st and 15th at 04:05, UTC"),
         ("5 4 10 1,4,7,10 *", "UTC", "On the 10th of Jan, Apr, Jul and Oct at 04:05, UTC"),
         ("0 5 L * *", "UTC", "Monthly on the last day at 05:00, UTC"),
+        ("0 5 LW * *", "UTC", "Monthly on the last working day at 05:00, UTC"),
         ("0 3 * * 2#3", "UTC", "Monthly on the third Tuesday at 03:00, UTC"),
         ("0 22 * * 5L", "UTC", "Monthly on the last Friday at 22:00, UTC"),
         ("0 4 1-31/3 * *", "UTC", "Every 3rd day of the month from the 1st at 04:00, UTC"),
