@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs import create_app
 from obs.heartbeat.schedule import VERSION
 from obs.heartbeat.store import expectations
 from obs.services import services
@@ -171,7 +170,7 @@ def test_all_other_deadlines_stay_as_they_are(
 
 
 def test_what_was_said_survives_restarts_and_a_new_version_of_the_learner(
-    silent_on_sunday: Life, monkeypatch: pytest.MonkeyPatch, app: Flask, clock: Clock
+    silent_on_sunday: Life, monkeypatch: pytest.MonkeyPatch, make_app: Callable[..., Flask]
 ) -> None:
     life = silent_on_sunday
     life.judge("false_alarm")
@@ -179,7 +178,7 @@ def test_what_was_said_survives_restarts_and_a_new_version_of_the_learner(
     life.every(DAY_MS, 6)
     before = life.deadline()
     monkeypatch.setattr(expectations, "VERSION", VERSION + 1)
-    life.app = create_app({**dict(app.config), "INSTANCE": app.instance_path, "CLOCK": clock})
+    life.app = make_app()
     services(life.app).background.sweeper.excuse_downtime()
     life.sweep()
     assert life.deadline() == before

@@ -49,6 +49,7 @@ def test_a_file_that_was_deleted_by_another_process_is_not_written(tmp_path: Pat
         with pytest.raises(ServiceError, match="missing"):
             mine.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
     assert not list(tmp_path.glob("acme*"))
+    mine.close()
 
 
 def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
     databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (2)"))
     with databases.read(ACME) as db:
         assert [row[0] for row in db.execute("SELECT number FROM numbers")] == [1, 2]
+    databases.close()
 
 
 def test_a_file_that_another_process_has_locked_is_not_deleted(tmp_path: Path) -> None:
@@ -77,6 +79,7 @@ def test_a_file_that_another_process_has_locked_is_not_deleted(tmp_path: Path) -
             databases.delete(ACME)
     assert refused.value.error == "storage_busy"
     assert databases.path(ACME).exists()
+    databases.close()
 
 
 @pytest.fixture
