@@ -285,7 +285,9 @@ def test_a_channel_is_changed_on_the_page(world: World, receiver: Receiver, visi
     after = services(world.app).alerts.channel(org, hook)
     filters = {"quiet_hours": quiet | {"until": "08:00"}, "job_prefix": None, "events": ["failed", "lost"]}
     assert after == replace(before, name="night", filter={**before.filter, **filters})
-    assert visitor.get("/alerts?id=999").status_code == 404
+    assert visitor.post("/alerts", **changed | {"reminder_hours": "9" * 5000}).status_code == 422
+    world.client.delete(f"/api/v1/channels/{hook}")
+    assert visitor.post("/alerts", **changed).status_code == visitor.get(f"/alerts?id={hook}").status_code == 404
 
 
 def test_the_hidden_parts_of_an_address_stay_when_a_channel_is_changed(world: World, visitor: Visitor) -> None:

@@ -56,6 +56,20 @@ def test_the_form_makes_no_key_without_a_scope(app: Flask, admin: Visitor) -> No
     assert _labels(app) == before
 
 
+def test_only_admins_of_the_organization_get_the_form_of_a_channel(
+    new_client: Callable[..., KeyClient], admin: Visitor, reader: Visitor, stranger: Visitor
+) -> None:
+    client = new_client("acme", "admin")
+    hook = {"name": "hook", "webhook": {"url": "https://example.com/x"}}
+    number = client.post("/api/v1/channels", json=hook).json["id"]
+    assert "Save channel" in admin.get(f"/alerts?id={number}").text
+    assert "Save channel" not in reader.get(f"/alerts?id={number}").text
+    assert stranger.get(f"/alerts?id={number}").status_code == 404
+    form = {"form": "webhook", "id": number, "name": "mine", "url": "https://example.com/***", "events": ["failed"]}
+    assert [visitor.post("/alerts", **form).status_code for visitor in (reader, stranger)] == [403, 404]
+    assert client.get(f"/api/v1/channels/{number}").json["name"] == "hook"
+
+
 def test_a_page_that_is_not_there_for_a_method_names_those_that_it_takes(admin: Visitor) -> None:
     answer = admin.post("/incidents")
     assert (answer.status_code, answer.mimetype) == (405, "text/html")

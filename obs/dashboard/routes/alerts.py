@@ -162,7 +162,7 @@ def _fields() -> dict[str, Any]:
     """The fields of a channel, as the API takes them."""
     fields: dict[str, Any] = dict.fromkeys(("job_prefix", *store.PLACE, "reminder_hours", "quiet_hours"))
     fields |= forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))
-    if (fields["reminder_hours"] or "").isdecimal():
+    if re.fullmatch("[0-9]{1,9}", fields["reminder_hours"] or ""):
         fields["reminder_hours"] = int(fields["reminder_hours"])
     if quiet := forms.entered(("from", "until", "timezone")):
         fields["quiet_hours"] = quiet

@@ -134,8 +134,8 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     if span < _MAX_MONTHLY_DAYS:
         dates = [to_date(day) for day in days]
         gates += _monthly(dates, weekdays) + _seasonal(dates, gates)
-        nth = [(Gate("nth", numbers), bits) for numbers, bits in _DAYS_BITS.items() if len(days) <= span // 28 + 2]
-        gates += [(gate, bits) for gate, bits in nth if None not in gate.ranks(days)]
+        some = _DAYS_BITS.items() if len(days) <= span // 28 + 2 else ()  # if it runs about once a month
+        gates += [(gate, bits) for numbers, bits in some if None not in (gate := Gate("nth", numbers)).ranks(days)]
     return gates
 
 

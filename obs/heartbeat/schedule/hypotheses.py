@@ -239,8 +239,8 @@ def _weighed(
 
 
 _Moves = tuple[tuple[int, int | None], ...]
-"""From the ranks of slots to their numbers: the index of a slot, and from it on the difference; None where the gate is
-closed. Only the distances of ranks matter, so the first difference is 0."""
+"""What to add to the numbers of slots for their ranks: the index of a slot, and what to add from it on; None where the
+gate is closed. Only the distances of ranks matter, so 0 comes first."""
 
 
 def _days(slots: Sequence[int], size: int, ahead: int) -> dict[int, int]:

@@ -96,7 +96,7 @@ def _unknown(expression: Checked, known: Set[Checked]) -> Iterator[Checked]:
 
 
 def _at_position(node: nodes.Expression, columns: Sequence[nodes.Expression]) -> nodes.Expression:
-    """BY and ORDER BY by number: that one of `columns`. Raises OqlError."""
+    """The expression of BY or ORDER BY; for a number, the column at that place. Raises OqlError."""
     if not isinstance(node, nodes.Literal) or isinstance(node.value, bool | None):
         return node
     if isinstance(node.value, str):

@@ -61,6 +61,18 @@ def test_of_two_heartbeats_in_a_slot_the_nearer_one_is_its_run() -> None:
     assert sum(filling.each) == pytest.approx(3 + OUTLIER_BITS)
 
 
+def test_the_first_of_two_heartbeats_in_a_slot_is_its_run_if_it_is_nearer() -> None:
+    filling = fill([0, 1, 1, 2], [0, 5, 2 * HOUR_MS, 0], [1.0, 1.0, 9.0, 1.0])
+    assert filling.residuals == (0, 5, 0)
+    assert filling.each == [1.0, 1.0, OUTLIER_BITS, 1.0]
+
+
+def test_all_heartbeats_of_a_closed_day_fill_no_slot() -> None:
+    found = account(fill([0, 1, 1, 2], [0, 0, 5, 0], [1.0, 1.0, 2.0, 1.0]), [0, None, 1])
+    assert found is not None
+    assert found.bits == sum(found.each) == 2 + 2 * OUTLIER_BITS
+
+
 def test_a_heartbeat_long_before_its_slot_is_not_its_run() -> None:
     filling = fill([0, 1, 1, 2], [0, -HOUR_MS, 5, 0], [1.0, OUTLIER_BITS, 1.0, 1.0])
     assert (filling.slots, filling.firsts, filling.residuals) == ([0, 1, 2], [0, 2, 3], (0, 5, 0))

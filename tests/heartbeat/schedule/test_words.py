@@ -7,6 +7,7 @@ import pytest
 
 from obs.heartbeat.schedule import describe, learn
 from obs.heartbeat.schedule.bases import Lattice
+from obs.heartbeat.schedule.clock import local_time
 from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 from obs.heartbeat.schedule.words import cron_expression, schedule_words
@@ -56,6 +57,15 @@ def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: 
     assert described.state == "regular"
     assert described.evidence == f"Learned from {count} runs (all match)"
     assert described.confidence > 0.75
+
+
+def test_the_first_working_day_of_the_month_is_learned() -> None:
+    working_days = cron("0 6 * * 1-5", "UTC", count=800)
+    first = {local_time("UTC", time).strftime("%Y-%m"): time for time in reversed(working_days)}
+    described = describe(learn(sorted(first.values())[1:]))
+    assert described.summary == "Monthly on the first working day at 06:00, UTC"
+    assert described.cron is None
+    assert described.state == "regular"
 
 
 @pytest.mark.parametrize(
