@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
-from operator import add, itemgetter
+from itertools import accumulate, chain, compress, pairwise, repeat
+from operator import add, itemgetter, ne
 from statistics import median_low
 from typing import cast
 
@@ -253,21 +253,17 @@ def _days(slots: Sequence[int], size: int, ahead: int) -> dict[int, int]:
 
 
 def _moves(days: dict[int, int], gate: Gate, size: int) -> _Moves:
-    moves, first = list[tuple[int, int | None]](), None
-    for (day, at), rank in zip(days.items(), gate.ranks(list(days)), strict=True):
-        move = None if rank is None else (rank - day) * size
-        first = move if first is None else first
-        relative = None if move is None or first is None else move - first
-        if not moves or moves[-1][1] != relative:
-            moves.append((at, relative))
-    return tuple(moves)
+    ranked = zip(days, gate.ranks(list(days)), strict=True)
+    moves = [None if rank is None else (rank - day) * size for day, rank in ranked]
+    first = next((move for move in moves if move is not None), 0)
+    changes = compress(zip(days.values(), moves, strict=True), (True, *map(ne, moves, moves[1:])))
+    return tuple([(at, None if move is None else move - first) for at, move in changes])
 
 
 def _ranks(slots: Sequence[int], moves: _Moves) -> list[int | None]:
-    ranks: list[int | None] = []
-    for (start, move), (end, _) in pairwise([*moves, (len(slots), 0)]):
-        ranks += [None] * (end - start) if move is None else [slot + move for slot in slots[start:end]]
-    return ranks
+    ends = (*(at for at, _ in moves[1:]), len(slots))
+    each = chain.from_iterable([repeat(move, end - at) for (at, move), end in zip(moves, ends, strict=True)])
+    return [None if move is None else slot + move for slot, move in zip(slots, each, strict=True)]
 
 
 def usual_skip(seen: Account) -> int:
