@@ -31,6 +31,7 @@ from obs.server import compression, middleware, monitoring
 from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services
+from obs.sweep import time_zones
 from obs.tenancy import instance
 from obs.tenancy import routes as tenancy_routes
 from obs.tenancy.audit import AUDIT
@@ -57,8 +58,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     boot_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     clocks = {"MONOTONIC": time.monotonic, "BOOT_CLOCK": remaining.get("MONOTONIC", boot_clock)}
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
+    time_zones(str(app.config["TIME_ZONES"]))  # refuses wrong settings before any file is opened, as the next two do
     proxies, auth_header = str(app.config["TRUSTED_PROXIES"]), str(app.config["TRUSTED_AUTH_HEADER"])
-    trust_proxies = middleware.trust_proxies(proxies, auth_header)  # refuses wrong settings before any file is opened
+    trust_proxies = middleware.trust_proxies(proxies, auth_header)
     allow_origins = middleware.allow_origins(str(app.config["CORS_ORIGINS"]))
     tenancy = instance.open_instance(folder, settings, clock)
     queue, access_log = SweepQueue(), AccessLog(str(app.config["ACCESS_LOG"]), clock)

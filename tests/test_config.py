@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from obs import config
+from obs import config, create_app
 from obs.config import SETTINGS, ConfigError, load
 
 
@@ -81,3 +81,18 @@ def test_every_setting_has_a_help_text_and_a_valid_default() -> None:
     for setting in SETTINGS:
         assert setting.help.endswith(".")
         assert isinstance(setting.default, str) or setting.least <= setting.default <= setting.most
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TIME_ZONES", "Europe/Nowhere"),
+        ("TRUSTED_PROXIES", "10.0.0.0/33"),
+        ("CORS_ORIGINS", "example.com"),
+        ("INGEST_URL_TEMPLATE", "/in/{org}"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_any_file_is_made(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        create_app({"INSTANCE": tmp_path / "instance", name: value})
+    assert not list(tmp_path.iterdir())
