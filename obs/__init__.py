@@ -40,6 +40,14 @@ SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, AUDIT)
 """The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
 
 
+def check_settings(settings: Mapping[str, Any]) -> tuple[middleware.Layer, middleware.Layer]:
+    """Check what `config.load` cannot. Returns the middleware for proxies and for origins. Raises ConfigError."""
+    time_zones(str(settings["TIME_ZONES"]))
+    middleware.IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
+    proxies = middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]), str(settings["TRUSTED_AUTH_HEADER"]))
+    return proxies, middleware.allow_origins(str(settings["CORS_ORIGINS"]))
+
+
 def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     """Create the application for one instance.
 
@@ -58,10 +66,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     boot_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     clocks = {"MONOTONIC": time.monotonic, "BOOT_CLOCK": remaining.get("MONOTONIC", boot_clock)}
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
-    time_zones(str(app.config["TIME_ZONES"]))  # refuses wrong settings before any file is opened, as the next two do
-    proxies, auth_header = str(app.config["TRUSTED_PROXIES"]), str(app.config["TRUSTED_AUTH_HEADER"])
-    trust_proxies = middleware.trust_proxies(proxies, auth_header)
-    allow_origins = middleware.allow_origins(str(app.config["CORS_ORIGINS"]))
+    trust_proxies, allow_origins = check_settings(settings)
     tenancy = instance.open_instance(folder, settings, clock)
     queue, access_log = SweepQueue(), AccessLog(str(app.config["ACCESS_LOG"]), clock)
     alerts, queries = AlertService(tenancy, app.config), QueryService(SOURCES, app.config)

@@ -72,9 +72,10 @@ class AlertService:
             raise invalid_field("json", "url", "Send either url or webhook.")
         kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
         if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
-            answer = _answer_of(self.courier.submit({"op": "check", "kind": kind, "address": address}))
-            if "masked" not in answer or "***" in address:
-                problem = {"url": [_IS_MASKED if "***" in address else str(answer["answer"])]}
+            order = {"op": "check", "kind": kind, "address": address}
+            answer = {"answer": _IS_MASKED} if "***" in address else _answer_of(self.courier.submit(order))
+            if "masked" not in answer:
+                problem = {"url": [str(answer["answer"])]}
                 raise invalid_fields({"json": {"webhook": problem} if webhook else problem})
             values |= {"kind": kind, "address": address, "masked": answer["masked"], "secret": None}
         if webhook:

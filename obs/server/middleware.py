@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from obs.config import ConfigError
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
+Layer = Callable[[Wsgi], Wsgi]
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
@@ -18,7 +19,7 @@ _PORT = re.compile(r"^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$")  # Azure and IIS add i
 _PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
 
 
-def allow_origins(setting: str) -> Callable[[Wsgi], Wsgi]:
+def allow_origins(setting: str) -> Layer:
     """The middleware for CORS_ORIGINS: pages of these origins, separated by spaces, may use the API; ``*``: all pages.
 
     Credentials are not allowed: the API accepts no cookies, only keys. Raises ConfigError.
@@ -55,7 +56,7 @@ def client_network(environ: Mapping[str, Any]) -> str:
     return str(ip_network((address, 64), strict=False) if isinstance(address, IPv6Address) else address)
 
 
-def trust_proxies(setting: str, auth_header: str) -> Callable[[Wsgi], Wsgi]:
+def trust_proxies(setting: str, auth_header: str) -> Layer:
     """The middleware for TRUSTED_PROXIES: IP addresses and networks, separated by spaces or commas.
 
     Only in requests from these, the client, the scheme and the host come from the X-Forwarded- headers, and the user

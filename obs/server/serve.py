@@ -23,14 +23,14 @@ from granian.log import LogLevels
 from granian.net import SocketHolder  # type: ignore[attr-defined]
 from granian.server.mp import MPServer
 
-from obs import config, create_app
+from obs import check_settings, config, create_app
 from obs.errors import ServiceError
 from obs.server import bodies, middleware, supervisor
 from obs.services import services
 from obs.storage.databases import allow_many_descriptors, files_that_fit
 from obs.storage.disk import make_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE
-from obs.sweep import for_each_organization, time_zones
+from obs.sweep import for_each_organization
 from obs.tenancy import instance, service
 
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
@@ -85,11 +85,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
 
 def _settings_are_valid(folder: Path, overrides: Mapping[str, str | int]) -> bool:
     try:
-        settings = {**config.load(folder), **overrides}
-        middleware.IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
-        middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]), str(settings["TRUSTED_AUTH_HEADER"]))
-        middleware.allow_origins(str(settings["CORS_ORIGINS"]))
-        time_zones(str(settings["TIME_ZONES"]))
+        check_settings({**config.load(folder), **overrides})
     except (config.ConfigError, OSError) as error:
         _log.error("SIGHUP is ignored: %s", error)
         return False

@@ -39,7 +39,6 @@ def open_instance(
     `checkpoints` is False in commands, which may run beside a server. Raises ServiceError (503) when the control file
     cannot be used, ConfigError for an invalid INGEST_URL_TEMPLATE, OSError when the folder cannot be created.
     """
-    ingest = IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings))
     make_folder(folder, 0o700)
     tenants = folder / "tenants"
     make_folder(tenants, 0o700)
@@ -58,6 +57,7 @@ def open_instance(
             databases.problems.failed(org, "write", error)
     space = DiskSpace(tenants, int(settings["DISK_RESERVE_BYTES"]), settings.get("MONOTONIC", time.monotonic))
     keyring, quotas = KeyRing(control, databases.forget), Quotas(control, databases, space, settings, clock)
+    ingest = IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings))
     return Tenancy(control, databases, keyring, ingest, quotas, clock)
 
 

@@ -17,9 +17,9 @@ from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
 """The words for the events that a channel can be notified of."""
-_UNSET = dict.fromkeys(("job_prefix", *PLACE, "reminder_hours", "quiet_hours"))
-FILTER_DEFAULTS: Mapping[str, Any] = {"events": list(EVENTS[:-1]), **_UNSET, "recoveries": True, "always_loud": []}
-"""The fields of a channel that decide what it is sent, and when."""
+UNSET: Mapping[str, Any] = dict.fromkeys(("job_prefix", *PLACE, "reminder_hours", "quiet_hours"))
+FILTER_DEFAULTS: Mapping[str, Any] = {"events": list(EVENTS[:-1]), **UNSET, "recoveries": True, "always_loud": []}
+"""The fields of a channel that decide what it is sent, and when. Those in UNSET need no value."""
 _COLUMNS = "id, name, kind, address, masked, secret, enabled, filter"
 
 

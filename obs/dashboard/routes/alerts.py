@@ -12,7 +12,7 @@ from obs.alerts.routes import AlertRequestSchema, AlertSchema, ChannelRequestSch
 from obs.alerts.service import result_of_test
 from obs.alerts.store import incidents as store
 from obs.alerts.store import outbox
-from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS, Channel
+from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS, UNSET, Channel
 from obs.api import ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.routes.jobs import page_version
@@ -160,8 +160,7 @@ def _shown(channel: Channel) -> dict[str, Any]:
 
 def _fields() -> dict[str, Any]:
     """The fields of a channel, as the API takes them."""
-    fields: dict[str, Any] = dict.fromkeys(("job_prefix", *store.PLACE, "reminder_hours", "quiet_hours"))
-    fields |= forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))
+    fields = {**UNSET, **forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))}
     if re.fullmatch("[0-9]{1,9}", fields["reminder_hours"] or ""):
         fields["reminder_hours"] = int(fields["reminder_hours"])
     if quiet := forms.entered(("from", "until", "timezone")):

@@ -120,14 +120,14 @@ def account(
     `ranks` number the filled slots without those of closed days; None for one that does not exist. No slot counts as
     missed before the heartbeats with the indexes `excused`.
     """
-    alone = sum(filling.each)
+    bits = alone = sum(filling.each)
     if None in ranks:
         filling = filling.only([rank is not None for rank in ranks])
-        ranks = [rank for rank in ranks if rank is not None]
+        ranks, bits = [rank for rank in ranks if rank is not None], sum(filling.each)
     skips = [later - slot - 1 for slot, later in pairwise(cast(Sequence[int], ranks))]
     if excused:
         skips = [0 if at in excused else skip for at, skip in zip(filling.firsts[1:], skips, strict=True)]
-    counts, bits = Counter(skips), sum(filling.each)
+    counts = Counter(skips)
     # v missed slots in a row never cost less than 1 + log2 v.
     if bits - alone + sum(skip.bit_length() * count for skip, count in counts.items()) > allowance:
         return None
