@@ -14,6 +14,7 @@ from itertools import compress, pairwise
 from operator import gt
 from typing import cast
 
+from obs.heartbeat.schedule.grace import RECENT
 from obs.heartbeat.schedule.history import median
 from obs.times import SECOND_MS
 
@@ -21,6 +22,7 @@ OUTLIER_BITS = 16.0
 """The cost of a heartbeat that fills no slot, or is far from it."""
 
 _MISS_BITS, _OFTEN_BITS, _OFTEN_STRETCHES = 10.0, 4.0, 3
+_RARE_SHARE = 0.13  # of the runs; more missed slots than before the other runs are not usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,12 @@ class Account:
         for at, skip in zip(self.filling.firsts[1:], self.skips, strict=True):
             each[at] += self.skip_bits[skip]
         return each
+
+    @property
+    def usual_skip(self) -> int:
+        """How many missed slots in a row are usual: at most one run in eight follows more. 0 if it misses seldom."""
+        recent = sorted(self.skips[-RECENT:])
+        return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))] if self.misses_often else 0
 
 
 def residual_bits(residuals: Sequence[int], placed: int) -> list[float] | None:

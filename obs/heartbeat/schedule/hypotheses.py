@@ -19,7 +19,6 @@ from obs.heartbeat.schedule.bases import ALL_HOURS, Lattice, lattices
 from obs.heartbeat.schedule.clock import offset_at, offsets, wall_to_epoch
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, Filling, account, fill, residual_bits
 from obs.heartbeat.schedule.gates import Gate
-from obs.heartbeat.schedule.grace import RECENT
 from obs.heartbeat.schedule.history import HOURLY_MS, Interval, Times, usual_interval
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -33,7 +32,6 @@ _LATTICE_BITS, _GAP_BITS = 1.0, 3.0  # far more jobs are started by a clock than
 _OFFICE_BITS = 1.5  # jobs that run in office hours often run on working days only
 _ALWAYS_BITS = (2.3, -0.4)  # jobs that run in every hour seldom leave out days, so they cost more, and all days less
 _SAME_BEGINNING_MS = 5 * MINUTE_MS  # older heartbeats are the first of their hour, so this is close enough
-_RARE_SHARE = 0.13  # of the runs; more missed slots than before the other runs are not usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +126,7 @@ def weigh(
     before `times` that the memory has kept. Slots in `unknown` times are not missed. The best hypothesis comes first.
     With `most`, only the best one matters, and only if it has fewer bits than that.
     """
-    excused = {bisect_left(times, start) for start, _ in unknown} | {bisect_left(times, end) for _, end in unknown}
-    past = Past(times, older)
+    excused, past = _excused(times, unknown), Past(times, older)
     found = [_gap(times, past, excused)]
     margin = _NEGLIGIBLE_BITS if most == math.inf else _ROUNDING_BITS
     limit = min(found[0].bits, most) + margin
@@ -147,23 +144,13 @@ def weigh(
     shares = {names[0]: _FIRST_SHARE}
     shares |= {name: (1 - _FIRST_SHARE) / sum(parts) * part for name, part in zip(names[1:], parts, strict=True)}
     drafts = list[_Draft]()
-    for pattern, group in groups.items():
-        zone, offset = group[0]
-        walls = [time + offset + change for time, change in zip(times, pattern[1:-1], strict=True)]
-        jumps = [(at, b - a) for at, (a, b) in enumerate(pairwise(pattern[1:-1]), 1) if b > a]
-        # The clocks have just gone forward. This may be the run of a slot that they skipped.
-        skipped = [(at, by) for at, by in jumps if offset_at(zone, times[at] - 2 * by) < offset_at(zone, times[at])]
-        for lattice in lattices(walls, usual, mean, past.walls(zone)):
-            numbers, residuals = lattice.assign(walls)
-            for at, jump in skipped:
-                (number,), (residual,) = lattice.assign([walls[at] - jump])
-                if abs(residual) < abs(residuals[at]):
-                    numbers[at], residuals[at] = number, residual
-            bits = residual_bits(residuals, lattice.placed)
+    for group in groups.values():
+        clock = _Clock(group[0][0], times)
+        for lattice in lattices(clock.walls, usual, mean, past.walls(group[0][0])):
             # Gate, zone and missed slots can only add to this.
             prior = _LATTICE_BITS + lattice.bits
-            if bits is not None and prior + sum(bits) < limit:
-                filling = fill(numbers, residuals, bits)
+            filling = clock.filling(lattice, limit - prior)
+            if filling is not None:
                 drafts.append((prior + sum(filling.each), lattice, filling, group))
     for draft in sorted(drafts, key=itemgetter(0)):
         if draft[0] > limit:
@@ -171,6 +158,46 @@ def weigh(
         found += _weighed(draft, shares, limit, margin, past, excused)
         limit = min(limit, min(weighed.bits for weighed in found) + margin)
     return sorted(found, key=lambda weighed: weighed.bits)
+
+
+def weigh_again(hypothesis: Hypothesis, times: Times, older: Times, unknown: Sequence[Interval]) -> list[Weighed]:
+    """Only one hypothesis, with the arguments of `weigh`; none if the history is too short for it."""
+    excused, past = _excused(times, unknown), Past(times, older)
+    zone, lattice, gate = hypothesis.zone, hypothesis.lattice, hypothesis.gate
+    if lattice is None:
+        return [_gap(times, past, excused)]
+    filling = _Clock(zone, times).filling(lattice, math.inf)
+    if filling is None or not filling.slots:
+        return []
+    moves = _moves(_days(filling.slots, lattice.size, 0), gate, lattice.size)
+    seen = cast(Account, account(filling, _ranks(filling.slots, moves), excused=excused))
+    return [Weighed(hypothesis, seen, past.bits(zone, lattice, gate))]
+
+
+class _Clock:
+    """The wall clock in a zone at the times of a history."""
+
+    def __init__(self, zone: str, times: Times) -> None:
+        ahead = offsets(zone, times)
+        self.walls = list(map(add, times, ahead))
+        jumps = [(at, b - a) for at, (a, b) in enumerate(pairwise(ahead), 1) if b > a]
+        # The clocks have just gone forward. This may be the run of a slot that they skipped.
+        self._skipped = [(at, by) for at, by in jumps if offset_at(zone, times[at] - 2 * by) < ahead[at]]
+
+    def filling(self, lattice: Lattice, most: float) -> Filling | None:
+        """How the history fills a lattice; None if no residual is telling, or the heartbeats cost `most` bits."""
+        numbers, residuals = lattice.assign(self.walls)
+        for at, jump in self._skipped:
+            (number,), (residual,) = lattice.assign([self.walls[at] - jump])
+            if abs(residual) < abs(residuals[at]):
+                numbers[at], residuals[at] = number, residual
+        bits = residual_bits(residuals, lattice.placed)
+        return None if bits is None or sum(bits) >= most else fill(numbers, residuals, bits)
+
+
+def _excused(times: Times, unknown: Sequence[Interval]) -> set[int]:
+    """The indexes of the heartbeats before which no slot counts as missed."""
+    return {bisect_left(times, start) for start, _ in unknown} | {bisect_left(times, end) for _, end in unknown}
 
 
 def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
@@ -264,12 +291,6 @@ def _ranks(slots: Sequence[int], moves: _Moves) -> list[int | None]:
     ends = (*(at for at, _ in moves[1:]), len(slots))
     each = chain.from_iterable([repeat(move, end - at) for (at, move), end in zip(moves, ends, strict=True)])
     return [None if move is None else slot + move for slot, move in zip(slots, each, strict=True)]
-
-
-def usual_skip(seen: Account) -> int:
-    """How many missed slots in a row are usual: at most one run in eight follows more. 0 if the job misses seldom."""
-    recent = sorted(seen.skips[-RECENT:])
-    return recent[min(len(recent) - 1, int((1 - _RARE_SHARE) * len(recent)))] if seen.misses_often else 0
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:

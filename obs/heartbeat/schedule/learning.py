@@ -22,7 +22,7 @@ from obs.heartbeat.schedule.fit import NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual_interval
-from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, usual_skip, weigh
+from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, weigh, weigh_again
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ZONES = (
@@ -32,7 +32,7 @@ ZONES = (
 """The time zones that a job may be scheduled in by default, likelier ones first."""
 
 _MATTERS = 1e-4  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
-_CHANGE_CHECK_INTERVAL = 4  # heartbeats between two checks for a change of schedule; more when the history is long
+_CHECK_INTERVAL = 4  # heartbeats between two looks for a change of schedule; more when the history is long
 _MIN_EARLY_MS = MINUTE_MS
 _MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
 _PATIENCE = 0.002  # the share of the weight that the candidates still waiting need to have
@@ -70,22 +70,25 @@ def learn(
     """
     changed_at = None if previous is None else previous.changed_at
     seen, older = Memory().add(times).history(changed_at)
-    unchecked = len(seen)
+    updated, unchecked = None, len(seen)
     if previous is not None and previous.candidates and seen:
         if seen[-1] == previous.last_at and len(seen) == previous.seen:
             return _decided_again(previous, tuple(seen), tuple(unknown))
-        if len(seen) > 1 and seen[-2] == previous.last_at and (updated := _updated(previous, seen, unknown)):
-            return updated
         unchecked = previous.unchanged_for + 1
+        if len(seen) > 1 and seen[-2] == previous.last_at:
+            updated = _updated(previous, seen, unknown)
+            if updated and unchecked < max(_CHECK_INTERVAL, len(seen) // 12):
+                return updated
     calm, bursts = history.without_bursts(seen, older)
     enough = history.needed(calm)
     if len(calm) < enough:
         return Fit(len(calm), enough, seen[0] if seen else None, seen[-1] if seen else None)
     gaps = (*(time for time in unknown if time[1] - time[0] > history.RETRIED_MS), *bursts)
-    found = weigh(calm, zones, older, gaps)
+    known = updated and weigh_again(updated.candidates[0].hypothesis, calm, older, gaps)
+    found = known or weigh(calm, zones, older, gaps)
     best = found[0]
     misfits = min(best.account.each[-_TAIL_LENGTHS[0] :]) >= OUTLIER_BITS
-    if misfits or unchecked >= min(len(calm), max(_CHANGE_CHECK_INTERVAL, len(calm) // 16)):
+    if updated or misfits or unchecked >= min(len(calm), max(_CHECK_INTERVAL, len(calm) // 8)):
         unchecked = 0
         start = _since_change(calm, best, _TAIL_LENGTHS if previous is None else _RECENT_TAIL_LENGTHS)
         forgotten = len(older) if start else _older_change(calm, older, best)
@@ -95,8 +98,10 @@ def learn(
             seen = [time for time in seen if time >= calm[0]]
             found = weigh(calm, zones, older, gaps)
             best = found[0]
+        elif updated:
+            return replace(updated, unchanged_for=0)
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
-    candidates = tuple(Candidate(w.hypothesis, w.bits, usual_skip(a), a.filling.residuals[-RECENT:]) for w, a in kept)
+    candidates = tuple(Candidate(w.hypothesis, w.bits, a.usual_skip, a.filling.residuals[-RECENT:]) for w, a in kept)
     # A gap says nothing about the first heartbeat, so that one always matches.
     fitted = sum(bits < OUTLIER_BITS for bits in best.account.filling.costs) + (best.hypothesis.lattice is None)
     fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, fitted, unchanged_for=unchecked)
