@@ -230,7 +230,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     overdue = max(last, _overdue_at(give_up_times, usual))
     if fit.waits_by_gaps:
         overdue = last + min(max(overdue - last, longest_ms), missed_ms)
-    silence = _repeated_silence(fit.candidates[0], seen, overdue - last + usual // 16, usual, unknown)
+    silence = _repeated_silence(fit.candidates[0], seen, overdue - last, usual, unknown)
     switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
     _, overdue = history.awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
     return replace(

@@ -105,6 +105,12 @@ def change(before: Callable[..., str], after: Callable[..., str], days: int, day
     return story
 
 
+def moved(rng: random.Random) -> Life:
+    """A daily job that starts up to an hour and a half later from one day on."""
+    times, later = runs(daily(rng), rng, 100), rng.randrange(15, 90) * MINUTE_MS
+    return Life(times[:60] + [time + later for time in times[60:]], times[60])
+
+
 def laptop(rng: random.Random) -> Life:
     """An hourly job of a computer that is on for 8 to 14 hours of most days."""
     minute = rng.randrange(60)
@@ -162,6 +168,7 @@ STORIES: dict[str, tuple[Callable[[random.Random], Life], float]] = {
     "hourly-to-daily": (change(hourly, on("* * *"), 20, 40), 2),
     "daily-to-weekdays": (change(daily, on("* * 1-5"), 60, 50), 2),
     "weekly-to-daily": (change(weekly, on("* * *"), 200, 40), 2),
+    "daily-moved": (moved, 2),
     "daily-to-monthly": (change(daily, on("{1} * *"), 90, 400), 2),
     "laptop": (laptop, 5),
     "retries": (retries, 14),
