@@ -136,7 +136,7 @@ def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
 
 
 def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
-    """The scan of the groups or hours with the largest values, if only these are asked for. Any other scan as it is.
+    """The scan of the groups or hours with the values that are asked for, if these are few. Any other scan as it is.
 
     For TOP with EVERY, these are the groups whose first aggregate is largest over the whole window.
     """
@@ -144,39 +144,39 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
         whole = replace(plan, having=None, order=(), limit=None, offset=0)
         rows = _read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    hours = _largest_hours(plan, scan, session) if plan.source.grains and not plan.grouped else None
+    hours = _hours_of_extremes(plan, scan, session) if plan.source.grains and not plan.grouped else None
     return scan if hours is None else replace(scan, parts=hours or [Range(scan.window.start, scan.window.start)])
 
 
-def _largest_hours(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
-    """Where only rows with large measured values are asked for (ORDER BY duration_ms DESC LIMIT 20, or WHERE
-    duration_ms > 15m), the hours that have them, if the rollups know; else None.
+def _hours_of_extremes(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
+    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), or with
+    values beyond a bound (WHERE duration_ms > 15m), the hours that have them, if the rollups know; else None.
     """
     value = plan.order[0][0] if plan.limit and plan.order and plan.order[0][1] else None
-    least, where = None, plan.where
+    extreme, bound, where = "max", None, plan.where
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order
     if value is None or prefix_of(value) is None:
-        (value, least), where = threshold(where), None
-    if value is None:
-        return None
-    largest = Output("largest", Aggregate(value.span, "max", (value,), value.type))
-    of_hours = replace(plan, grouped=True, outputs=(largest,), where=where, order=(), limit=None, offset=0)
+        if (limited := threshold(where)) is None:
+            return None
+        (value, extreme, bound), where = limited, None
+    found = Output("extreme", Aggregate(value.span, extreme, (value,), value.type))
+    of_hours = replace(plan, grouped=True, outputs=(found,), where=where, order=(), limit=None, offset=0)
     timeline = buckets(scan.window, HOUR_MS, None)
     by_hour = replace(scan, timeline=timeline, max_rows=None)
     cover = find_cover(of_hours, by_hour, session)
     if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
         return None
     rows = session.fetch(select_covered(of_hours, by_hour, cover))
-    found = sorted(((most, timeline.starts[hour]) for hour, most, *_ in rows if most is not None), reverse=True)
-    if least is None:
+    hours = sorted(((each, timeline.starts[hour]) for hour, each, *_ in rows if each is not None), reverse=True)
+    if bound is None:
         # Each hour has at least one row with its largest value; smaller ones than that of the last are not needed.
         last = (plan.limit or 0) + plan.offset - 1
-        if last >= len(found):
+        if last >= len(hours):
             return None
-        least = found[last][0]
-    chosen = sorted(start for most, start in found if most >= least)
+        bound = hours[last][0]
+    chosen = sorted(start for each, start in hours if (each >= bound if extreme == "max" else each <= bound))
     if len(chosen) > _MAX_SPANS:
         return None
     return [Range(max(start, scan.window.start), min(start + HOUR_MS, scan.window.end)) for start in chosen]

@@ -7,7 +7,7 @@ a partial result under the name of the source's table, and the outer SELECT comb
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
@@ -54,7 +54,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         return [], Cover()
     ordered_by = [expression for expression, _ in plan.order]
     written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
-    aggregates = [part for part in written if isinstance(part, Aggregate)]
+    aggregates = [_scaled(part)[0] for part in written if isinstance(part, Aggregate)]
     chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
     comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
@@ -90,14 +90,18 @@ def prefix_of(expression: Checked | None) -> str | None:
     return None
 
 
-def threshold(where: Checked | None) -> tuple[Checked | None, int]:
-    """What is measured, and the least value that all rows must have (``duration_ms > 15m``); (None, 0) without one."""
+def threshold(where: Checked | None) -> tuple[Checked, str, int] | None:
+    """What is measured, whether all rows need a value of at least (max) or at most (min) a bound, and the bound.
+
+    None if WHERE has no such term: ``duration_ms > 15m`` or ``duration_ms < 2s``.
+    """
     for term in where.arguments if isinstance(where, Apply) and where.name == "and" else (where,):
         match term:
-            case Apply(name=">" | ">=" as name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
-                if prefix_of(value) is not None:
-                    return value, math.floor(constant) + 1 if name == ">" else math.ceil(constant)
-    return None, 0
+            case Apply(name=name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
+                if name in _IS_AFTER and prefix_of(value) is not None:
+                    first = math.floor(constant) + 1 if _IS_AFTER[name][0] else math.ceil(constant)
+                    return (value, "max", first) if name in (">", ">=") else (value, "min", first - 1)
+    return None
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
@@ -114,12 +118,17 @@ _OF_TIME = {"min": "min({first_at})", "max": "max({last_at})"}
 _OF_KEY = {
     **_OF_ROWS,
     "count distinct": "count(DISTINCT {key})",
+    "sum": "sum({key} * {runs})",
+    "avg": "(CAST(sum({key} * {runs}) AS REAL) / nullif(sum({runs}), 0))",
     **dict.fromkeys(("min", "any"), "min({key})"),
     "max": "max({key})",
     "first": "obs_first({first_at}, {key})",
     "last": "obs_last({last_at}, {key})",
 }
 """Aggregates from the columns of cells: of ``*``, what is measured, the time, or the ``key`` that rows share."""
+
+
+_WHOLE = (Type.INTEGER, Type.DURATION)
 
 
 def _templates(aggregate: Aggregate) -> Mapping[str, str]:
@@ -133,6 +142,19 @@ def _templates(aggregate: Aggregate) -> Mapping[str, str]:
     return _OF_KEY
 
 
+def _scaled(aggregate: Aggregate) -> tuple[Aggregate, Apply | None]:
+    """The aggregate of what is measured, for one of a multiple of it (``avg(duration_ms / 1000)``), and the multiple of
+    the aggregate that has the same value. Any other aggregate as it is.
+    """
+    match aggregate.arguments:
+        case (Apply(name="/" | "*", arguments=(part, nodes.Literal(value=int() | float() as factor))) as multiple,):
+            of_part = replace(aggregate, arguments=(part,))
+            measured, _ = _scaled(of_part)
+            if factor > 0 and aggregate.name != "count" and prefix_of(measured.arguments[0]) is not None:
+                return measured, replace(multiple, arguments=(of_part, multiple.arguments[1]))
+    return aggregate, None
+
+
 def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | None) -> str | None:
     """The SQL of an aggregate; None if the rollup does not have what it needs."""
     templates = _templates(aggregate)
@@ -142,6 +164,8 @@ def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | No
         is_unknown = templates is _OF_MEASURED and (not is_compared or binned is not None)
         if templates is _OF_TIME or name in ("first", "last") or is_unknown:
             return None  # of the rows of a part, neither the times are known nor what else was measured; of a bin, less
+    if templates is _OF_KEY and name in ("sum", "avg") and aggregate.arguments[0].type not in _WHOLE:
+        return None  # of other numbers, the sum depends on the order in which they are added
     return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
@@ -263,6 +287,9 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
+        _, multiple = _scaled(aggregate)
+        if multiple is not None:
+            return self.expression(multiple)
         template = _template(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None
         of = None if _templates(aggregate) is _OF_TIME else next(iter(aggregate.arguments), None)
