@@ -44,9 +44,8 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
         marks += [None] * min(_DRAWN_GAPS, count or 0) + ([] if one is None else [one])
     marks = marks[-BARS:]
     longest_ms = max([run.duration_ms or 0 for run in runs], default=0)
-    first = BARS - len(marks)
     tops = defaultdict[str, dict[int, int]](dict)
-    for place, run in enumerate(marks, start=first):
+    for place, run in enumerate(marks, start=BARS - len(marks)):
         status, top = "gap", _BASE - 1
         if run is not None:
             share = 0.5 if run.duration_ms is None or not longest_ms else run.duration_ms / longest_ms
@@ -104,5 +103,4 @@ def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: 
 
 
 def midnight(day: int, zone: ZoneInfo) -> int:
-    """When a day starts."""
     return round(datetime.combine(date.fromordinal(day), time(), zone).timestamp() * 1000)
