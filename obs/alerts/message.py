@@ -70,14 +70,13 @@ class Message(NamedTuple):
 def _rendered(style: str, kind: str, text: str) -> str:
     if style == "html":
         return _HTML[kind].format(html.escape(text).replace("\n", "<br>"))
-    if kind == "log" and style == "plain":
-        return textwrap.indent(text, "    ")
+    if style == "plain":
+        return textwrap.indent(text, "    ") if kind == "log" else text
     if kind == "log":
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return f"{fence}\n{text}\n{fence}"
-    if style == "markdown":
-        text = f"<{text}>" if kind == "link" else re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~@])", r"\\\1", text)
-    return text.replace("\n", "  \n" if style == "markdown" else "\n")
+    text = f"<{text}>" if kind == "link" else re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~@])", r"\\\1", text)
+    return text.replace("\n", "  \n")
 
 
 def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now_ms: int, overview: str) -> Message:
@@ -123,7 +122,6 @@ def notice(text: str, link: str, event: str | None = None) -> Message:
 
 
 def _sentence(fact: Fact, at: At) -> str:
-    """One incident in a sentence."""
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
     code = code if one.value is None else f" (value {one.value:.15g})"
