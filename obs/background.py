@@ -49,10 +49,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
     visits: dict[tuple[str, Org], tuple[int, int]] = {}
 
     def for_changed(name: str, work: Callable[[Org, int], object]) -> None:
-        """Call `work` for each organization that was written to since the last call; for others once an hour.
-
-        Not while disk space is low.
-        """
+        """Call `work` for what was written to since the last call, for others once an hour; not while space is low."""
         if tenancy.quotas.space.is_low:
             return
         now_ms = tenancy.clock()

@@ -8,7 +8,6 @@ from obs.alerts.store.incidents import Incident
 from obs.times import MINUTE_MS
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le, "=": eq, "!=": ne}
-"""How a number is compared with the threshold."""
 NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
 """Whether the condition is met for a group without a number; None: if it was before."""
 

@@ -1,7 +1,4 @@
-"""What to expect of a job: when the next heartbeat is due, and when to give up an open run. Pure.
-
-Times are milliseconds since the epoch.
-"""
+"""What to expect of a job: when the next heartbeat is due, and when to give up an open run. Pure, in milliseconds."""
 
 import json
 from collections.abc import Sequence

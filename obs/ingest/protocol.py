@@ -12,8 +12,7 @@ from obs.heartbeat.pins import Pin
 from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.tenancy.auth import Caller, Tenancy
 
-SCOPE = "heartbeat:write"
-"""The scope that a key needs to send heartbeats."""
+SCOPE = "heartbeat:write"  # that a key needs to send heartbeats
 
 
 class PingUuid(str):

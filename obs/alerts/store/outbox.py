@@ -31,8 +31,6 @@ KNOWN_SQL = "NOT (deliveries.reminder AND deliveries.attempts = 0)"  # a reminde
 
 
 class State(StrEnum):
-    """The state of a delivery."""
-
     PENDING = "pending"
     SENT = "sent"
     GIVEN_UP = "given_up"
@@ -130,7 +128,6 @@ def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
 
 
 def pending(db: sqlite3.Connection) -> Pending:
-    """What is still to be sent."""
     row = db.execute(
         "SELECT coalesce(min(next_attempt_at), :none) AS next_due_at,"
         " coalesce(min(coalesce(first_attempt_at, next_attempt_at)), :none) AS waits_since,"

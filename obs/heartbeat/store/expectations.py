@@ -1,14 +1,11 @@
-"""What is expected of jobs: storing what was learned, and finding what is overdue, overrunning or lost.
-
-Times are milliseconds since the epoch, durations milliseconds.
-"""
+"""What is expected of jobs: storing what was learned; what is overdue, overrunning or lost. Times are milliseconds."""
 
 import json
 import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from obs.heartbeat import hosts, overdue, pins
 from obs.heartbeat.hosts import Stream
@@ -323,8 +320,7 @@ def learn_again(db: sqlite3.Connection) -> int:
 
 def next_moment(db: sqlite3.Connection, now_ms: int) -> int | None:
     """When next something becomes overdue, overrunning or lost, or a pause or a maintenance window ends; or None."""
-    moment: int | None = db.execute(_NEXT_MOMENT, {"longest": LONGEST_RUN_MS, "now": now_ms}).fetchone()[0]
-    return moment
+    return cast("int | None", first_value(db, _NEXT_MOMENT, {"longest": LONGEST_RUN_MS, "now": now_ms}))
 
 
 _NEXT_MOMENT = f"""
