@@ -33,13 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class Task(NamedTuple):
-    """Something that runs every `seconds`, for the first time `first_after` seconds after the start.
-
-    Work that takes long begins soon, so that it is also done by a service that is restarted often.
-    """
+    """Something that runs every `seconds`, for the first time `first_after` seconds after the start."""
 
     seconds: int
-    first_after: int
+    first_after: int  # soon for work that takes long, so that it is also done by a service that is restarted often
     run: Callable[[], None]
 
 

@@ -13,10 +13,7 @@ from obs.times import DAY_MS, format_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """An annotation. With an end it is a band, without one a point. It has no `id` before it is stored.
-
-    One that is `by_service` shows an incident, and clients cannot change it.
-    """
+    """An annotation. With an end it is a band, without one a point. It has no `id` before it is stored."""
 
     name: str
     title: str
@@ -28,7 +25,7 @@ class Annotation:
     id: int | None = None
     created_at: int
     updated_at: int
-    by_service: bool = False
+    by_service: bool = False  # whether it shows an incident, and clients cannot change it
 
 
 def new(fields: Mapping[str, Any], now_ms: int) -> Annotation:

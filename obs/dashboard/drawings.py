@@ -81,16 +81,11 @@ def day_of(moment_ms: int, zone: ZoneInfo) -> int:
 
 
 class Day(NamedTuple):
-    """A day of the calendar. `counts` has its runs by status, the worst first, `problems` only those that went wrong.
-
-    `status` is the least bad one, ``none`` without runs, or ``before`` the job was seen.
-    """
-
     date: date
-    counts: dict[str, int]
-    problems: dict[str, int]
+    counts: dict[str, int]  # its runs by status, the worst first
+    problems: dict[str, int]  # only those that went wrong
     missed: int
-    status: str
+    status: str  # the least bad one, ``none`` without runs, or ``before`` the job was seen
 
 
 def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> Iterator[Day]:

@@ -21,19 +21,16 @@ FILTER_DEFAULTS: Mapping[str, Any] = {"events": list(EVENTS[:-1]), **UNSET, "rec
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel. `address` and `secret` are never shown; `masked` is the address without its secret parts.
-
-    `kind` is the module of `obs.alerts.courier` that sends to it. `filter` has the fields of FILTER_DEFAULTS.
-    """
+    """A channel. `address` and `secret` are never shown; `masked` is the address without its secret parts."""
 
     id: int
     name: str
-    kind: str
+    kind: str  # the module of `obs.alerts.courier` that sends to it
     address: str
     masked: str
     secret: str | None
     enabled: bool
-    filter: Mapping[str, Any]
+    filter: Mapping[str, Any]  # the fields of FILTER_DEFAULTS
 
     def wants(self, event: str, job: str, where: object) -> bool:
         """Whether it is notified of an event of a job, whose place is in the attributes of `where`.

@@ -37,17 +37,14 @@ _OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A job whose expectation has to be computed again. `fit` is what was learned before, from `memory`.
-
-    `is_relearned` is for a job without new heartbeats: its stored expectation applies until then.
-    """
+    """A job whose expectation has to be computed again. `fit` is what was learned before, from `memory`."""
 
     job_id: int
     event_id: int
     learned_event_id: int | None
     revision: int
     last_heartbeat_at: int
-    is_relearned: bool
+    is_relearned: bool  # whether it has no new heartbeats, so that its stored expectation applies until then
     schedule_changed_at: int | None
     pin: Pin | None
     waits: Sequence[Wait]
