@@ -33,13 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class Task(NamedTuple):
-    """Something that runs every `seconds`, for the first time `first_after` seconds after the start.
-
-    Work that takes long begins soon, so that it is also done by a service that is restarted often.
-    """
+    """Something that runs every `seconds`, for the first time `first_after` seconds after the start."""
 
     seconds: int
-    first_after: int
+    first_after: int  # soon for work that takes long, so that it is also done by a service that is restarted often
     run: Callable[[], None]
 
 
@@ -49,10 +46,7 @@ def _tasks(tenancy: Tenancy, sweeper: Sweeper, notifier: Notifier, retention_day
     visits: dict[tuple[str, Org], tuple[int, int]] = {}
 
     def for_changed(name: str, work: Callable[[Org, int], object]) -> None:
-        """Call `work` for each organization that was written to since the last call; for others once an hour.
-
-        Not while disk space is low.
-        """
+        """Call `work` for what was written to since the last call, for others once an hour; not while space is low."""
         if tenancy.quotas.space.is_low:
             return
         now_ms = tenancy.clock()

@@ -28,7 +28,6 @@ class _Commands(click.Group):
     """The commands of the service; those of the client are passed on to it."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **settings: Any) -> Any:
-        """Run the command in `args`."""
         arguments = list(sys.argv[1:] if args is None else args)
         if {" ".join(arguments[:words]) for words in (1, 2)} & {*client.COMMANDS}:
             sys.exit(client.main(arguments))

@@ -31,19 +31,15 @@ _CODE_OF_STATUS = {status: code for code, (status, _) in reversed(ERROR_CODES.it
 
 @dataclass(eq=False)
 class ServiceError(Exception):
-    """A response with an error status.
+    """A response with an error status."""
 
-    `error` is a key of ERROR_CODES and determines the HTTP status. `errors` contains details by place and field
-    (``{"json": {"end_time": ["..."]}}``). `headers` are added to the response, `extra` to the JSON object.
-    """
-
-    error: str
+    error: str  # a key of ERROR_CODES, which determines the HTTP status
     message: str = ""
     _: KW_ONLY
     hint: str | None = None
-    errors: Mapping[str, Any] | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    errors: Mapping[str, Any] | None = None  # details by place and field: {"json": {"end_time": ["..."]}}
+    headers: dict[str, str] = field(default_factory=dict)  # are added to the response
+    extra: Mapping[str, Any] = field(default_factory=dict)  # is added to the JSON object
 
     def __post_init__(self) -> None:
         self.status, meaning = ERROR_CODES[self.error]

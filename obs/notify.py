@@ -36,8 +36,6 @@ _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends the deliveries of all organizations."""
-
     def __init__(self, tenancy: Tenancy, alerts: AlertService, settings: Mapping[str, Any]) -> None:
         self._tenancy, self._alerts = tenancy, alerts
         self._base_url = instance.base_url(settings)
@@ -46,7 +44,6 @@ class Notifier:
         self._sent: dict[tuple[Org, int], tuple[str, Callable[..., None], Future[Answer]]] = {}
 
     def given_up(self) -> int:
-        """How many deliveries were given up, in all organizations."""
         return sum(one.given_up for one in list(self._pending.values()))
 
     def oldest_seconds(self) -> int:

@@ -29,8 +29,6 @@ _PREVIEW_SECONDS = 3.0  # about how long a preview takes: it evaluates a slow st
 
 
 class QueryAlerts:
-    """The alerts on queries of all organizations."""
-
     def __init__(self, tenancy: Tenancy, queries: QueryService, alerts: AlertService, now: Callable[[], float]) -> None:
         self._tenancy, self._queries, self._alerts, self._monotonic = tenancy, queries, alerts, now
         self._known: dict[Org, tuple[int, list[Alert]]] = {}  # with the last write to the file before they were read
@@ -107,7 +105,6 @@ class QueryAlerts:
         return {"step_ms": step_ms, "numbers": numbers, "absent": absent, "periods": periods}
 
     def run(self) -> None:
-        """Evaluate all alerts that are due."""
         for_each_organization(self._tenancy, self._evaluate_due, self._tenancy.keyring.organizations())
 
     def _evaluate_due(self, org: Org) -> None:
@@ -146,10 +143,9 @@ class QueryAlerts:
                 return alert  # it was changed or deleted meanwhile
             to_open = []
             for group, since in begin.items():
-                about = {"alert_id": alert.id, "alert_group": group, "started_at": since}
                 subject = f"{alert.name}: {group}"[:_LONGEST_SUBJECT] if group else alert.name
-                value = numbers.get(group, absent)
-                to_open.append({**about, "subject": subject, "value": value, "kind": IncidentKind.ALERT})
+                about = {"alert_id": alert.id, "alert_group": group, "value": numbers.get(group, absent)}
+                to_open.append({**about, "kind": IncidentKind.ALERT, "subject": subject, "started_at": since})
             open_and_close(db, to_open, [alert.firing[group] for group in end], channels, now_ms)
             store.save(db, replace(alert, pending=pending, last_error=error))
             return alert

@@ -12,6 +12,8 @@ WEEK_MS = 7 * DAY_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - isoformat then writes no offset
+MAX_MS = (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+"""The last millisecond of the year 9999, the latest time that the service accepts."""
 _ISO = re.compile(
     r"\d{4}-?\d{2}-?\d{2}"
     r"(?:[T ]\d{2}(?::?\d{2}(?::?\d{2}(?:[.,]\d{1,9})?)?)?(?:Z|[+-](?:[01]\d|2[0-3])(?::?\d{2})?)?)?",
@@ -98,7 +100,3 @@ def duration_words(length_ms: int) -> str:
         if count or parts:
             parts.append((count, name))
     return " ".join(f"{count} {name}" for count, name in parts[:2] if count) or "0 s"
-
-
-MAX_MS = (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-"""The last millisecond of the year 9999, the latest time that the service accepts."""

@@ -31,36 +31,26 @@ At = Callable[[int], str]  # says a time in words
 
 
 class Fact(NamedTuple):
-    """What is known about one incident of a message.
-
-    `expected` says what was expected and why, `before` names the last annotation before it, and `missed` is how many
-    runs were missed. `often` is how many such incidents began within a week; where the job flaps, within an hour.
-    `link` is the address of the job's page. The job `is_ok` if no incident of it is open.
-    """
+    """What is known about one incident of a message."""
 
     one: Incident
     news: News
-    link: str
-    is_ok: bool = True
-    expected: str = ""
+    link: str  # the address of the job's page
+    is_ok: bool = True  # whether no incident of the job is open
+    expected: str = ""  # what was expected, and why
     exit_code: int | None = None
     log: Sequence[str] = ()
-    before: str = ""
-    missed: int = 0
-    often: int = 0
+    before: str = ""  # the last annotation before it
+    missed: int = 0  # how many runs were missed
+    often: int = 0  # how many such incidents began within a week; where the job flaps, within an hour
 
 
 class Message(NamedTuple):
-    """A message. Each of its `blocks` is a kind (text, log or link) with its text; a link's text is its address.
-
-    `incidents` are those of a webhook's payload; `is_good` where it only reports recoveries.
-    """
-
     title: str
     event: str
-    blocks: Sequence[tuple[str, str]]
-    incidents: Sequence[Mapping[str, Any]] = ()
-    is_good: bool = False
+    blocks: Sequence[tuple[str, str]]  # each a kind (text, log or link) with its text; a link's text is its address
+    incidents: Sequence[Mapping[str, Any]] = ()  # those of a webhook's payload
+    is_good: bool = False  # whether it only reports recoveries
 
     def render(self, style: str) -> str:
         """The blocks that are not empty, in one of STYLES."""
@@ -70,14 +60,13 @@ class Message(NamedTuple):
 def _rendered(style: str, kind: str, text: str) -> str:
     if style == "html":
         return _HTML[kind].format(html.escape(text).replace("\n", "<br>"))
-    if kind == "log" and style == "plain":
-        return textwrap.indent(text, "    ")
+    if style == "plain":
+        return textwrap.indent(text, "    ") if kind == "log" else text
     if kind == "log":
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return f"{fence}\n{text}\n{fence}"
-    if style == "markdown":
-        text = f"<{text}>" if kind == "link" else re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~@])", r"\\\1", text)
-    return text.replace("\n", "  \n" if style == "markdown" else "\n")
+    text = f"<{text}>" if kind == "link" else re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~@])", r"\\\1", text)
+    return text.replace("\n", "  \n")
 
 
 def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now_ms: int, overview: str) -> Message:
@@ -123,7 +112,6 @@ def notice(text: str, link: str, event: str | None = None) -> Message:
 
 
 def _sentence(fact: Fact, at: At) -> str:
-    """One incident in a sentence."""
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
     code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
     code = code if one.value is None else f" (value {one.value:.15g})"

@@ -102,15 +102,13 @@ class IncidentPageSchema(PageSchema):
     job = ma.fields.Str(load_default=None, metadata={"description": "The name of a job."})
 
 
-_LENGTH = {"type": "string", "pattern": "^[0-9]+[smhd]$"}
-
-
 class Length(ma.fields.Field[int]):
     """A length of time of `least_ms` to 30 days: ``5m`` in JSON, milliseconds in Python."""
 
     def __init__(self, least_ms: int, description: str, **kwargs: Any) -> None:
         check = ma.validate.Range(least_ms, 30 * DAY_MS, error=f"Must be from {times.write_duration(least_ms)} to 30d.")
-        super().__init__(validate=check, metadata={**api.about(description, "5m"), **_LENGTH}, **kwargs)
+        about = {**api.about(description, "5m"), "type": "string", "pattern": "^[0-9]+[smhd]$"}
+        super().__init__(validate=check, metadata=about, **kwargs)
 
     def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> str:
         return times.write_duration(value or 0)

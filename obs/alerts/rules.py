@@ -15,11 +15,10 @@ NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert: `query` is run every `every_ms`, and an incident begins once its condition has been met for `for_ms`.
+    """An alert: `query` runs every `every_ms`, and an incident begins once its condition has been met for `for_ms`.
 
     The condition compares the number that the statement returns for a group with `threshold`; the group of a statement
-    without BY is "". `pending` are the groups that meet it, but not for long enough, each with the time since when.
-    `firing` are the open incidents by group, and `last_error` is why the last evaluation failed.
+    without BY is "".
     """
 
     name: str
@@ -31,9 +30,9 @@ class Alert:
     no_data: str
     enabled: bool
     id: int | None = None
-    pending: Mapping[str, int] = field(default_factory=dict)
-    last_error: str | None = None
-    firing: Mapping[str, Incident] = field(default_factory=dict)
+    pending: Mapping[str, int] = field(default_factory=dict)  # since when, of groups that do not fire yet
+    last_error: str | None = None  # why the last evaluation failed
+    firing: Mapping[str, Incident] = field(default_factory=dict)  # the open incidents by group
 
     @property
     def state(self) -> str:

@@ -32,7 +32,6 @@ class AlertService:
         self.woken: set[Org] = set()
 
     def channels(self, org: Org) -> list[Channel]:
-        """The channels of an organization by name."""
         with self.tenancy.control.read() as db:
             return channels.channels_of(db, org)
 
@@ -138,5 +137,4 @@ def _answer_of(sent: Future[Answer]) -> Answer:
 
 
 def result_of_test(answer: Answer) -> str:
-    """What came of a test message, in words."""
     return f"The test message was {'' if answer['delivered'] else 'not '}delivered: {answer['answer']}"

@@ -13,10 +13,7 @@ from obs.times import DAY_MS, format_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """An annotation. With an end it is a band, without one a point. It has no `id` before it is stored.
-
-    One that is `by_service` shows an incident, and clients cannot change it.
-    """
+    """An annotation. With an end it is a band, without one a point. It has no `id` before it is stored."""
 
     name: str
     title: str
@@ -28,19 +25,17 @@ class Annotation:
     id: int | None = None
     created_at: int
     updated_at: int
-    by_service: bool = False
+    by_service: bool = False  # whether it shows an incident, and clients cannot change it
 
 
 def new(fields: Mapping[str, Any], now_ms: int) -> Annotation:
     """The annotation with these `fields`; without a start_time it starts now. Raises ServiceError (422)."""
-    start_time = fields.get("start_time")
-    if start_time is None:
-        if fields.get("end_time") is not None:
-            message, hint = "Must be sent together with end_time.", "Send start_time as well."
-            raise invalid_field("json", "start_time", message, hint=hint)
-        start_time = now_ms
-    annotation = Annotation(**{**fields, "start_time": start_time}, created_at=now_ms, updated_at=now_ms)
-    _check_times(annotation, [name for name, value in fields.items() if value is not None], now_ms)
+    sent = {name: value for name, value in fields.items() if value is not None}
+    if "end_time" in sent and "start_time" not in sent:
+        message, hint = "Must be sent together with end_time.", "Send start_time as well."
+        raise invalid_field("json", "start_time", message, hint=hint)
+    annotation = Annotation(**{"start_time": now_ms, **sent}, created_at=now_ms, updated_at=now_ms)
+    _check_times(annotation, sent, now_ms)
     return annotation
 
 

@@ -75,13 +75,12 @@ def count_annotations(db: sqlite3.Connection) -> int:
 
 def add(db: sqlite3.Connection, new: Annotation) -> tuple[Annotation, bool]:
     """Store `new`; returns it and True, or the annotation that has its idempotency_key already, and False."""
-    if new.idempotency_key is not None:
-        row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (new.idempotency_key,)).fetchone()
-        if row is not None:
-            first = _annotation(row)
-            if last_moment(first) >= new.created_at - RETENTION_MS:
-                return first, False
-            delete(db, row["id"])
+    row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (new.idempotency_key,)).fetchone()  # none has NULL
+    if row is not None:
+        first = _annotation(row)
+        if last_moment(first) >= new.created_at - RETENTION_MS:
+            return first, False
+        delete(db, row["id"])
     return replace(new, id=save(db, new)), True
 
 

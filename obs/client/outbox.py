@@ -149,5 +149,4 @@ def printable(text: str) -> str:
 
 
 def warn(message: str) -> None:
-    """Print a warning."""
     print("obs:", "\n     ".join(map(printable, message.splitlines())), file=sys.stderr)  # noqa: T201

@@ -16,7 +16,6 @@ from .server import ServerError, configured
 
 
 def jobs(options: Any) -> None:
-    """List the jobs."""
     fields = ("status", "last_outcome", "last_heartbeat_at", "expected_at")
     server, cursor, rows = configured(), "", []
     path = f"jobs?limit=1000{'&status=trouble' if options.trouble else ''}"
@@ -75,7 +74,6 @@ def _width(text: str) -> int:  # on a terminal
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Aligned columns."""
     cells = [[_text(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(map(_width, column)) for column in zip(*cells)]
     padded = ([cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)] for row in cells)

@@ -44,9 +44,8 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
         marks += [None] * min(_DRAWN_GAPS, count or 0) + ([] if one is None else [one])
     marks = marks[-BARS:]
     longest_ms = max([run.duration_ms or 0 for run in runs], default=0)
-    first = BARS - len(marks)
     tops = defaultdict[str, dict[int, int]](dict)
-    for place, run in enumerate(marks, start=first):
+    for place, run in enumerate(marks, start=BARS - len(marks)):
         status, top = "gap", _BASE - 1
         if run is not None:
             share = 0.5 if run.duration_ms is None or not longest_ms else run.duration_ms / longest_ms
@@ -82,16 +81,11 @@ def day_of(moment_ms: int, zone: ZoneInfo) -> int:
 
 
 class Day(NamedTuple):
-    """A day of the calendar. `counts` has its runs by status, the worst first, `problems` only those that went wrong.
-
-    `status` is the least bad one, ``none`` without runs, or ``before`` the job was seen.
-    """
-
     date: date
-    counts: dict[str, int]
-    problems: dict[str, int]
+    counts: dict[str, int]  # its runs by status, the worst first
+    problems: dict[str, int]  # only those that went wrong
     missed: int
-    status: str
+    status: str  # the least bad one, ``none`` without runs, or ``before`` the job was seen
 
 
 def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: int, today: int) -> Iterator[Day]:
@@ -104,5 +98,4 @@ def calendar(results: schedules.Results, missed: Mapping[int, int], first_seen: 
 
 
 def midnight(day: int, zone: ZoneInfo) -> int:
-    """When a day starts."""
     return round(datetime.combine(date.fromordinal(day), time(), zone).timestamp() * 1000)

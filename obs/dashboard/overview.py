@@ -61,7 +61,6 @@ class Overview:
 
     @property
     def in_trouble(self) -> int:
-        """How many jobs need attention."""
         return sum(self.states.get(state, 0) for state in TROUBLE)
 
     @property

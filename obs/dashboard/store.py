@@ -7,7 +7,7 @@ import sqlite3
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from obs.annotations import store as annotation_store
@@ -134,9 +134,7 @@ def annotations(
     db: sqlite3.Connection, start: int, end: int, now_ms: int, *, prefix: str = "", job: str | None = None
 ) -> list[Annotation]:
     """The latest annotations of a range whose names start with `prefix`; with `job`, no incidents of other jobs."""
-    found: list[Annotation] = []
-    own = f"incident/{job}"
-    for by_service, name in ((False, prefix), (True, prefix if job is None else own)):
-        chosen: dict[str, Any] = {"start": start, "end": end, "name_prefix": name, "by_service": by_service}
-        found += annotation_store.page(db, now_ms, **chosen, limit=_MOST_ANNOTATIONS)
-    return [one for one in found if job is None or not one.by_service or one.name == own]
+    own, read = f"incident/{job}", partial(annotation_store.page, db, now_ms, start=start, end=end)
+    bands = read(by_service=True, name_prefix=prefix if job is None else own, limit=_MOST_ANNOTATIONS)
+    others = read(by_service=False, name_prefix=prefix, limit=_MOST_ANNOTATIONS)
+    return others + [one for one in bands if job is None or one.name == own]

@@ -1,7 +1,4 @@
-"""What to expect of a job: when the next heartbeat is due, and when to give up an open run. Pure.
-
-Times are milliseconds since the epoch.
-"""
+"""What to expect of a job: when the next heartbeat is due, and when to give up an open run. Pure, in milliseconds."""
 
 import json
 from collections.abc import Sequence
@@ -24,47 +21,29 @@ _NEAR_MS = 30 * MINUTE_MS  # times of the week so close to one another are the s
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a job. Times are None if nothing is known yet, or if the pin is "never".
+    """What is expected of a job. Times are None if nothing is known yet, or if the pin is "never"."""
 
-    expected_at       when the next heartbeat is due
-    overdue_at        the time from which silence means overdue
-    grace_ms          the grace period: how long after `expected_at` a heartbeat may still come
-    overrun_after_ms  an open run is overrunning this long after its start
-    lost_after_ms     an open run is lost this long after its start: 4 times the longest run, at least an hour more than
-                      it takes to be overrunning, at most 7 days
-    too_often         whether the job runs too often: False with a pin, None if nothing was learned before
-    fit               what was learned, also if the job has a pin
-    reason            why it is overdue later than was learned; empty if it is not
-    memory            the heartbeats that it was learned from; None if the clock was wrong and nothing was learned
-    by_host           whether it is the earliest of what is expected of each host
-    streams           those of the hosts that have changed
-    """
-
-    expected_at: int | None
-    overdue_at: int | None
-    grace_ms: int | None
-    overrun_after_ms: int | None
-    lost_after_ms: int
-    too_often: bool | None
-    fit: Fit
-    reason: str = ""
-    memory: Memory | None = None
-    by_host: bool = False
-    streams: Sequence[Stream] = ()
+    expected_at: int | None  # when the next heartbeat is due
+    overdue_at: int | None  # the time from which silence means overdue
+    grace_ms: int | None  # the grace period: how long after `expected_at` a heartbeat may still come
+    overrun_after_ms: int | None  # an open run is overrunning this long after its start
+    lost_after_ms: int  # an open run is lost this long after its start
+    too_often: bool | None  # whether the job runs too often: False with a pin, None if nothing was learned before
+    fit: Fit  # what was learned, also if the job has a pin
+    reason: str = ""  # why it is overdue later than was learned; empty if it is not
+    memory: Memory | None = None  # what it was learned from; None if the clock was wrong and nothing was learned
+    by_host: bool = False  # whether it is the earliest of what is expected of each host
+    streams: Sequence[Stream] = ()  # those of the hosts that have changed
 
 
 class Wait(NamedTuple):
-    """How much longer to wait for a job in the situation of an incident that was a false alarm.
-
-    The job was overdue from `overdue_at`, and `silent_until` it reported again, or somebody said that this is right.
-    The situation is this time of the week in `zone`, give or take half an hour; any time where `zone` is empty.
-    """
+    """How much longer to wait for a job in the situation of an incident that was a false alarm."""
 
     incident_id: int
     overdue_at: int
-    silent_until: int
+    silent_until: int  # until the job reported again, or somebody said that its silence is right
     longer_ms: int = 0
-    zone: str = ""
+    zone: str = ""  # the situation is this time of the week there, give or take half an hour; any time if it is empty
     words: str = ""
 
     def until(self, overdue_at: int) -> int:

@@ -74,19 +74,12 @@ class Action(Enum):
 
 def act(run: Run | None, kind: Kind) -> Action:
     if run is None:
-        return _WITHOUT_RUN.get(kind, Action.RECORD)
-    match kind:
-        case Kind.START if not run.has_run_id:
-            return Action.REPLACE
-        case Kind.START:
-            return Action.REPEAT if run.started else Action.ATTACH
-        case Kind.END:
-            return Action.REPEAT if run.ended else Action.CLOSE
-        case _:
-            return Action.ATTACH
-
-
-_WITHOUT_RUN = {Kind.START: Action.OPEN, Kind.LOG: Action.STAND_ALONE}
+        return {Kind.START: Action.OPEN, Kind.LOG: Action.STAND_ALONE}.get(kind, Action.RECORD)
+    if kind is Kind.START and not run.has_run_id:
+        return Action.REPLACE
+    if (kind is Kind.START and run.started) or (kind is Kind.END and run.ended):
+        return Action.REPEAT
+    return Action.CLOSE if kind is Kind.END else Action.ATTACH
 
 
 def outcome(heartbeat: Heartbeat) -> Status:

@@ -43,10 +43,7 @@ class SweepQueue:
         return due
 
     def swept(self, org: Org, due_at: int | None) -> None:
-        """Note that `org` was swept and is due again at `due_at`; None for not before something changes.
-
-        If something has changed since `take`, it stays due.
-        """
+        """Note when `org` is due again, None for not before something changes; now if it has changed since `take`."""
         with self._lock:
             self._due_at.setdefault(org, due_at)
 

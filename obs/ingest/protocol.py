@@ -12,8 +12,7 @@ from obs.heartbeat.pins import Pin
 from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.tenancy.auth import Caller, Tenancy
 
-SCOPE = "heartbeat:write"
-"""The scope that a key needs to send heartbeats."""
+SCOPE = "heartbeat:write"  # that a key needs to send heartbeats
 
 
 class PingUuid(str):
@@ -35,16 +34,11 @@ class Submission(NamedTuple):
 
 
 class Route(NamedTuple):
-    """What is at a path.
+    """What is at a path. `read` authenticates and reads a request. It raises ServiceError for one that it rejects."""
 
-    `endpoint` is its name in the metrics. `methods` are the allowed methods beside OPTIONS; a path without any allows
-    every method, and handles OPTIONS itself. `read` authenticates and reads a request from its WSGI environment, and
-    raises ServiceError for one that it rejects.
-    """
-
-    endpoint: str
-    methods: tuple[str, ...]
-    read: Callable[[Mapping[str, Any]], Submission]
+    endpoint: str  # its name in the metrics
+    methods: tuple[str, ...]  # those allowed beside OPTIONS; without any, all are, and OPTIONS is read as well
+    read: Callable[[Mapping[str, Any]], Submission]  # gets the WSGI environment
 
 
 class Response(NamedTuple):

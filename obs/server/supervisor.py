@@ -37,8 +37,6 @@ _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Runs `work` in a child process, again and again."""
-
     def __init__(self, listener: socket.socket, work: Work, may_restart: Callable[[], bool]) -> None:
         self._listener, self._work, self._may_restart = listener, work, may_restart
         self._lifeline = self._pid = 0

@@ -24,15 +24,12 @@ _OPENING_SECONDS = 0.25
 
 
 class FileOptions(NamedTuple):
-    """How files are opened: with which schema, how long to wait for locks, and how many writes may wait at a time.
-
-    `checkpoints` is for the process that owns the files: see `open_writer`.
-    """
+    """How files are opened: with which schema, how long to wait for locks, and how many writes may wait at a time."""
 
     migrations: Migrations
     busy_seconds: float
     most_waiting: int
-    checkpoints: bool = True
+    checkpoints: bool = True  # for the process that owns the files: see `open_writer`
 
 
 class DatabaseFile:

@@ -20,8 +20,6 @@ _log = logging.getLogger(__name__)
 
 
 class ClockState(NamedTuple):
-    """What is known of the wall clock."""
-
     wall_ms: int  # when it was read last
     boot_id: str  # which boot of the machine that was
     boot_ms: int  # since then, including the time in which the machine was suspended

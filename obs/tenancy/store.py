@@ -174,7 +174,6 @@ def own_limits(db: sqlite3.Connection) -> dict[int, dict[str, int]]:
 
 
 def set_limit(db: sqlite3.Connection, org: Org, name: str, value: int | None) -> None:
-    """Set a limit of an organization, or remove it with None."""
     db.execute("DELETE FROM organization_limits WHERE organization_id = ? AND name = ?", (org.id, name))
     if value is not None:
         db.execute("INSERT INTO organization_limits VALUES (?, ?, ?)", (org.id, name, value))

@@ -49,7 +49,6 @@ class Courier:
     """A process that sends messages, started on demand. Safe to use from any thread."""
 
     def __init__(self, allows_private: Callable[[], bool]) -> None:
-        """`allows_private` says whether messages may go to private networks."""
         self._allows_private = allows_private
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
@@ -57,8 +56,7 @@ class Courier:
         self._last_id = 0
         self._active_at = 0.0  # the last answer, or the first order after it
 
-    def submit(self, order: Mapping[str, Any]) -> Future[Answer]:
-        """Have an order carried out (see Order)."""
+    def submit(self, order: Order) -> Future[Answer]:
         future = Future[Answer]()
         with self._lock:
             if self._process is None or self._process.poll() is not None:

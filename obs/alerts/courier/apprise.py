@@ -51,10 +51,7 @@ def send(order: Order) -> tuple[bool, str]:
 
 
 def check(address: str) -> tuple[str, str | None]:
-    """The schema, and the host where the URL of such a service names one; anything else may be a secret.
-
-    Raises RefusedError.
-    """
+    """The schema, and the host where such a URL names one; anything else may be a secret. Raises RefusedError."""
     schema = address.partition("://")[0].strip().lower()
     if not any("{host}" in template for template in _service(address).templates):
         return f"{schema}://***", None

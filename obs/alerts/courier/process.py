@@ -29,7 +29,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
         order = json.loads(line)
-        importlib.import_module(f".{order['kind']}", __package__)  # once, and not in each process again
+        kind = importlib.import_module(f".{order['kind']}", __package__)  # once, and not in each process again
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         process = os.fork()
         if process == 0:
@@ -38,7 +38,7 @@ def main() -> None:
             os.close(sys.stdin.fileno())
             answers = os.dup(sys.stdout.fileno())
             os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
-            _write(answers, order["id"], _answer(order))
+            _write(answers, order["id"], _answer(kind, order))
             os._exit(0)  # not the exit of the courier
         running[process] = order["id"]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
@@ -50,8 +50,7 @@ def _write(descriptor: int, order_id: int, answer: dict[str, Any]) -> None:
         os.write(descriptor, json.dumps({**answer, "id": order_id}).encode() + b"\n")
 
 
-def _answer(order: Order) -> dict[str, Any]:
-    kind = importlib.import_module(f".{order['kind']}", __package__)
+def _answer(kind: Any, order: Order) -> dict[str, Any]:
     try:
         masked, host = kind.check(order["address"])
         if not order["allow_private"] and host is not None:

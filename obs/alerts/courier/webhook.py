@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import time
-import urllib.error
 import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,9 +10,13 @@ from urllib.parse import urlsplit
 from . import ATTEMPT_SECONDS, MOST_ANSWER, Order, RefusedError
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
+class _AnyStatus(urllib.request.HTTPErrorProcessor):
+    """Takes every status as an answer: no redirect is followed, and none raises an error."""
+
+    def http_response(self, request: Any, response: Any) -> Any:
+        return response
+
+    https_response = http_response
 
 
 def check(address: str) -> tuple[str, str | None]:
@@ -52,11 +55,6 @@ def sign(secret: str, seconds: str, body: bytes) -> str:
 
 def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, str]:
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - checked
-    response: Any
-    try:
-        response = urllib.request.build_opener(_NoRedirects).open(request, timeout=ATTEMPT_SECONDS)
-    except urllib.error.HTTPError as error:
-        response = error
-    with response:
+    with urllib.request.build_opener(_AnyStatus).open(request, timeout=ATTEMPT_SECONDS) as response:
         answer = f"{response.status} {response.read(MOST_ANSWER).decode(errors='replace')}"
     return 200 <= response.status < 300, answer.strip()

@@ -1,7 +1,4 @@
-"""Channels: where alerts are sent, and which of them. They are in the control file.
-
-Times are milliseconds since the epoch.
-"""
+"""Channels in the control file: where alerts are sent, and which of them. Times are milliseconds since the epoch."""
 
 import json
 import sqlite3
@@ -20,24 +17,20 @@ EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "sch
 UNSET: Mapping[str, Any] = dict.fromkeys(("job_prefix", *PLACE, "reminder_hours", "quiet_hours"))
 FILTER_DEFAULTS: Mapping[str, Any] = {"events": list(EVENTS[:-1]), **UNSET, "recoveries": True, "always_loud": []}
 """The fields of a channel that decide what it is sent, and when. Those in UNSET need no value."""
-_COLUMNS = "id, name, kind, address, masked, secret, enabled, filter"
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel. `address` and `secret` are never shown; `masked` is the address without its secret parts.
-
-    `kind` is the module of `obs.alerts.courier` that sends to it. `filter` has the fields of FILTER_DEFAULTS.
-    """
+    """A channel. `address` and `secret` are never shown; `masked` is the address without its secret parts."""
 
     id: int
     name: str
-    kind: str
+    kind: str  # the module of `obs.alerts.courier` that sends to it
     address: str
     masked: str
     secret: str | None
     enabled: bool
-    filter: Mapping[str, Any]
+    filter: Mapping[str, Any]  # the fields of FILTER_DEFAULTS
 
     def wants(self, event: str, job: str, where: object) -> bool:
         """Whether it is notified of an event of a job, whose place is in the attributes of `where`.
@@ -63,16 +56,14 @@ class Channel:
 
 def channels_of(db: sqlite3.Connection, org: Org) -> list[Channel]:
     """The channels of an organization, in the order of their names."""
-    rows = db.execute(f"SELECT {_COLUMNS} FROM channels WHERE organization_id = ? ORDER BY name", (org.id,))
+    found = f"SELECT {', '.join(Channel.__slots__)} FROM channels WHERE organization_id = ? ORDER BY name"
+    rows = db.execute(found, (org.id,))
     return [Channel(**{**dict(row), "filter": {**FILTER_DEFAULTS, **json.loads(row["filter"])}}) for row in rows]
 
 
 def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
-    """Add a channel, or replace the one whose ``id`` is in `values`, which have all columns; returns its id.
-
-    The id is 0 if there is no such channel any more. Raises sqlite3.IntegrityError where the name is taken.
-    """
-    columns = {name: values[name] for name in ("organization_id", *_COLUMNS.split(", "))}
+    """Save a channel with all its columns: see `save_row`. Raises sqlite3.IntegrityError where the name is taken."""
+    columns = {name: values[name] for name in ("organization_id", *Channel.__slots__)}
     return save_row(db, "channels", {**columns, "filter": json.dumps(values["filter"])})
 
 

@@ -16,10 +16,7 @@ from obs.storage.connection import delete_oldest, save_row
 
 
 class IncidentKind(IntEnum):
-    """The kind of an incident, the most severe first. The value is the number in the database.
-
-    The name in lower case is the word in the API and in OQL.
-    """
+    """The kind of an incident, the most severe first. The value is the number in the database."""
 
     FAILING = 1
     LOST = 2

@@ -31,8 +31,6 @@ KNOWN_SQL = "NOT (deliveries.reminder AND deliveries.attempts = 0)"  # a reminde
 
 
 class State(StrEnum):
-    """The state of a delivery."""
-
     PENDING = "pending"
     SENT = "sent"
     GIVEN_UP = "given_up"
@@ -50,25 +48,21 @@ class News(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery. `answer` is what the receiver said last, or why it could not be reached.
-
-    `reminder` is 1 for one that waits for its incidents to last. `notice` and `event` are the text and the event of one
-    without incidents. `next_attempt_at` is None once it is sent or given up.
-    """
+    """A delivery. `answer` is what the receiver said last, or why it could not be reached."""
 
     id: int
     channel_id: int
     channel: str = field(metadata={"example": "phone"})
     state: str = field(metadata={"enum": list(State)})
-    reminder: int
+    reminder: int  # 1 if it waits for its incidents to last
     title: str | None = field(metadata=about("Its title; null before the first attempt."))
-    notice: str | None
-    event: str | None
+    notice: str | None  # the text of one without incidents
+    event: str | None  # the event of one without incidents
     created_at: int
     attempts: int
     first_attempt_at: int | None
     last_attempt_at: int | None
-    next_attempt_at: int | None
+    next_attempt_at: int | None  # None once it is sent or given up
     sent_at: int | None
     answer: str | None = field(metadata=about("What the receiver answered last."))
 
@@ -130,7 +124,6 @@ def due(db: sqlite3.Connection, now_ms: int) -> list[Delivery]:
 
 
 def pending(db: sqlite3.Connection) -> Pending:
-    """What is still to be sent."""
     row = db.execute(
         "SELECT coalesce(min(next_attempt_at), :none) AS next_due_at,"
         " coalesce(min(coalesce(first_attempt_at, next_attempt_at)), :none) AS waits_since,"

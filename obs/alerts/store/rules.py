@@ -17,10 +17,7 @@ def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
 
 
 def save(db: sqlite3.Connection, alert: Alert) -> int:
-    """Add an alert, or change the one with its id; returns its id, 0 if there is no such alert any more.
-
-    Raises sqlite3.IntegrityError where the name is taken.
-    """
+    """See `save_row`. Raises sqlite3.IntegrityError where the name is taken."""
     definition = {name: value for name, value in asdict(alert).items() if name not in ("id", "name", "firing")}
     return save_row(db, "alerts", {"id": alert.id, "name": alert.name, "definition": json.dumps(definition)})
 

@@ -33,7 +33,6 @@ _ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep
 
 @incidents.get("", endpoint="page")
 def incidents_page(form: forms.Form | None = None) -> str:
-    """Incidents, open ones first, and maintenance windows."""
     caller = viewer()
     with caller.read() as db:
         windows = maintenance.windows(db)
@@ -114,7 +113,6 @@ def change(number: int, what: str) -> ResponseReturnValue:
 
 @blp.post(f"/deliveries/{_NUMBER}/retry")
 def retry(number: int) -> ResponseReturnValue:
-    """Send a delivery again."""
     services().alerts.retry(viewer(), number)
     return redirect(url_for("dashboard.alerts.page") + "#deliveries")
 

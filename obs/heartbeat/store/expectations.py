@@ -1,14 +1,11 @@
-"""What is expected of jobs: storing what was learned, and finding what is overdue, overrunning or lost.
-
-Times are milliseconds since the epoch, durations milliseconds.
-"""
+"""What is expected of jobs: storing what was learned; what is overdue, overrunning or lost. Times are milliseconds."""
 
 import json
 import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from obs.heartbeat import hosts, overdue, pins
 from obs.heartbeat.hosts import Stream
@@ -40,17 +37,14 @@ _OVERRUNS_AT = f"started_at + (SELECT overrun_after_ms {_ITS_JOB})"
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A job whose expectation has to be computed again. `fit` is what was learned before, from `memory`.
-
-    `is_relearned` is for a job without new heartbeats: its stored expectation applies until then.
-    """
+    """A job whose expectation has to be computed again. `fit` is what was learned before, from `memory`."""
 
     job_id: int
     event_id: int
     learned_event_id: int | None
     revision: int
     last_heartbeat_at: int
-    is_relearned: bool
+    is_relearned: bool  # whether it has no new heartbeats, so that its stored expectation applies until then
     schedule_changed_at: int | None
     pin: Pin | None
     waits: Sequence[Wait]
@@ -323,8 +317,7 @@ def learn_again(db: sqlite3.Connection) -> int:
 
 def next_moment(db: sqlite3.Connection, now_ms: int) -> int | None:
     """When next something becomes overdue, overrunning or lost, or a pause or a maintenance window ends; or None."""
-    moment: int | None = db.execute(_NEXT_MOMENT, {"longest": LONGEST_RUN_MS, "now": now_ms}).fetchone()[0]
-    return moment
+    return cast("int | None", first_value(db, _NEXT_MOMENT, {"longest": LONGEST_RUN_MS, "now": now_ms}))
 
 
 _NEXT_MOMENT = f"""

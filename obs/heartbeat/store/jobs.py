@@ -13,7 +13,7 @@ from obs.heartbeat.overdue import Wait, waits_from_json
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNS_AT_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
-from obs.storage.connection import first_value
+from obs.storage.connection import first_value, save_row
 from obs.times import MAX_MS
 
 
@@ -151,11 +151,9 @@ def job_id(db: sqlite3.Connection, name: str) -> int | None:
 
 def add_job(db: sqlite3.Connection, name: str, now_ms: int, heartbeat_at: int | None = None) -> int:
     """Add a job and return its id. Without a heartbeat, a pin counts from now."""
-    added = (
-        "INSERT INTO jobs (name, created_at, first_heartbeat_at, last_heartbeat_at, last_event_id)"
-        f" VALUES (?1, ?2, ifnull(?3, {MAX_MS}), ifnull(?3, ?2), 0) RETURNING id"
-    )
-    return int(db.execute(added, (name, now_ms, heartbeat_at)).fetchone()[0])
+    first, last = (MAX_MS, now_ms) if heartbeat_at is None else (heartbeat_at, heartbeat_at)
+    times = {"created_at": now_ms, "first_heartbeat_at": first, "last_heartbeat_at": last}
+    return save_row(db, "jobs", {"name": name, **times, "last_event_id": 0})
 
 
 def ping_uuid(db: sqlite3.Connection, job_id: int) -> str | None:

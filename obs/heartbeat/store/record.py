@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from obs.heartbeat import runs
-from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status
+from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status, act, duration_of_close, outcome
 from obs.heartbeat.source import SILENT_SQL
 from obs.heartbeat.store.jobs import add_job, count_jobs
-from obs.storage.connection import first_value
+from obs.storage.connection import first_value, save_row
 from obs.times import DAY_MS, MINUTE_MS
 
 
@@ -37,8 +36,7 @@ def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = 
         " WHERE coalesce(host, '') = ? AND coalesce(service, '') = ? AND coalesce(project, '') = ?"
     )
     found: int | None = first_value(db, find, values)
-    add = "INSERT INTO attributions (host, service, project) VALUES (?, ?, ?)"
-    return db.execute(add, updated).lastrowid if found is None else found
+    return save_row(db, "attributions", updated._asdict()) if found is None else found
 
 
 IDEMPOTENCY_MS = DAY_MS
@@ -145,7 +143,7 @@ def record(
         first = _answer_before(db, _SAME_KEY, job.id, idempotency_key, heartbeat.kind, now_ms - IDEMPOTENCY_MS)
         if first is not None:
             return first
-    action = runs.act(run, heartbeat.kind)
+    action = act(run, heartbeat.kind)
     if action is Action.REPEAT:
         assert run is not None
         first = _answer_before(db, "run_id = ? AND kind = ?", run.id, heartbeat.kind)
@@ -182,12 +180,12 @@ def _apply(
             run_id = _add_run(db, job, heartbeat, Status.OPEN, attribution_id)
             return Recorded(run_id, Status.OPEN, time, new_runs=1, outcome=None if run is None else Status.LOST)
         case Action.RECORD:
-            status = runs.outcome(heartbeat)
+            status = outcome(heartbeat)
             run_id = _add_run(db, job, heartbeat, status, attribution_id)
             return Recorded(run_id, status, time, new_runs=1, outcome=status, duration_ms=heartbeat.duration_ms)
         case Action.CLOSE:
             assert run is not None
-            status, duration_ms = runs.outcome(heartbeat), runs.duration_of_close(run, heartbeat)
+            status, duration_ms = outcome(heartbeat), duration_of_close(run, heartbeat)
             ended_at = max(time, run.started_at)  # the clocks of hosts differ
             db.execute(_CLOSE_RUN, (status, ended_at, duration_ms, heartbeat.exit_code, attribution_id, run.id))
             return Recorded(run.id, status, time, outcome=status, duration_ms=duration_ms)
