@@ -1,4 +1,4 @@
-"""A job with history, the sweep that finds what is wrong with it, and receivers of alerts."""
+"""A job with history, the sweep that finds what is wrong with it, receivers of alerts, and a visitor of the pages."""
 
 import sqlite3
 import time
@@ -14,6 +14,7 @@ from obs.times import DAY_MS
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World
 from tests.conftest import ACME, Clock, KeyClient
+from tests.dashboard.conftest import Visitor
 
 
 @pytest.fixture
@@ -82,6 +83,15 @@ def other_receiver() -> Iterator[Receiver]:
     one = Receiver()
     yield one
     one.close()
+
+
+@pytest.fixture
+def visitor(world: World) -> Visitor:
+    """Signed in to the organization of `world` as an admin."""
+    one = Visitor(world.app)
+    one.sign_in(str(world.client.key))
+    one.get("/settings")
+    return one
 
 
 @pytest.fixture
