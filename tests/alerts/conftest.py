@@ -10,7 +10,8 @@ from flask import Flask
 
 from obs.services import services
 from obs.storage.databases import Databases, Org
-from obs.times import DAY_MS
+from obs.times import DAY_MS, HOUR_MS, format_ms
+from tests.alerts.machine import PING, Server
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World
 from tests.conftest import ACME, Clock, KeyClient
@@ -92,6 +93,16 @@ def visitor(world: World) -> Visitor:
     one.sign_in(str(world.client.key))
     one.get("/settings")
     return one
+
+
+@pytest.fixture
+def server(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock) -> Server:
+    """A machine on which the job ``backup`` has pinged every hour for four days."""
+    server = Server(make_app, new_client, clock)
+    for hours in range(100, -1, -1):
+        server.client.post(PING, query_string={"time": format_ms(clock() - hours * HOUR_MS)})
+    server.sweep()
+    return server
 
 
 @pytest.fixture
