@@ -38,6 +38,11 @@ COPIED = (
     "requirements-test.lock",
     ".ci",
 )
+STATEMENTS = (
+    *("tests/query/test_answers.py", "tests/query/test_expressions.py", "tests/query/test_clauses.py"),
+    *("tests/query/test_buckets.py", "tests/query/test_show_and_explain.py"),
+)
+ROLLUPS = ("tests/query/test_rollups.py", "tests/query/test_reading_rollups.py", "tests/query/test_rolling_up.py")
 TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
     "obs/": ("tests/test_times.py", "tests/test_errors.py", "tests/test_config.py", "tests/alerts"),
     "obs/alerts": ("tests/alerts", "tests/dashboard/test_changes_wake_the_sweep.py"),
@@ -46,17 +51,20 @@ TESTS_BY_FOLDER = {  # the longest one that a module's path begins with
     "obs/dashboard": ("tests/dashboard",),
     "obs/heartbeat": ("tests/alerts", *sorted(map(str, Path("tests/heartbeat").glob("test_*.py")))),
     "obs/heartbeat/schedule": ("tests/heartbeat/schedule", "tests/alerts"),
-    "obs/heartbeat/store/rollups.py": ("tests/query/test_rollups.py", "tests/query/test_rollups_of_two_processes.py"),
+    "obs/heartbeat/store/rollups.py": ("tests/query/test_rollups_of_two_processes.py", *ROLLUPS),
     "obs/ingest": ("tests/ingest", "tests/heartbeat/test_run_ids.py", "tests/heartbeat/test_attribution.py"),
     "obs/query": ("tests/query",),
-    "obs/query/language": ("tests/query/test_language.py", "tests/query/test_errors.py", "tests/query/test_answers.py"),
+    "obs/query/language": ("tests/query/test_errors.py", *STATEMENTS),
     "obs/query/language/functions.py": (
-        *("tests/query/test_percentiles.py", "tests/query/test_language.py"),
-        *("tests/query/test_answers.py", "tests/query/test_docs.py", "tests/query/test_duckdb.py"),
+        *("tests/query/test_percentiles.py", "tests/query/test_docs.py", "tests/query/test_duckdb.py"),
+        *STATEMENTS,
     ),
-    "obs/query/sql": ("tests/query/test_answers.py", "tests/query/test_language.py", "tests/query/test_duckdb.py"),
-    "obs/query/sql/rollup.py": ("tests/query/test_rollups.py",),
-    "obs/server": ("tests/test_errors.py", "tests/test_monitoring.py", "tests/test_serving.py", "tests/strangers"),
+    "obs/query/sql": ("tests/query/test_duckdb.py", *STATEMENTS),
+    "obs/query/sql/rollup.py": ROLLUPS,
+    "obs/server": (
+        *("tests/test_errors.py", "tests/test_monitoring.py", "tests/strangers"),
+        *("tests/test_serving.py", "tests/test_served_requests.py"),
+    ),
     "obs/sweep.py": ("tests/alerts", "tests/heartbeat/test_sweep.py", "tests/heartbeat/test_relearning.py"),
     "obs/storage": ("tests/storage", "tests/heartbeat/test_purge.py"),
     "obs/tenancy": ("tests/tenancy", "tests/dashboard/test_sign_in.py", "tests/dashboard/test_rights_and_refusals.py"),

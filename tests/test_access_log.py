@@ -15,7 +15,7 @@ from obs.services import services
 from obs.tenancy import service
 from tests.conftest import KeyClient
 from tests.dashboard.conftest import Visitor
-from tests.test_serving import Server
+from tests.server import Server
 
 PING = "/api/v1/heartbeat/backup/ping"
 

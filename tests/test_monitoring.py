@@ -1,13 +1,19 @@
-"""/healthz, /readyz and /metrics."""
+"""/healthz, /readyz and /metrics, and the URL of another monitor that is fetched while the service works."""
 
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from flask import Flask
 
+from obs.errors import ServiceError
 from obs.services import services
-from obs.tenancy import instance
+from obs.tenancy import instance, service
+from tests.alerts.conftest import receiver
+from tests.alerts.receiver import Receiver
+
+__all__ = ["receiver"]
 
 
 def test_health_needs_no_key(app: Flask) -> None:
@@ -41,3 +47,25 @@ def test_metrics_count_requests(app: Flask) -> None:
     client.get("/healthz")
     text = client.get("/metrics").get_data(as_text=True)
     assert 'obs_http_request_duration_seconds_count{endpoint="healthz",status="200"} 1.0' in text
+
+
+def test_the_heartbeat_url_is_fetched_only_while_the_service_works(
+    make_app: Callable[..., Flask], receiver: Receiver
+) -> None:
+    app = make_app(HEARTBEAT_URL=receiver.url)
+    background, tenancy = services(app).background, services(app).tenancy
+    deleted = service.create_organization(tenancy, "deleted")
+    tenancy.databases.path(deleted).unlink()
+    background.run("heartbeat")
+    background.run("sweep")
+    background.run("heartbeat")
+    assert receiver.fetched == 0, "the deliveries have not run yet"
+    background.run("deliveries")
+    background.run("heartbeat")
+    assert receiver.fetched == 0, "the file of an organization is missing"
+    service.delete_organization(tenancy, deleted)
+    with pytest.raises(ServiceError):  # a request that was under way
+        tenancy.databases.write(deleted, lambda db: None)
+    background.run("heartbeat")
+    assert receiver.received.wait(30)
+    assert receiver.fetched == 1

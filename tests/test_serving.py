@@ -13,108 +13,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-OBS = (sys.executable, "-c", "from obs.cli import main; main()")
-PATIENCE_SECONDS = 30
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-class Server:
-    """A process of ``obs serve``, and its output."""
-
-    def __init__(self, folder: Path, port: int | None = None) -> None:
-        self.port = port or free_port()
-        self.output = folder.with_name(f"{folder.name}-{self.port}.txt")
-        command = [*OBS, "serve", "--instance", str(folder), "--port", str(self.port)]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("OBS_")}
-        with self.output.open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-
-    def wait_until_ready(self) -> "Server":
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                if self.ask("GET", "/readyz").status == 200:
-                    return self
-            assert self.process.poll() is None, self.printed()
-            wait_a_moment()
-        raise AssertionError(f"not ready: {self.printed()}")
-
-    def printed(self) -> str:
-        return self.output.read_text()
-
-    def key(self) -> str:
-        found = re.search(r"obs_default_[0-9A-Za-z]{32}", self.printed())
-        assert found, self.printed()
-        return found[0]
-
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
-
-    def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, Any] | None = None, *, chunked: bool = False
-    ) -> Answer:
-        with contextlib.closing(self.connect()) as connection:
-            connection.request(method, path, body=body, headers=headers or {}, encode_chunked=chunked)
-            answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.getheaders()), answer.read())
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """Stop the server; returns the exit code and the seconds that it took."""
-        begun = time.monotonic()
-        self.process.send_signal(number)
-        return self.process.wait(PATIENCE_SECONDS), time.monotonic() - begun
-
-
-def wait_a_moment() -> None:
-    """Wait between two attempts; the caller limits the number of attempts."""
-    time.sleep(0.05)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def is_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+from tests.server import OBS, PATIENCE_SECONDS, Server, free_port, is_taken, wait_a_moment
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start servers on one instance; all are killed after the test."""
+    """Start servers, on one instance unless another is named; all are killed after the test."""
     started: list[Server] = []
 
-    def start(port: int | None = None) -> Server:
-        started.append(Server(tmp_path / "instance", port))
+    def start(port: int | None = None, instance: str = "instance") -> Server:
+        started.append(Server(tmp_path / instance, port))
         return started[-1]
 
     yield start
     for server in started:
         server.process.kill()
         server.process.wait()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for all tests that only send requests."""
-    server = Server(tmp_path_factory.mktemp("served") / "instance").wait_until_ready()
-    yield server
-    server.stop()
 
 
 @pytest.mark.curl
@@ -417,8 +334,9 @@ def test_the_host_can_be_a_name(tmp_path: Path, serve: Callable[..., Server]) ->
     wait_for_line(server, f"obs listens at http://localhost:{server.port}", 2)
 
 
-def test_an_address_in_use_is_a_clear_error(server: Server, serve: Callable[..., Server]) -> None:
-    second = serve(server.port)
+def test_an_address_in_use_is_a_clear_error(serve: Callable[..., Server]) -> None:
+    server = serve().wait_until_ready()
+    second = serve(server.port, "other")
     assert second.process.wait(PATIENCE_SECONDS) == 1
     printed = second.printed()
     assert printed.startswith("Error: ")
@@ -443,112 +361,3 @@ def test_an_invalid_setting_is_a_clear_error(tmp_path: Path, variable: str, valu
     assert answer.returncode == 1
     assert re.fullmatch(r"Error: [^\n]+\n", answer.stderr), answer.stderr
     assert problem in answer.stderr
-
-
-@pytest.mark.parametrize(
-    ("path", "job"),
-    [
-        ("a", "a"),
-        ("db/backup", "db/backup"),
-        ("db%2Fbackup", "db/backup"),
-        ("gr%C3%B6%C3%9Fe%F0%9F%98%80", "größe😀"),
-        ("50%25%3F%23%20off", "50%?# off"),
-        ("/a//b/", "/a//b/"),
-    ],
-)
-def test_names_in_the_path(server: Server, path: str, job: str) -> None:
-    answer = server.ask("POST", f"/api/v1/heartbeat/{path}/ping", headers={"X-API-Key": server.key()})
-    assert answer.status == 200, answer.body
-    assert answer.json()["job"] == job
-
-
-@pytest.mark.parametrize("path", ["a%FFb", "%C3", "a%00b", "a%0Ab", "%20a"])
-def test_invalid_names_in_the_path(server: Server, path: str) -> None:
-    answer = server.ask("POST", f"/api/v1/heartbeat/{path}/ping", headers={"X-API-Key": server.key()})
-    assert answer.status == 422, answer.body
-    assert answer.json()["error"] == "invalid_field"
-
-
-@pytest.mark.parametrize("key", [b"\xff\xfe", "schlüssel".encode(), b"x" * 10_000])
-def test_an_impossible_key_is_unauthorized(server: Server, key: bytes) -> None:
-    assert server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": key}).status == 401
-
-
-@pytest.mark.parametrize(("size", "status"), [(10_240, 200), (10_241, 413), ((1 << 20) + 1, 413)])
-def test_a_log_in_chunks(server: Server, size: int, status: int) -> None:
-    pieces = (b"x" * 1_024 for _ in range(size // 1_024))
-    rest = b"x" * (size % 1_024)
-    answer = server.ask(
-        "POST",
-        "/api/v1/heartbeat/chunked/log",
-        body=(piece for piece in (*pieces, rest) if piece),
-        headers={"X-API-Key": server.key(), "Transfer-Encoding": "chunked"},
-        chunked=True,
-    )
-    assert answer.status == status, answer.body
-    if status == 413:
-        assert "10240" in answer.json()["message"] or str(1 << 20) in answer.json()["message"]
-
-
-def test_a_log_in_chunks_is_stored_whole(server: Server) -> None:
-    headers = {"X-API-Key": server.key()}
-    number = server.ask("POST", "/api/v1/heartbeat/chunked/start", headers=headers).json()["run_id"]
-    server.ask(
-        "POST",
-        "/api/v1/heartbeat/chunked/log",
-        body=iter([b"one ", b"two ", b"three"]),
-        headers={**headers, "Transfer-Encoding": "chunked"},
-        chunked=True,
-    )
-    run = server.ask("GET", f"/api/v1/runs/{number}", headers=headers).json()
-    assert run["timeline"][-1]["message"] == "one two three"
-
-
-@pytest.mark.parametrize("path", ["/api/v1/heartbeat/backup/log", "/api/v1/annotations"])
-def test_a_client_can_go_on_after_a_body_that_is_too_large(server: Server, path: str) -> None:
-    """The rest of the body is not read. So the connection cannot be used again, and the response says so."""
-    headers = {"X-API-Key": server.key()}
-    with contextlib.closing(server.connect()) as connection:
-        for _ in range(20):
-            connection.request("POST", path, b"x" * 100_000, {**headers, "Content-Length": "1100000"})
-            answer = connection.getresponse()
-            answer.read()
-            assert (answer.status, answer.headers["Connection"]) == (413, "close")
-            connection.request("GET", "/api/v1/jobs", headers=headers)
-            assert connection.getresponse().read().startswith(b'{"jobs":')
-
-
-def test_json_in_chunks(server: Server) -> None:
-    answer = server.ask(
-        "POST",
-        "/api/v1/heartbeat/ping",
-        body=iter([b'{"name": ', b'"backup"}']),
-        headers={"X-API-Key": server.key(), "Transfer-Encoding": "chunked", "Content-Type": "application/json"},
-        chunked=True,
-    )
-    assert answer.status == 200, answer.body
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("HEAD", "/api/v1/heartbeat/backup/ping", 200),
-        ("GET", "/api/v1/heartbeat/backup/ping", 200),
-        ("GET", "/api/v1/nothing", 404),
-        ("PUT", "/api/v1/jobs", 405),
-        ("BREW", "/api/v1/jobs", 405),
-    ],
-)
-def test_methods(server: Server, method: str, path: str, status: int) -> None:
-    assert server.ask(method, path, headers={"X-API-Key": server.key()}).status == status
-
-
-def test_a_new_key_works_at_once(server: Server) -> None:
-    folder = server.output.with_name("instance")
-    created = subprocess.run(
-        [*OBS, "key", "create", "default", "--label", "x", "--scope", "query:read", "--instance", str(folder)],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert server.ask("GET", "/api/v1/jobs", headers={"X-API-Key": created.stdout.strip()}).status == 200

@@ -1,4 +1,4 @@
-"""A job with history, the sweep that finds what is wrong with it, and receivers of alerts."""
+"""A job with history, the sweep that finds what is wrong with it, receivers of alerts, and a visitor of the pages."""
 
 import sqlite3
 import time
@@ -10,10 +10,12 @@ from flask import Flask
 
 from obs.services import services
 from obs.storage.databases import Databases, Org
-from obs.times import DAY_MS
+from obs.times import DAY_MS, HOUR_MS, format_ms
+from tests.alerts.machine import PING, Server
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World
 from tests.conftest import ACME, Clock, KeyClient
+from tests.dashboard.conftest import Visitor
 
 
 @pytest.fixture
@@ -82,6 +84,25 @@ def other_receiver() -> Iterator[Receiver]:
     one = Receiver()
     yield one
     one.close()
+
+
+@pytest.fixture
+def visitor(world: World) -> Visitor:
+    """Signed in to the organization of `world` as an admin."""
+    one = Visitor(world.app)
+    one.sign_in(str(world.client.key))
+    one.get("/settings")
+    return one
+
+
+@pytest.fixture
+def server(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock) -> Server:
+    """A machine on which the job ``backup`` has pinged every hour for four days."""
+    server = Server(make_app, new_client, clock)
+    for hours in range(100, -1, -1):
+        server.client.post(PING, query_string={"time": format_ms(clock() - hours * HOUR_MS)})
+    server.sweep()
+    return server
 
 
 @pytest.fixture

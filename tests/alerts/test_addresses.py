@@ -1,4 +1,4 @@
-"""Addresses of channels: every service of Apprise can be saved and masked, or is refused by name."""
+"""Addresses of channels: which can be saved, where they lead, and that their secrets are not shown again."""
 
 import re
 import string
@@ -11,6 +11,10 @@ import apprise
 import pytest
 
 from obs.alerts.courier import Answer, Courier
+from obs.services import services
+from tests.alerts.receiver import Receiver
+from tests.alerts.world import SECRET, World
+from tests.conftest import ACME
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the library imports a module that Python deprecates
@@ -83,3 +87,94 @@ def test_every_service_of_apprise_is_masked_or_refused_by_name(answers: dict[str
 @pytest.mark.parametrize("schema", sorted(LOCAL_SCHEMAS & SERVICES.keys()))
 def test_services_of_the_machine_itself_are_refused(schema: str, answers: dict[str, Answer]) -> None:
     assert "the server itself" in answers[schema]["answer"]
+
+
+def test_the_address_of_a_webhook_is_named_where_it_was_sent(world: World) -> None:
+    body = {"name": "hook", "webhook": {"url": "ftp://example.com"}}
+    answer = world.client.post("/api/v1/channels", json=body)
+    assert answer.json["errors"] == {"json": {"webhook": {"url": ["Not a URL that starts with http:// or https://."]}}}
+    assert answer.json["message"].startswith("webhook.url: ")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("nosuch://token", "nosuch"),
+        ("ntfy://ntfy.sh/topic?template=/etc/passwd", "template"),
+        ("mailto://a:b@example.com?pgppub=/etc/passwd", "pgppub"),
+        ("syslog://", "syslog"),
+        ("dbus://", "dbus"),
+        ("just text", "Apprise URL"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused(world: World, url: str, reason: str) -> None:
+    answer = world.client.post("/api/v1/channels", json={"name": "one", "url": url})
+    assert answer.status_code == 422
+    assert reason in (answer.json or {})["message"]
+    assert (world.client.get("/api/v1/channels").json or {})["channels"] == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0x7f000001", "[::1]", "169.254.169.254", "10.0.0.1", "localhost"])
+def test_private_addresses_are_refused_where_they_are_not_allowed(world: World, host: str) -> None:
+    world.app.config["ALLOW_PRIVATE_TARGETS"] = "0"
+    for body in ({"webhook": {"url": f"http://{host}/x"}}, {"url": f"gotify://{host}/AbCdEfGhIjKlMnO"}):
+        answer = world.client.post("/api/v1/channels", json={"name": "one", **body})
+        assert answer.status_code == 422, (body, answer.json)
+
+
+def test_a_connection_is_checked_when_it_is_made(world: World, receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    world.app.config["ALLOW_PRIVATE_TARGETS"] = "0"
+    answer = world.client.post(f"/api/v1/channels/{channel}/test")
+    assert (answer.json or {})["delivered"] is False
+    assert receiver.requests == []
+
+
+def test_a_redirect_is_not_followed(world: World, receiver: Receiver, other_receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    receiver.answers, receiver.location = [307], other_receiver.url
+    answer = world.client.post(f"/api/v1/channels/{channel}/test")
+    assert (answer.json or {})["delivered"] is False
+    assert other_receiver.requests == []
+
+
+def test_secrets_are_shown_once_at_most(world: World, receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    created = world.client.post("/api/v1/channels", json={"name": "phone", "url": "ntfy://me:pw@ntfy.sh/my-topic"})
+    assert (created.json or {})["url"] == "ntfy://***@ntfy.sh/***"
+    everything = world.client.get("/api/v1/channels").text + world.client.get(f"/api/v1/channels/{channel}").text
+    for secret in (SECRET, "secret-path", "my-topic", "pw@"):
+        assert secret not in everything
+
+
+def test_a_secret_that_a_change_generates_is_shown_once(world: World) -> None:
+    created = world.client.post("/api/v1/channels", json={"name": "hook", "url": "ntfy://ntfy.sh/topic"}).json
+    path = f"/api/v1/channels/{created['id']}"
+    changed = world.client.put(path, json={"webhook": {"url": "https://example.com/hook"}}).json
+    assert len(changed["webhook"]["secret"]) >= 32
+    changed = world.client.put(path, json={"webhook": {"url": "https://example.com/other"}}).json
+    assert changed["webhook"] == {"url": "https://example.com/***"}
+
+
+def test_an_answer_does_not_contain_the_secret_parts_of_the_address(world: World, receiver: Receiver) -> None:
+    channel = world.add_channel(receiver)
+    receiver.answers, receiver.body = [404], b"Cannot POST /hook/secret-path"
+    answer = world.client.post(f"/api/v1/channels/{channel}/test").json
+    assert answer["answer"].startswith("404 Cannot POST ")
+    assert "secret-path" not in answer["answer"]
+
+
+@pytest.mark.parametrize("channel", [{"webhook": True}, {"url": "ntfy://me:hunter2@ntfy.sh/topic"}])
+def test_an_address_that_is_sent_back_as_it_was_shown_stays(
+    world: World, receiver: Receiver, channel: dict[str, Any]
+) -> None:
+    fields = {"webhook": {"url": receiver.url}} if "webhook" in channel else channel
+    created = world.client.post("/api/v1/channels", json={"name": "hook", **fields}).json
+    (before,) = services(world.app).alerts.channels(ACME)
+    path = f"/api/v1/channels/{created.pop('id')}"
+    created.get("webhook", {}).pop("secret", None)
+    changed = world.client.put(path, json={**created, "host": "nas01"})
+    assert changed.status_code == 200, changed.json
+    (after,) = services(world.app).alerts.channels(ACME)
+    assert (after.address, after.secret) == (before.address, before.secret)
+    assert after.filter["host"] == "nas01"

@@ -13,6 +13,8 @@ from tests.conftest import Clock, KeyClient
 
 SECRET = "a secret of the receiver"
 ATTEMPT_SECONDS = 60
+FAILURES = "SELECT count(*) FROM runs WHERE status = 'failed' LAST 1h"
+BY_HOST = "SELECT count(*) FROM runs WHERE status = 'failed' BY host LAST 1h"
 
 
 class World:
@@ -72,3 +74,43 @@ class World:
 
 def titles(receiver: Receiver) -> list[str]:
     return [message["title"] for message in receiver.messages()]
+
+
+def create_alert(world: World, **fields: Any) -> dict[str, Any]:
+    body = {"name": "failures", "query": FAILURES, "operator": ">", "threshold": 1, **fields}
+    answer = world.client.post("/api/v1/alerts", json=body)
+    assert answer.status_code == 201, answer.json
+    return dict(answer.json)
+
+
+def evaluate(world: World, **length: int) -> None:
+    """Move the clock, evaluate what is due, and send what follows from it."""
+    world.clock.advance(**length)
+    services(world.app).background.tasks["alerts on queries"].run()
+    world.deliver()
+
+
+def fail(world: World, times: int = 1, host: str = "") -> None:
+    for _ in range(times):
+        world.end("backup", "fail", host)
+
+
+def shown_alert(world: World, alert: dict[str, Any]) -> dict[str, Any]:
+    return dict(world.client.get(f"/api/v1/alerts/{alert['id']}").json)
+
+
+def incidents_of_alerts(world: World) -> list[list[Any]]:
+    world.clock.advance(ms=1)  # a window ends before now
+    query = "SELECT job, kind, value, time, ended_at FROM incidents WHERE kind = 'alert' ORDER BY time LAST 30d"
+    return list(world.client.post("/api/v1/dsl", json={"query": query}).json["rows"])
+
+
+def limit(world: World, name: str, value: int | None) -> None:
+    """Set a limit of the organization; None for its default."""
+    with services(world.app).tenancy.control.read() as db:
+        org = db.execute("SELECT id FROM organizations").fetchone()["id"]
+    change = "DELETE FROM organization_limits WHERE organization_id = ?"
+    if value is not None:
+        change = f"INSERT INTO organization_limits VALUES (?, '{name}', {value})"
+    services(world.app).tenancy.control.write(lambda db: db.execute(change, (org,)))
+    services(world.app).background.tasks["quotas and disk space"].run()

@@ -70,6 +70,11 @@ class Machine:
         return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
+def log(run: dict[str, Any]) -> str:
+    """The log messages of a run, as one text."""
+    return "".join(event["message"] or "" for event in run["timeline"] if event["kind"] == "log")
+
+
 @pytest.fixture
 def machine(app: Flask, client: KeyClient, address: str, tmp_path: Path, clock: Clock) -> Iterator[Machine]:
     clock.now_ms = time.time_ns() // 1_000_000  # the client has the time of the machine

@@ -1,7 +1,9 @@
 """Visitors who are signed in, and the application served over HTTP."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +11,12 @@ from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
-from tests.conftest import KeyClient, serving
+from obs.services import services
+from obs.tenancy import service, store
+from obs.tenancy.audit import Action
+from tests.conftest import ACME, KeyClient, serving
 
+PASSWORD = "correct horse"
 NewClient = Callable[..., KeyClient]
 FIRST_KEY = {"first": "", "label": "first heartbeat", "scopes": "heartbeat:write", "expires": ""}
 """The fields of the form on the page without jobs."""
@@ -69,6 +75,39 @@ def stranger(app: Flask, new_client: NewClient) -> Visitor:
     assert visitor.sign_in(str(new_client("globex", "admin").key)).status_code == 302
     visitor.get("/settings")
     return visitor
+
+
+def add_user(app: Flask, name: str, role: str = "reader") -> None:
+    service.change_user(services(app).tenancy, ACME, Action.ADD_USER, name, role=role, password=PASSWORD)
+
+
+def signed_in(app: Flask, name: str, password: str = PASSWORD) -> Visitor:
+    visitor = Visitor(app)
+    visitor.get("/sign-in")
+    assert visitor.post("/sign-in", name=name, password=password).status_code == 302
+    visitor.get("/settings")
+    return visitor
+
+
+@pytest.fixture
+def add(app: Flask, client: KeyClient) -> Callable[..., None]:
+    """Adds a user of ``acme``: ``add("ana", "admin")``."""
+    return partial(add_user, app)
+
+
+@pytest.fixture
+def enter(app: Flask) -> Callable[..., Visitor]:
+    """A visitor who has signed in with a password: ``enter("ana")``."""
+    return partial(signed_in, app)
+
+
+def entries(app: Flask) -> list[tuple[str, str, str]]:
+    """The audit log, newest first: action, actor, object."""
+    for thread in threading.enumerate():
+        if thread.name == "failed-sign-in":
+            thread.join()
+    with services(app).tenancy.databases.read(ACME) as db:
+        return [(one["action"], one["actor"], one["object"]) for one in store.audit_entries(db, 100)]
 
 
 class _Handler(WSGIRequestHandler):

@@ -8,20 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
 
-from obs.services import services
-from obs.tenancy import service
-from tests.conftest import ACME, KeyClient
+from tests.conftest import KeyClient
 from tests.dashboard.conftest import address
 
 __all__ = ["address"]
 pytestmark = pytest.mark.clients
-
-
-@pytest.fixture
-def ping_key(app: Flask, client: KeyClient) -> str:
-    return service.create_key(services(app).tenancy, ACME, "pings", ["ping"]).key
 
 
 @pytest.fixture

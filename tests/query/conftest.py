@@ -1,5 +1,6 @@
-"""A small organization whose results can be worked out by hand. The time is always 2026-06-21T10:00:00Z."""
+"""A small organization whose results can be worked out by hand, at 2026-06-21T10:00:00Z, and one with rollups."""
 
+import math
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,14 @@ from flask import Flask
 
 from obs.services import services
 from obs.tenancy import auth
-from obs.times import parse_iso
-from tests.conftest import ACME
+from obs.times import DAY_MS, parse_iso
+from tests.conftest import ACME, START
 
 Ask = Callable[..., dict[str, Any]]
-
+Write = Callable[[Callable[[sqlite3.Connection], Any]], Any]
+LENGTHS = "count(*), count(length(message)), sum(length(message)), avg(length(message)), max(length(message))"
+SCOPES = ("heartbeat:write", "query:read", "admin")
+"""What a client needs that sends heartbeats, asks, and deletes jobs."""
 RUNS = [
     # job, status, started, duration_ms, exit_code, attribution
     (1, 1, "2026-06-21T07:00:00Z", 1_000, 0, 1),
@@ -87,3 +91,53 @@ def ask(client: Any) -> Ask:
         return answer
 
     return asked
+
+
+@pytest.fixture
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call rolls up everything there is, however slow the machine is."""
+    monkeypatch.setattr("obs.heartbeat.service._ROLLING_UP_SECONDS", math.inf)
+
+
+@pytest.fixture
+def history(write: Write, no_hurry: None) -> None:
+    """Three days of two jobs, each with a run every ten minutes; every seventh run failed."""
+    runs = [
+        (job, 2 if number % 7 == 0 else 1, START - 3 * DAY_MS + number * 600_000, 1_000 * job + number)
+        for number in range(3 * 144)
+        for job in (1, 2)
+    ]
+
+    def fill(db: sqlite3.Connection) -> None:
+        db.executemany(
+            "INSERT INTO jobs (id, name, created_at, last_heartbeat_at, last_event_id) VALUES (?, ?, 0, ?, 0)",
+            [(1, "backup", START), (2, "mail", START)],
+        )
+        db.executemany(
+            "INSERT INTO runs (job_id, status, started_at, duration_ms, heartbeat_at) VALUES (?, ?, ?, ?, 0)", runs
+        )
+
+    write(fill)
+
+
+def roll_up_all(app: Flask) -> None:
+    services(app).background.tasks["rollups"].run()
+
+
+def explained(ask: Ask, statement: str) -> list[str]:
+    return [row[1] for row in ask(f"EXPLAIN {statement}")["rows"] if row[0] == "rollup"]
+
+
+def nearly(rows: list[list[Any]], statement: str) -> list[list[Any]]:
+    """The rows, whose fractions may differ in the last digits where deviations are computed in another way."""
+    if "stddev" not in statement:
+        return rows
+    return [[pytest.approx(cell, 1e-9) if isinstance(cell, float) else cell for cell in row] for row in rows]
+
+
+def execute(db: sqlite3.Connection, sql: str) -> None:
+    db.execute(sql)
+
+
+def count_rows(db: sqlite3.Connection, table: str) -> int:
+    return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.test_serving import Server
+from tests.server import Server
 
 ROOT = Path(__file__).parent.parent.parent
 _RATE = 1_000_000  # so that nothing is rejected for its rate

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.test_serving import PATIENCE_SECONDS, Server
+from tests.server import PATIENCE_SECONDS, Server
 
 LOG = "/api/v1/heartbeat/hostile/log"
 _PIECE = b"x" * 65_536

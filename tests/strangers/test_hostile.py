@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.server import PATIENCE_SECONDS, Server, wait_a_moment
 from tests.strangers import hostile
 from tests.strangers.hostile import answer, connect, head, messages, ping, statuses
-from tests.test_serving import PATIENCE_SECONDS, Server, wait_a_moment
 
 THREADS = 8
 IDLE = 2_500  # more than the kernel's backlog holds

@@ -1,0 +1,243 @@
+"""A statement is answered from rollups where they are exact, and reads as few of them as it can."""
+
+import re
+import statistics
+from functools import partial
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from tests.conftest import Clock
+from tests.query.conftest import Ask, Write, execute, explained, nearly, roll_up_all
+
+HOUR = "1h by exit_code and host and job and project and service and status"
+DAY = "1d by exit_code and host and job and project and service and status"
+PLACE_HOUR, PLACE_DAY = (f"{unit} by exit_code and host and project and service and status" for unit in ("1h", "1d"))
+EVENTS_HOUR = "1h by host and job and kind and project and service"
+EVENTS_DAY = "1d by host and job and kind and project and service"
+
+
+@pytest.mark.usefixtures("history")
+def test_explain_says_what_is_read_from_rollups(app: Flask, ask: Ask, clock: Clock) -> None:
+    statement = "SELECT count(*) FROM runs EVERY 1h LAST 2d"
+    assert explained(ask, statement) == []
+    roll_up_all(app)
+    clock.advance(minutes=37)
+    # The last hour is read from the rows: at its end it was not rolled up yet.
+    assert explained(ask, statement) == [
+        "46 x 1h by status, between 2026-06-19T11:00:00.000Z and 2026-06-21T09:00:00.000Z",
+        "4 x 5m by status, between 2026-06-19T10:40:00.000Z and 2026-06-19T11:00:00.000Z",
+        "the rows of 2026-06-19T10:37:00.000Z/2026-06-19T10:40:00.000Z, "
+        "2026-06-21T09:00:00.000Z/2026-06-21T10:37:00.000Z",
+    ]
+
+
+@pytest.mark.usefixtures("history")
+def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flask, ask: Ask) -> None:
+    statement = "SELECT status, count(*), sum(duration_ms), min(duration_ms), max(duration_ms) FROM runs BY status"
+    window = "BETWEEN '2026-06-18T10:00:00Z' AND '2026-06-21T09:00:00Z'"
+    from_rows = ask(f"{statement} {window}")["rows"]
+    roll_up_all(app)
+    assert explained(ask, f"{statement} {window}") != []
+    assert ask(f"{statement} {window}")["rows"] == from_rows
+    assert len(from_rows) == 2
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT count(*) FROM runs EVERY 1h", ["1h by status"]),
+        ("SELECT p95(duration_ms), count(*) FROM runs WHERE status = 'failed' EVERY 1d", ["1h by status"]),
+        ("SELECT stddev(late_ms), median(late_ms) FROM runs EVERY 1d", ["1h by status"]),
+        ("SELECT max(late_ms), count(*) FROM runs WHERE late_ms > 1m BY job", [DAY, HOUR]),
+        ("SELECT count(*), avg(length(message)) FROM logs EVERY 1d", ["1h by kind"]),
+        ("SELECT sum(length(message)) FROM events WHERE kind = 'log' BY job", [EVENTS_DAY, EVENTS_HOUR]),
+        ("SELECT avg(duration_ms) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT avg(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", [HOUR]),
+        ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by status"]),
+        ("SELECT count(*) FROM runs BY job EVERY 1d TIMEZONE 'Europe/Berlin'", [HOUR]),
+        ("SELECT count(*) FROM runs BY hour(time), job", [HOUR]),
+        ("SELECT count(*) FROM runs BY weekday(time), job", [DAY, HOUR]),
+        ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Europe/Berlin'", ["1h by status"]),
+        ("SELECT p95(duration_ms), stddev(duration_ms) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT count(*) FROM runs WHERE exit_code = 1", [PLACE_DAY, PLACE_HOUR]),
+        ("SELECT count(*) FROM runs BY host", [PLACE_DAY, PLACE_HOUR]),
+        ("SELECT count(DISTINCT job), last(exit_code), max(time) FROM runs BY service EVERY 1d", [DAY, HOUR]),
+        ("SELECT count(exit_code), min(job) FROM runs WHERE host = 'a' OR project IS NULL", [DAY, HOUR]),
+        ("SELECT count(*) FILTER (WHERE duration_ms > 5) FROM runs", ["1h by status"]),
+        ("SELECT avg(duration_ms) FROM runs WHERE duration_ms BETWEEN 5 AND 1m BY job", [DAY, HOUR]),
+        (
+            "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE status = 'failed' BY bin",
+            ["1h by status"],
+        ),
+        (
+            "SELECT histogram(late_ms, 1s) AS bin, job, count(*) FROM runs WHERE late_ms IS NOT NULL BY bin, job",
+            [DAY, HOUR],
+        ),
+        (
+            "SELECT CASE WHEN duration_ms > 1m THEN 'slow' END AS pace, p95(duration_ms) FROM runs BY pace",
+            ["1h by status"],
+        ),
+        ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", ["5m by status"]),
+        ("SELECT p95(duration_ms), count(*) FROM runs BY status EVERY 30m", ["5m by status"]),
+        # what rollups cannot answer exactly
+        ("SELECT count(*) FROM runs EVERY 1m", []),
+        ("SELECT count(*) FROM runs BY job EVERY 30m", []),
+        ("SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Asia/Kolkata'", []),
+        ("SELECT max(late_ms), last(run_id) FROM runs", []),
+        ("SELECT max(late_ms) FROM runs WHERE duration_ms > 5", []),
+        ("SELECT count(*) FROM runs WHERE duration_ms > 5 OR late_ms > 5", []),
+        ("SELECT last(duration_ms) FROM runs WHERE duration_ms > 5", []),
+        ("SELECT count(message) FROM logs", []),
+        ("SELECT histogram(duration_ms, 999) AS bin, count(*) FROM runs BY bin", []),
+        ("SELECT histogram(duration_ms, 1m) AS bin, avg(duration_ms) FROM runs BY bin", []),
+        ("SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 5 BY bin", []),
+        ("SELECT histogram(length(message), 1000) AS bin, count(*) FROM logs BY bin", []),
+        ("SELECT count(*) FROM events WHERE length(message) > 9 BY job", []),
+        ("SELECT p95(length(message)) FROM logs", []),
+        ("SELECT count(*) FROM logs WHERE message CONTAINS 'full' BY job", []),
+        ("SELECT sum(duration_ms / 7) FROM runs", []),
+        ("SELECT count(DISTINCT duration_ms) FROM runs", []),
+        ("SELECT first(duration_ms) FROM runs", []),
+        ("SELECT count(*) FROM runs WHERE time > '2026-06-20'", []),
+        ("SELECT count(*) FILTER (WHERE duration_ms / 2 > 5) FROM runs", []),
+        ("SELECT count(*) FROM runs WHERE duration_ms > late_ms", []),
+        ("SELECT last(status), count(*) FROM runs WHERE duration_ms > 5", []),
+        ("SELECT max(time) FILTER (WHERE duration_ms > 5) FROM runs", []),
+        ("SELECT job, duration_ms FROM runs", []),
+    ],
+)
+def test_rollups_are_used_where_they_are_exact(app: Flask, ask: Ask, statement: str, expected: list[str]) -> None:
+    roll_up_all(app)
+    grains = [text for text in explained(ask, f"{statement} LAST 60h") if not text.startswith("the rows")]
+    assert [text.partition(" x ")[2].partition(",")[0] for text in grains] == expected
+
+
+BY_TIME = "PRIMARY KEY (hour=? AND series_id"
+BY_SERIES = "COVERING INDEX series_by_hour_counts (series_id=? AND hour"
+VALUES_BY_SERIES = "INDEX series_by_hour_counts (series_id=? AND hour"
+DAYS = "COVERING INDEX series_by_day_counts (series_id=? AND day"
+VALUES_OF_DAYS = "PRIMARY KEY (series_id=? AND day"
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT count(*), max(duration_ms) FROM runs EVERY 1h", {BY_SERIES}),
+        ("SELECT p95(duration_ms) FROM runs EVERY 1h", {BY_TIME}),
+        ("SELECT max(late_ms) FROM runs WHERE late_ms >= 0", {BY_SERIES}),
+        ("SELECT count(*) FROM runs BY job", {DAYS, BY_TIME}),
+        ("SELECT p95(duration_ms) FROM runs BY job", {VALUES_OF_DAYS, BY_TIME}),
+        ("SELECT count(*) FROM runs WHERE duration_ms > 1s BY job", {VALUES_OF_DAYS, BY_TIME}),
+        ("SELECT avg(duration_ms) FROM runs BY host EVERY 1d", {DAYS, BY_TIME}),
+        ("SELECT stddev(duration_ms), last(status) FROM runs BY job EVERY 6h", {BY_SERIES}),
+        ("SELECT count(*) FROM runs WHERE job = 'mail' EVERY 6h", {BY_SERIES}),
+        ("SELECT p50(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", {VALUES_BY_SERIES}),
+        ("SELECT count(*) FROM runs WHERE status = 'failed' BY job", {DAYS, BY_TIME}),
+        ("SELECT count(*) FROM runs WHERE exit_code > 0 BY job", {DAYS, BY_SERIES}),
+        ("SELECT count(*) FROM runs WHERE status = 'failed' BY job, hour(time)", {BY_SERIES}),
+    ],
+)
+def test_cells_are_read_in_the_order_that_suits_a_statement(
+    app: Flask, ask: Ask, write: Write, statement: str, expected: set[str]
+) -> None:
+    write(lambda db: db.execute("UPDATE runs SET late_ms = 5 WHERE duration_ms < 2000"))
+    before = ask(f"{statement} LAST 60h")["rows"]
+    roll_up_all(app)
+    assert ask(f"{statement} LAST 60h")["rows"] == before
+    steps = [row[1] for row in ask(f"EXPLAIN {statement} LAST 60h")["rows"] if row[0] == "plan"]
+    found = [step.removeprefix("SEARCH cells USING ") for step in steps if "SEARCH cells" in step]
+    assert {re.split("[<>]", step)[0] for step in found} == expected
+
+
+@pytest.mark.usefixtures("history")
+def test_only_the_groups_of_top_are_read(app: Flask, ask: Ask, client: Any) -> None:
+    client.post("/api/v1/heartbeat/mail/end?time=2026-06-20T08:20:00Z&duration_ms=1000")
+    statement = "SELECT count(*) FROM runs BY job EVERY 12h TOP 1 LAST 60h"
+    before = ask(statement)["rows"]
+    assert {row[1] for row in before} == {"mail"}
+    assert sum(row[2] for row in before) == 361
+    roll_up_all(app)
+    explained = dict(ask(f"EXPLAIN {statement}")["rows"])
+    assert explained["groups"] == "1 with the largest values over the window, which are read first"
+    assert "backup" not in explained["parameters"]
+    assert ask(statement)["rows"] == before
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("condition", "hours", "count"),
+    [
+        ("duration_ms > 2424", [8, 9], 7),
+        ("duration_ms > 2424.5 AND status = 'success'", [8, 9], 6),
+        ("job = 'mail' AND duration_ms >= 2431", [9], 1),
+        ("duration_ms > 2431", None, 0),
+        ("(duration_ms > 2425 OR job = 'mail')", [], 360),
+    ],
+)
+def test_runs_above_a_threshold_are_read_from_the_hours_that_have_them(
+    app: Flask, ask: Ask, condition: str, hours: list[int] | None, count: int
+) -> None:
+    statement = f"SELECT job, duration_ms FROM runs WHERE {condition} LAST 60h"
+    before = ask(statement)["rows"]
+    assert (len(before), explained(ask, statement)) == (count, [])
+    roll_up_all(app)
+    assert ask(statement)["rows"] == before
+    parts = "".join(explained(ask, statement)).partition("the rows of ")[2].split(", ")
+    read = [part for part in parts if part and len(set(part.split("/"))) == 2]
+    if hours is None:
+        assert (len(parts), read) == (1, [])
+    else:
+        assert read == [f"2026-06-21T{each:02}:00:00.000Z/2026-06-21T{each + 1:02}:00:00.000Z" for each in hours]
+
+
+@pytest.mark.usefixtures("history")
+def test_hours_are_not_chosen_while_many_rows_are_not_rolled_up(
+    app: Flask, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update that rolls up all hours again, the latest day first."""
+    statement = "SELECT job, duration_ms FROM runs WHERE duration_ms > 2424 LAST 60h"
+    roll_up_all(app)
+    before = ask(statement)["rows"]
+    for rows, is_chosen in ((13, True), (12, False)):  # twelve runs began in the last hour, which is not rolled up yet
+        monkeypatch.setattr("obs.query.execution.rows.MANY_ROWS", rows)
+        assert bool(explained(ask, statement)) == is_chosen
+        assert ask(statement)["rows"] == before
+
+
+@pytest.mark.usefixtures("history")
+def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask: Ask) -> None:
+    statement = "SELECT job, duration_ms FROM runs ORDER BY duration_ms DESC LIMIT 3 LAST 60h"
+    before = ask(statement)["rows"]
+    assert explained(ask, statement) == []
+    roll_up_all(app)
+    hour = "2026-06-21T{:02}:00:00.000Z/2026-06-21T{:02}:00:00.000Z"
+    hours = ", ".join(hour.format(each, each + 1) for each in (7, 8, 9))
+    assert explained(ask, statement) == [f"where the largest values are: the rows of {hours}"]
+    assert ask(statement)["rows"] == before == [["mail", 2431], ["mail", 2430], ["mail", 2429]]
+    # Each hour has one largest value, and there are 61.
+    assert explained(ask, statement.replace("LIMIT 3", "LIMIT 62")) == []
+    assert len(ask(statement.replace("LIMIT 3", "LIMIT 62"))["rows"]) == 62
+
+
+@pytest.mark.usefixtures("history")
+def test_a_standard_deviation_is_that_of_the_rows(app: Flask, ask: Ask) -> None:
+    statement = "SELECT job, status, stddev(duration_ms), count(*) FROM runs BY job, status LAST 60h"
+    from_rows = ask(statement)["rows"]
+    roll_up_all(app)
+    assert explained(ask, statement)
+    assert ask(statement)["rows"] == nearly(from_rows, statement)
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize("base", [0, 10**6, 2**31, 2**33])
+def test_a_small_deviation_of_long_durations_is_exact(app: Flask, ask: Ask, write: Write, base: int) -> None:
+    durations = [base + number % 3 for number in range(864)]
+    write(partial(execute, sql=f"UPDATE runs SET duration_ms = {base} + id % 3"))
+    roll_up_all(app)
+    statement = "SELECT stddev(duration_ms) FROM runs LAST 90h"
+    assert explained(ask, statement)
+    assert ask(statement)["rows"] == [[pytest.approx(statistics.stdev(durations), 1e-12)]]
