@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from obs.times import HOUR_MS, parse_iso
 from tests.conftest import Clock
 from tests.query.conftest import Ask, Write, execute, explained, nearly, roll_up_all
 
@@ -80,6 +81,9 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
             "SELECT CASE WHEN duration_ms > 1m THEN 'slow' END AS pace, p95(duration_ms) FROM runs BY pace",
             ["1h by status"],
         ),
+        ("SELECT avg(duration_ms / 1000 / 60), p95(late_ms * 2) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT sum(if(status = 'failed', 1, 0)), avg(exit_code) FROM runs BY host", [PLACE_DAY, PLACE_HOUR]),
+        ("SELECT sum(if(duration_ms > 5, 1, 0)) FROM runs BY job", [DAY, HOUR]),
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", ["5m by status"]),
         ("SELECT p95(duration_ms), count(*) FROM runs BY status EVERY 30m", ["5m by status"]),
         # what rollups cannot answer exactly
@@ -98,7 +102,9 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT count(*) FROM events WHERE length(message) > 9 BY job", []),
         ("SELECT p95(length(message)) FROM logs", []),
         ("SELECT count(*) FROM logs WHERE message CONTAINS 'full' BY job", []),
-        ("SELECT sum(duration_ms / 7) FROM runs", []),
+        ("SELECT sum(if(status = 'failed', 0.5, 0)) FROM runs", []),
+        ("SELECT max(duration_ms / 7 + 1), count(duration_ms / 7) FROM runs", []),
+        ("SELECT max(duration_ms / -7) FROM runs", []),
         ("SELECT count(DISTINCT duration_ms) FROM runs", []),
         ("SELECT first(duration_ms) FROM runs", []),
         ("SELECT count(*) FROM runs WHERE time > '2026-06-20'", []),
@@ -171,15 +177,17 @@ def test_only_the_groups_of_top_are_read(app: Flask, ask: Ask, client: Any) -> N
 @pytest.mark.parametrize(
     ("condition", "hours", "count"),
     [
-        ("duration_ms > 2424", [8, 9], 7),
-        ("duration_ms > 2424.5 AND status = 'success'", [8, 9], 6),
-        ("job = 'mail' AND duration_ms >= 2431", [9], 1),
+        ("duration_ms > 2424", ["21T08", "21T09"], 7),
+        ("duration_ms > 2424.5 AND status = 'success'", ["21T08", "21T09"], 6),
+        ("job = 'mail' AND duration_ms >= 2431", ["21T09"], 1),
         ("duration_ms > 2431", None, 0),
+        ("duration_ms < 1075 AND status = 'success'", ["18T22"], 3),
+        ("duration_ms <= 999", None, 0),
         ("(duration_ms > 2425 OR job = 'mail')", [], 360),
     ],
 )
 def test_runs_above_a_threshold_are_read_from_the_hours_that_have_them(
-    app: Flask, ask: Ask, condition: str, hours: list[int] | None, count: int
+    app: Flask, ask: Ask, condition: str, hours: list[str] | None, count: int
 ) -> None:
     statement = f"SELECT job, duration_ms FROM runs WHERE {condition} LAST 60h"
     before = ask(statement)["rows"]
@@ -191,7 +199,8 @@ def test_runs_above_a_threshold_are_read_from_the_hours_that_have_them(
     if hours is None:
         assert (len(parts), read) == (1, [])
     else:
-        assert read == [f"2026-06-21T{each:02}:00:00.000Z/2026-06-21T{each + 1:02}:00:00.000Z" for each in hours]
+        spans = [[parse_iso(end) for end in part.split("/")] for part in read]
+        assert spans == [[start, start + HOUR_MS] for start in (parse_iso(f"2026-06-{hour}:00:00Z") for hour in hours)]
 
 
 @pytest.mark.usefixtures("history")
@@ -216,7 +225,7 @@ def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask
     roll_up_all(app)
     hour = "2026-06-21T{:02}:00:00.000Z/2026-06-21T{:02}:00:00.000Z"
     hours = ", ".join(hour.format(each, each + 1) for each in (7, 8, 9))
-    assert explained(ask, statement) == [f"where the largest values are: the rows of {hours}"]
+    assert explained(ask, statement) == [f"where the largest or smallest values are: the rows of {hours}"]
     assert ask(statement)["rows"] == before == [["mail", 2431], ["mail", 2430], ["mail", 2429]]
     # Each hour has one largest value, and there are 61.
     assert explained(ask, statement.replace("LIMIT 3", "LIMIT 62")) == []

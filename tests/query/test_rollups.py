@@ -70,6 +70,9 @@ STATEMENTS = [
     "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY hour(time), job TIMEZONE 'America/New_York'",
     "SELECT stddev(duration_ms), stddev(late_ms), count(*) FROM runs WHERE {only} BY job, status",
     "SELECT stddev(duration_ms), stddev(late_ms) FILTER (WHERE status = 'failed') FROM runs WHERE {only} EVERY 1d",
+    "SELECT sum(if(status = 'failed', 1, 0)) AS bad, avg(exit_code), sum(-3) FROM runs WHERE {only} BY job EVERY 1d",
+    "SELECT avg(duration_ms / 1000), max(duration_ms / 1000 / 60), p95(duration_ms * 2), sum(late_ms * 0.7 / 3),"
+    " stddev(duration_ms * 1.5), any(late_ms / 7) FROM runs WHERE {only} BY status EVERY 6h",
     f"SELECT {LATE}, avg(duration_ms) FROM runs WHERE {{only}} BY job EVERY 1d",
     f"SELECT {LATE}, last(host) FROM runs WHERE {{only}} BY host, status",
     f"SELECT {LATE}, any(late_ms) FILTER (WHERE status = 'failed') AS f FROM runs WHERE {{only}} EVERY 30m FILL NONE",
@@ -104,6 +107,7 @@ SPLIT = [
     " EVERY 1d TOP 2",
     "SELECT max(if({a}, exit_code, 1)), count(if({b}, 1, NULL)), min(if({a}, job, host)) FROM runs WHERE {only}"
     " BY host EVERY 1d TOP 2",
+    "SELECT sum(if({a}, exit_code, 1)), avg(if({b}, 5, exit_code)), avg(duration_ms / 60) FROM runs WHERE {only}",
     "SELECT count(*), sum(duration_ms) FROM runs WHERE {only} AND ({a}) BY weekday(time) COMPARE WITH 1d AGO",
     "SELECT stddev(duration_ms), count(*) FILTER (WHERE {b}) AS n FROM runs WHERE {only} AND ({a}) BY service, status",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE {only} AND ({a}) BY bin",
@@ -116,6 +120,7 @@ LARGEST = [
     "SELECT id FROM runs WHERE {only} AND job = 'b' AND host = 'db1' ORDER BY duration_ms DESC, id LIMIT {n}",
     "SELECT id, late_ms FROM runs WHERE {only} AND late_ms IS NOT NULL ORDER BY late_ms DESC, id LIMIT {n}",
     "SELECT id FROM runs WHERE {only} AND duration_ms > {n}s AND ({a}) ORDER BY time DESC, id",
+    "SELECT id FROM runs WHERE {only} AND duration_ms < {n}s AND ({a}) ORDER BY time DESC, id",
     "SELECT id, job FROM runs WHERE {only} AND job = 'b' AND late_ms >= 7s ORDER BY job, id LIMIT {n}",
     "SELECT id FROM runs WHERE {only} AND {a} ORDER BY duration_ms, id LIMIT 3",
 ]
