@@ -14,7 +14,7 @@ from obs.query.execution.window import buckets
 from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Checked, Derived, Output, Plan, Range, Read, Scan
-from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, threshold, usable_grains
+from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, terms_of_series, threshold, usable_grains
 from obs.query.sql.select import MANY_ROWS, SqlStatement, select, select_empty, select_keys, select_many
 from obs.sources import Grain, Type
 from obs.times import HOUR_MS, format_ms
@@ -144,25 +144,32 @@ def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
         whole = replace(plan, having=None, order=(), limit=None, offset=0)
         rows = _read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    hours = _hours_of_extremes(plan, scan, session) if plan.source.grains and not plan.grouped else None
+    hours = _few_hours(plan, scan, session) if plan.source.grains and not plan.grouped else None
     return scan if hours is None else replace(scan, parts=hours or [Range(scan.window.start, scan.window.start)])
 
 
-def _hours_of_extremes(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
-    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), or with
-    values beyond a bound (WHERE duration_ms > 15m), the hours that have them, if the rollups know; else None.
+def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
+    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), with values
+    beyond a bound (WHERE duration_ms > 15m), or all of some series (WHERE exit_code = 2 AND host = 'db1'), the hours
+    that have them, if the rollups know; else None.
     """
     value = plan.order[0][0] if plan.limit and plan.order and plan.order[0][1] else None
-    extreme, bound, where = "max", None, plan.where
+    bound, where = None, plan.where
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order
-    if value is None or prefix_of(value) is None:
-        if (limited := threshold(where)) is None:
+    if value is not None and prefix_of(value) is not None:
+        found = Aggregate(value.span, "max", (value,), value.type)
+    else:
+        limited, where = threshold(plan.where), terms_of_series(plan)
+        if limited is not None:
+            found, bound = limited
+        elif where is not None and (not plan.limit or not _is_by_time(plan)):
+            found, bound = Aggregate(where.span, "count", (), Type.INTEGER), 1
+        else:
             return None
-        (value, extreme, bound), where = limited, None
-    found = Output("extreme", Aggregate(value.span, extreme, (value,), value.type))
-    of_hours = replace(plan, grouped=True, outputs=(found,), where=where, order=(), limit=None, offset=0)
+    output = Output("found", found)
+    of_hours = replace(plan, grouped=True, outputs=(output,), where=where, order=(), limit=None, offset=0)
     timeline = buckets(scan.window, HOUR_MS, None)
     by_hour = replace(scan, timeline=timeline, max_rows=None)
     cover = find_cover(of_hours, by_hour, session)
@@ -176,10 +183,14 @@ def _hours_of_extremes(plan: Plan, scan: Scan, session: Session) -> list[Range] 
         if last >= len(hours):
             return None
         bound = hours[last][0]
-    chosen = sorted(start for each, start in hours if (each >= bound if extreme == "max" else each <= bound))
+    chosen = sorted(start for each, start in hours if (each <= bound if found.name == "min" else each >= bound))
     if len(chosen) > _MAX_SPANS:
         return None
     return [Range(max(start, scan.window.start), min(start + HOUR_MS, scan.window.end)) for start in chosen]
+
+
+def _is_by_time(plan: Plan) -> bool:
+    return not plan.order or (isinstance(first := plan.order[0][0], Read) and first.column.name == "time")
 
 
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:

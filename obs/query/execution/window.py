@@ -33,8 +33,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         window = resolve(plan.window, now_ms, plan.timezone)
         zone, most = plan.timezone, limits.max_rows + 1  # one more, to notice that there are too many
         past = Range(window.start, min(window.end, now_ms + DAY_MS))  # there are no runs later, however long the window
-        whole = zone is None or all(offset % HOUR_MS == 0 for _, _, offset in _offsets(past, zone))
-        scan = Scan(window, now_ms, most, has_whole_hours=whole)
+        scan = Scan(window, now_ms, most, offsets=() if zone is None else [*_offsets(past, zone)])
         if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, zone)
             scan = replace(scan, timeline=_timeline_within(limits, plan, window, interval))
@@ -44,7 +43,8 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         if scan.timeline is None:  # HAVING, TOP and LIMIT apply to the rows of both windows together
             scan = replace(scan, max_rows=MAX_GROUPS)
         timeline = scan.timeline and _shifted(scan.timeline, window, back, zone, plan.months)
-        return [scan, replace(scan, window=window, max_rows=MAX_GROUPS, number=1, timeline=timeline)]
+        offsets = () if zone is None else [*_offsets(window, zone)]
+        return [scan, replace(scan, window=window, max_rows=MAX_GROUPS, number=1, timeline=timeline, offsets=offsets)]
     except (OverflowError, ValueError) as error:
         message = "buckets in TIMEZONE, or of months, would start before the year 1 or after the year 9999."
         hint = "Remove TIMEZONE, or choose another window."

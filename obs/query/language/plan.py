@@ -246,6 +246,6 @@ class Scan:
     max_rows: int | None
     timeline: Timeline | None = None
     number: int = 0
-    has_whole_hours: bool = True  # whether the clocks of TIMEZONE are whole hours from UTC
+    offsets: Sequence[tuple[int, int, int]] = ()  # the times between clock changes of TIMEZONE: start, end, offset
     parts: Sequence[Range] = ()  # the parts of the window to read, ascending; empty for all of it
     groups: Sequence[Sequence[Any]] = ()  # the groups to read; empty for all

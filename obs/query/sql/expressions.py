@@ -21,6 +21,7 @@ class Writer:
     scan: Scan
     known: Mapping[Checked, str] = field(default_factory=dict)
     parameters: dict[str, Value] = field(default_factory=dict)
+    names: dict[tuple[type, str], str] = field(default_factory=dict)
     joins: set[str] = field(default_factory=set)
     time_sql: str = ""
 
@@ -28,7 +29,8 @@ class Writer:
         self.time_sql = self.time_sql or self.plan.source.time_sql
 
     def bind(self, value: Value) -> str:
-        name = f"p{len(self.parameters)}"
+        """A parameter with this value: the same one for the same value, so that SQLite computes aggregates once."""
+        name = self.names.setdefault((type(value), repr(value)), f"p{len(self.parameters)}")
         self.parameters[name] = value
         return f":{name}"
 
@@ -103,16 +105,28 @@ class Writer:
 
     def _call(self, expression: Apply) -> str:
         arguments = list(map(self.expression, expression.arguments))
-        fields = {"local": arguments[0] if self.plan.timezone is None else f"obs_local({arguments[0]})"}
+        fields = {"local": self._local(expression.arguments[0], arguments[0])} if arguments else {}
         if expression.name == "rate":
             length = f"nullif(obs_bucket_ms({self.scan.number}, {self.bucket()}), 0)" if self.scan.timeline else ""
             fields["covered"] = length or self.bind(self.scan.window.length_ms)
         return FUNCTIONS[expression.name].write(*arguments, **fields)
 
+    def _local(self, argument: Checked, sql: str) -> str:
+        """A time on the clock of TIMEZONE. For that of a row, the few offsets within the window are written out."""
+        offsets, window = self.scan.offsets, self.scan.window
+        if self.plan.timezone is None:
+            return sql
+        is_of_row = isinstance(argument, Read) and argument.column.name == "time" and len(offsets) <= _MOST_OFFSETS
+        if not is_of_row or window.start < offsets[0][0] or window.end > offsets[-1][1]:
+            return f"obs_local({sql})"
+        whens = [f"WHEN {sql} < {self.bind(end)} THEN {self.bind(offset)}" for _, end, offset in offsets]
+        return f"({sql} + CASE {' '.join(whens)} END)"
+
 
 # Operators. The parser of SQLite has a stack of 100 symbols. An opening parenthesis takes one of them, and what is to
 # the left of it two or three more, so where nesting is deep, the deepest operand is written first.
 
+_MOST_OFFSETS = 10
 _SHALLOW = 10
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "+": "+", "*": "*"}
 

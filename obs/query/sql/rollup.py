@@ -69,7 +69,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     grains: list[Grain] = []
     for grain in plan.source.grains:
         by_hour = grain.unit_ms <= HOUR_MS
-        same_clock = plan.timezone is None or (by_hour and scan.has_whole_hours)
+        same_clock = plan.timezone is None or (by_hour and all(offset % HOUR_MS == 0 for _, _, offset in scan.offsets))
         same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
         columns = {name for each in chosen if each != binned for name in _columns(each, same if same_clock else ())}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
@@ -90,18 +90,34 @@ def prefix_of(expression: Checked | None) -> str | None:
     return None
 
 
-def threshold(where: Checked | None) -> tuple[Checked, str, int] | None:
-    """What is measured, whether all rows need a value of at least (max) or at most (min) a bound, and the bound.
+def threshold(where: Checked | None) -> tuple[Aggregate, int] | None:
+    """The largest or the smallest of what is measured, and the bound that it has to reach for any row to be chosen.
 
     None if WHERE has no such term: ``duration_ms > 15m`` or ``duration_ms < 2s``.
     """
-    for term in where.arguments if isinstance(where, Apply) and where.name == "and" else (where,):
+    for term in _terms(where):
         match term:
             case Apply(name=name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
                 if name in _IS_AFTER and prefix_of(value) is not None:
                     first = math.floor(constant) + 1 if _IS_AFTER[name][0] else math.ceil(constant)
-                    return (value, "max", first) if name in (">", ">=") else (value, "min", first - 1)
+                    extreme, bound = ("max", first) if name in (">", ">=") else ("min", first - 1)
+                    return Aggregate(term.span, extreme, (value,), value.type), bound
     return None
+
+
+def terms_of_series(plan: Plan) -> Checked | None:
+    """The terms of WHERE that are the same for all rows of a series; None without any."""
+    apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
+    terms = [term for term in _terms(plan.where) if set() < {*_columns(term, ())} <= apart]
+    terms = [term for term in terms if not any(map(_is_comparison, walk(term)))]
+    return terms[0] if len(terms) == 1 else Apply(terms[0].span, "and", tuple(terms), Type.BOOLEAN) if terms else None
+
+
+def _terms(where: Checked | None) -> Sequence[Checked]:
+    """The terms of WHERE that all rows have to meet."""
+    if where is None:
+        return ()
+    return where.arguments if isinstance(where, Apply) and where.name == "and" else (where,)
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
@@ -217,7 +233,7 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
-    terms = where.arguments if isinstance(where, Apply) and where.name == "and" else [where]
+    terms = _terms(where)
     needs_value = any(each in terms and each.name != "is null" for each in comparisons)
     parts = [*([] if needs_value else [(None, None)]), *zip(ascending, lasts, strict=True)]
     return parts if comparisons and parts != [(0, _LARGEST)] else ()
