@@ -204,6 +204,19 @@ def test_runs_above_a_threshold_are_read_from_the_hours_that_have_them(
 
 
 @pytest.mark.usefixtures("history")
+def test_rare_rows_are_read_from_the_hours_that_have_them(app: Flask, ask: Ask, write: Write) -> None:
+    statement = "SELECT job, duration_ms FROM runs WHERE exit_code = 7 AND status = 'success' LAST 60h"
+    write(partial(execute, sql="UPDATE runs SET exit_code = 7 WHERE duration_ms IN (2400, 2401, 2408)"))
+    roll_up_all(app)
+    (read,) = explained(ask, statement)
+    assert read.endswith(", ".join(f"2026-06-21T0{n}:00:00.000Z/2026-06-21T0{n + 1}:00:00.000Z" for n in (4, 6)))
+    assert ask(statement)["rows"] == [["mail", 2400], ["mail", 2401], ["mail", 2408]]
+    latest = statement.replace("LAST", "ORDER BY time DESC LIMIT 2 LAST")
+    assert explained(ask, latest) == []  # these are found first
+    assert ask(latest)["rows"] == [["mail", 2408], ["mail", 2401]]
+
+
+@pytest.mark.usefixtures("history")
 def test_hours_are_not_chosen_while_many_rows_are_not_rolled_up(
     app: Flask, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +238,7 @@ def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask
     roll_up_all(app)
     hour = "2026-06-21T{:02}:00:00.000Z/2026-06-21T{:02}:00:00.000Z"
     hours = ", ".join(hour.format(each, each + 1) for each in (7, 8, 9))
-    assert explained(ask, statement) == [f"where the largest or smallest values are: the rows of {hours}"]
+    assert explained(ask, statement) == [f"only hours that have such rows: the rows of {hours}"]
     assert ask(statement)["rows"] == before == [["mail", 2431], ["mail", 2430], ["mail", 2429]]
     # Each hour has one largest value, and there are 61.
     assert explained(ask, statement.replace("LIMIT 3", "LIMIT 62")) == []

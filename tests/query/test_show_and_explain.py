@@ -55,3 +55,17 @@ def test_explain_shows_the_sql_that_runs_before_the_rows_are_put_together(ask: A
     assert "HAVING" not in said["sql"]
     assert "OFFSET" not in said["sql"]
     assert " DESC" not in said["sql"]
+
+
+@pytest.mark.parametrize(
+    ("time", "window", "is_written_out"),
+    [("time", "LAST 1y", True), ("ended_at", "LAST 1y", False), ("time", "LAST 9y", False)],
+)
+def test_the_clock_changes_of_a_window_are_written_into_the_sql(
+    ask: Ask, time: str, window: str, is_written_out: bool
+) -> None:
+    """A function of Python for each row takes longer."""
+    said = dict(
+        ask(f"EXPLAIN SELECT count(*) FROM runs WHERE hour({time}) = 3 {window} TIMEZONE 'Europe/Berlin'")["rows"]
+    )
+    assert ("obs_local" in said["sql"]) is not is_written_out

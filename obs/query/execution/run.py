@@ -133,7 +133,7 @@ def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, st
         if cover.rest:
             yield "rollup", f"the rows of {', '.join(map(str, cover.rest))}"
     if scan.parts:
-        yield "rollup", f"where the largest or smallest values are: the rows of {', '.join(map(str, scan.parts))}"
+        yield "rollup", f"only hours that have such rows: the rows of {', '.join(map(str, scan.parts))}"
     if scan.groups:
         yield "groups", f"{len(scan.groups)} with the largest values over the window, which are read first"
     statement = select_covered(plan, scan, cover)
