@@ -13,7 +13,19 @@ from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.execution.window import buckets
 from obs.query.language.functions import NUMERIC
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import MAX_GROUPS, Aggregate, Apply, Checked, Derived, Output, Plan, Range, Read, Scan
+from obs.query.language.plan import (
+    MAX_GROUPS,
+    Aggregate,
+    Apply,
+    Checked,
+    Derived,
+    Output,
+    Plan,
+    Range,
+    Read,
+    Scan,
+    walk,
+)
 from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, terms_of_series, threshold, usable_grains
 from obs.query.sql.select import MANY_ROWS, SqlStatement, select, select_empty, select_keys, select_many
 from obs.sources import Grain, Type
@@ -164,7 +176,7 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
         limited, where = threshold(plan.where), terms_of_series(plan)
         if limited is not None:
             found, bound = limited
-        elif where is not None and (not plan.limit or not _is_by_time(plan)):
+        elif where is not None and not _is_indexed(plan, where):
             found, bound = Aggregate(where.span, "count", (), Type.INTEGER), 1
         else:
             return None
@@ -189,8 +201,11 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
     return [Range(max(start, scan.window.start), min(start + HOUR_MS, scan.window.end)) for start in chosen]
 
 
-def _is_by_time(plan: Plan) -> bool:
-    return not plan.order or (isinstance(first := plan.order[0][0], Read) and first.column.name == "time")
+def _is_indexed(plan: Plan, where: Checked) -> bool:
+    """Whether few rows are read anyway: the latest ones, until LIMIT is reached, or those of a job."""
+    is_by_time = not plan.order or (isinstance(first := plan.order[0][0], Read) and first.column.name == "time")
+    of_job = any(isinstance(each, Read) and each.column.key for each in walk(where))
+    return of_job or (plan.limit is not None and is_by_time)
 
 
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
