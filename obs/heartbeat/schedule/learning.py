@@ -2,7 +2,8 @@
 
 `learn` weighs all hypotheses for the history and keeps those with weight as candidates. The candidates determine when
 the next heartbeat is expected, and from when on silence means overdue. When the next heartbeat comes as expected,
-`learn` only updates the previous fit. It weighs all hypotheses again if the heartbeat disagrees, or after a while.
+`learn` only updates the previous fit. It weighs all hypotheses again if the heartbeat disagrees, or after a while. It
+looks for a change of schedule at an expected heartbeat, where it can, so that few heartbeats cost both.
 
 Times are milliseconds since the epoch, except in `deadline`.
 """
@@ -48,7 +49,7 @@ _MIN_OLD_INTERVALS = 1.5  # the new part lasts at least this many usual interval
 _MIN_OLDER_BITS = 22.0  # hours and days are independent
 _OLDER_DAYS = (2, 4, 8, 16, 32, 64)
 _MIN_BEFORE, _RECENT, _POOR_MISFITS = 3, 24, 2  # heartbeats
-_RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for at least every 16 heartbeats
+_RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for at least every 32 heartbeats
 _TAIL_LENGTHS = (*_RECENT_TAIL_LENGTHS, 70, 110, 180)
 _TAILS_TRIED = 2
 _CACHED_FITS = 128
