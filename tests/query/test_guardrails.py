@@ -106,6 +106,35 @@ def test_too_many_rows_are_refused_and_not_truncated(make_app: Callable[..., Fla
         assert len(response.json["rows"]) == 10
 
 
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "ORDER BY newest DESC LIMIT 2",
+        "ORDER BY t DESC LIMIT 2",
+        "HAVING newest > 28",
+        "LIMIT 2 OFFSET 28",
+        "COMPARE WITH 1d AGO HAVING newest > 28",
+        "COMPARE WITH 1d AGO ORDER BY newest DESC LIMIT 2",
+        "BY job TOP 5 ORDER BY newest DESC LIMIT 2",
+    ],
+)
+def test_rows_are_chosen_among_more_buckets_than_a_result_may_have(
+    make_app: Callable[..., Flask], new_client: Any, clauses: str
+) -> None:
+    app = make_app(QUERY_MAX_ROWS=10)
+    client = new_client("acme", app=app)
+    tenancy: auth.Tenancy = services(app).tenancy
+    tenancy.databases.write(ACME, lambda db: _insert_runs(db, 3, 30))
+    statement = f"SELECT max(id) AS newest FROM runs {clauses} EVERY 1ms FILL NONE LAST 2h"
+    response = client.post("/api/v1/dsl", json={"query": statement})
+    assert response.status_code == 200, response.json
+    found = [dict(zip(response.json["columns"], row, strict=True)) for row in response.json["rows"]]
+    assert [(row["t"], row["newest"]) for row in found] == [
+        ("2026-06-21T09:00:00.028Z", 29),
+        ("2026-06-21T09:00:00.029Z", 30),
+    ]
+
+
 def test_a_query_that_takes_too_long_is_stopped(app: Flask, client: Any) -> None:
     """Uses a session directly: no OQL statement takes long on a small file."""
     tenancy: auth.Tenancy = services(app).tenancy

@@ -94,6 +94,8 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
     rows = _assemble(plan, scan, _complete(read, grid, keys, empty), earlier, empty)
     if plan.is_ordered_last:
         rows = _finish(plan, scan, rows, session)
+    if scan.timeline is not None:
+        rows.sort(key=itemgetter(0))
     if len(rows) > session.limits.max_rows:
         raise too_many_rows(session.limits, grouped=scan.timeline is None)
     return rows, grid.scanned + (earlier.scanned if earlier is not None else 0)
@@ -138,6 +140,8 @@ def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], i
 def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
     found = session.fetch(select_covered(plan, scan, find_cover(plan, scan, session)))
+    if len(found) == MAX_GROUPS:
+        raise too_many_rows(session.limits, grouped=scan.timeline is None)
     width = len(plan.groups) + 1
     rows = {(row[0], row[1:width]): row[width:-2] for row in found if row[-2]}
     dropped = {(row[0], row[1:width]) for row in found if not row[-2]}
@@ -308,7 +312,7 @@ def _change_pct(output: Output, before: Any, after: Any) -> float | None:
 
 
 def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
-    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups; by time with EVERY."""
+    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups."""
     columns = [output.expression for output in plan.results]
     places = [0] if isinstance(columns[0], Derived) else []
     places += [place for place, output in enumerate(plan.results) if output.group is not None]
@@ -334,8 +338,7 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
         for place, (_, descending) in reversed(list(enumerate(plan.order))):
             ranked.sort(key=lambda each: _rank(each[1][place]), reverse=descending)
         rows = [row for _, _, row in ranked]
-    rows = rows[plan.offset :][: plan.limit]
-    return sorted(rows, key=itemgetter(0)) if plan.interval_ms is not None else rows
+    return rows[plan.offset :][: plan.limit]
 
 
 def _rank(cell: Any) -> tuple[bool, Any]:

@@ -37,11 +37,11 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, zone)
             scan = replace(scan, timeline=_timeline_within(limits, plan, window, interval))
+        if plan.is_ordered_last and not (scan.timeline is not None and plan.fills):
+            scan = replace(scan, max_rows=MAX_GROUPS)  # HAVING, TOP and LIMIT apply to rows that are put together
         if (back := plan.back_ms) is None:
             return [scan]
         window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
-        if scan.timeline is None:  # HAVING, TOP and LIMIT apply to the rows of both windows together
-            scan = replace(scan, max_rows=MAX_GROUPS)
         timeline = scan.timeline and _shifted(scan.timeline, window, back, zone, plan.months)
         offsets = () if zone is None else [*_offsets(window, zone)]
         return [scan, replace(scan, window=window, max_rows=MAX_GROUPS, number=1, timeline=timeline, offsets=offsets)]

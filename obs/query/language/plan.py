@@ -137,8 +137,10 @@ class Plan:
     @property
     def is_ordered_last(self) -> bool:
         """Whether ORDER BY and LIMIT apply once the rows are put together, and not in SQL."""
-        is_sorted_top = self.top is not None and bool(self.order or self.offset)
-        return self.is_derived or self.interval_ms is not None or is_sorted_top
+        if self.interval_ms is None:
+            return self.is_derived or (self.top is not None and bool(self.order or self.offset))
+        by_bucket = any(isinstance(part, Derived) for part in walk(*(expression for expression, _ in self.order)))
+        return self.is_derived or self.fills or by_bucket
 
     def to_read(self) -> "Plan":
         """The plan without what applies once the rows are put together."""

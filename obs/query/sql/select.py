@@ -22,8 +22,8 @@ def select(plan: Plan, scan: Scan) -> SqlStatement:
     """The SELECT that reads the result of a plan.
 
     Its columns are the outputs. For a grouped plan they are: the number of the bucket (0 without EVERY), the groups,
-    the outputs that are not groups, whether HAVING keeps the row, and the number of rows scanned for it. With EVERY,
-    rows that HAVING drops are returned too: their buckets are not empty, so FILL does not apply to them.
+    the outputs that are not groups, whether HAVING keeps the row, and the number of rows scanned for it. If empty
+    buckets are filled, rows that HAVING drops are returned too: their buckets are not empty.
     """
     return RowSelect(plan, scan).statement()
 
@@ -78,12 +78,12 @@ class RowSelect(Writer):
         keys = ["1"] if has_buckets else []
         keys += [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
         tail = f" GROUP BY {', '.join(keys)}" if keys else ""
-        if has_buckets:
+        if has_buckets and plan.fills:
             tail += " ORDER BY " + ", ".join(keys) + self.limit()
         else:
             if plan.having is not None:
                 tail += f" HAVING {kept}"
-            tail += self.order_by() + self.limit(plan.limit, plan.top)
+            tail += self.order_by() + self.limit(plan.limit, None if has_buckets else plan.top)
         return self.select(columns, tail)
 
     def select(self, columns: Sequence[str], tail: str) -> SqlStatement:
@@ -125,7 +125,9 @@ class RowSelect(Writer):
             if not isinstance(expression, Literal)
         ]
         if self.plan.grouped:
-            if not parts and self.plan.top is not None:
+            if self.scan.timeline is not None:
+                parts.append("1")
+            elif not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
             groups = [group for group in self.plan.groups if not isinstance(group, Literal)]
             parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
