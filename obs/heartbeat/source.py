@@ -134,7 +134,7 @@ EVENTS = Source(
         *_ATTRIBUTION,
         replace(_MESSAGE, search=_INDEX, unsearched=_UNINDEXED),
     ),
-    tables=("events", "jobs", "attributions", *_MESSAGES, *_ROLLUPS),
+    tables=("events", "jobs", "attributions", "json_each", *_MESSAGES, *_ROLLUPS),
     joins=_joins("events"),
     grains=_grains("events", "kind"),
 )

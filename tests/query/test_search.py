@@ -122,7 +122,9 @@ def test_deleted_messages_are_not_found_and_their_ids_can_be_reused(
         ("LIKE 'a_%!%nee%' ESCAPE '!'", True),
         ("LIKE '%ne%'", False),
         ("NOT LIKE '%needle%'", False),
-        ("ILIKE '%needle%'", False),
+        ("ILIKE '%Needle%'", True),
+        ("ILIKE '%edible%'", True),
+        ("ILIKE '%i\u0131i%'", False),
         ("=~ 'in hay'", True),
         ("=~ 'needles?'", False),
         ("CONTAINS 'needle' OR job = 'mail'", False),
@@ -135,6 +137,43 @@ def test_a_rare_text_is_found_without_reading_every_message(
     answer = ask(f"EXPLAIN SELECT message FROM logs WHERE message {condition} LAST 90d")
     plan = [text for what, text in answer["rows"] if what == "plan"]
     assert any("event_messages VIRTUAL TABLE" in text for text in plan) == is_searched
+
+
+@pytest.mark.usefixtures("shop")
+def test_ilike_finds_the_same_messages_with_the_index(ask: Ask, write: Any, index: Callable[[], int]) -> None:
+    letters: list[str | None] = [
+        "diskette",
+        "DISKETTE",
+        "d\u0131skette",
+        "D\u0130SKETTE",
+        "di\u017fkette",
+        "dis\u212aette",
+        "GRÖẞE",
+    ]
+    write(lambda db: _log(db, letters))
+    patterns = ["%disk%", "%SKETTE", "_i_kette", "%größe%", "%sk_tte"]
+    statements = [f"SELECT message FROM logs WHERE message ILIKE '{each}' LAST 1h" for each in patterns]
+    before = [ask(statement)["rows"] for statement in statements]
+    assert [len(rows) for rows in before] == [6, 6, 6, 2, 6]
+    assert index() > 0
+    assert [ask(statement)["rows"] for statement in statements] == before
+
+
+def test_a_frequent_text_is_looked_for_without_the_index(ask: Ask, write: Any, shop: None, index: Any) -> None:
+    now = 1_782_036_000_000
+    add = "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, ?, 0, ?)"
+    every_third = [(now - number, "needle" if number % 3 == 0 else "hay") for number in range(18_000, 0, -1)]
+    write(lambda db: db.executemany(add, every_third))
+    write(lambda db: db.execute(add, (now - 9_000, "pin")))
+    index()
+    for aggregate, clauses, count in (("count(*)", "", 6_000), ("time", "ORDER BY time DESC LIMIT 50", 50)):
+        for word, is_searched in (("needle", False), ("pin", True)):
+            statement = f"SELECT {aggregate} FROM logs WHERE message CONTAINS '{word}' {clauses} LAST 1h"
+            explained = ask(f"EXPLAIN {statement}")["rows"]
+            assert any("VIRTUAL TABLE" in text for what, text in explained if what == "plan") == is_searched
+            rows = ask(statement)["rows"]
+            found = rows[0][0] if aggregate == "count(*)" else len(rows)
+            assert found == (count if word == "needle" else 1)
 
 
 def test_messages_are_found_whose_ids_are_in_another_order_than_their_times(

@@ -10,26 +10,12 @@ from operator import itemgetter
 from typing import Any
 
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
-from obs.query.execution.window import buckets
 from obs.query.language.functions import NUMERIC
-from obs.query.language.nodes import Literal
-from obs.query.language.plan import (
-    MAX_GROUPS,
-    Aggregate,
-    Apply,
-    Checked,
-    Derived,
-    Output,
-    Plan,
-    Range,
-    Read,
-    Scan,
-    walk,
-)
-from obs.query.sql.rollup import Cover, Span, prefix_of, select_covered, terms_of_series, threshold, usable_grains
-from obs.query.sql.select import MANY_ROWS, SqlStatement, select, select_empty, select_keys, select_many
+from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan
+from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
+from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
-from obs.times import HOUR_MS, format_ms
+from obs.times import format_ms
 
 Group = Sequence[Any]
 """The values of the groups of a row, as they are stored."""
@@ -42,7 +28,8 @@ Rows = dict[Key, Row]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
 Empty = Callable[[Group], tuple[list[Any], bool]]
 """The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
-_MAX_SPANS = 200  # how many parts of a window may be read separately; each is two parameters of the statement
+MAX_SPANS = 200
+"""How many parts of a window may be read separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +69,8 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
     """The rows, with all `results` of the plan, and the number of rows scanned."""
     scan = scans[0]
     read = plan.to_read()
-    grid = _read_grid(read, scan, session)
-    earlier = _read_grid(replace(read, top=None), scans[1], session) if plan.back_ms is not None else None
+    grid = read_grid(read, scan, session)
+    earlier = read_grid(replace(read, top=None), scans[1], session) if plan.back_ms is not None else None
     empty = _empty_rows(read, scan, session)
     keys: Iterable[Key] = ()
     if scan.timeline is not None and plan.fills:
@@ -137,7 +124,7 @@ def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], i
     return _finish(plan, scan, rows, session), scanned
 
 
-def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
+def read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
     """Read a grouped plan: from rollups and the rows that they do not cover, or else from the rows."""
     found = session.fetch(select_covered(plan, scan, find_cover(plan, scan, session)))
     if len(found) == MAX_GROUPS:
@@ -151,74 +138,13 @@ def _read_grid(plan: Plan, scan: Scan, session: Session) -> Grid:
 # Rollups
 
 
-def with_largest(plan: Plan, scan: Scan, session: Session) -> Scan:
-    """The scan of the groups or hours with the values that are asked for, if these are few. Any other scan as it is.
-
-    For TOP with EVERY, these are the groups whose first aggregate is largest over the whole window.
-    """
-    if plan.top is not None and scan.timeline is not None:
-        whole = replace(plan, having=None, order=(), limit=None, offset=0)
-        rows = _read_grid(whole, replace(scan, timeline=None), session).rows
-        return replace(scan, groups=[group for _, group in rows])
-    hours = _few_hours(plan, scan, session) if plan.source.grains and not plan.grouped else None
-    return scan if hours is None else replace(scan, parts=hours or [Range(scan.window.start, scan.window.start)])
-
-
-def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[Range] | None:
-    """Where only rows with the largest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20), with values
-    beyond a bound (WHERE duration_ms > 15m), or all of some series (WHERE exit_code = 2 AND host = 'db1'), the hours
-    that have them, if the rollups know; else None.
-    """
-    value = plan.order[0][0] if plan.limit and plan.order and plan.order[0][1] else None
-    bound, where = None, plan.where
-    match value:
-        case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
-            value = dividend  # has the same order
-    if value is not None and prefix_of(value) is not None:
-        found = Aggregate(value.span, "max", (value,), value.type)
-    else:
-        limited, where = threshold(plan.where), terms_of_series(plan)
-        if limited is not None:
-            found, bound = limited
-        elif where is not None and not _is_indexed(plan, where):
-            found, bound = Aggregate(where.span, "count", (), Type.INTEGER), 1
-        else:
-            return None
-    output = Output("found", found)
-    of_hours = replace(plan, grouped=True, outputs=(output,), where=where, order=(), limit=None, offset=0)
-    timeline = buckets(scan.window, HOUR_MS, None)
-    by_hour = replace(scan, timeline=timeline, max_rows=None)
-    cover = find_cover(of_hours, by_hour, session)
-    if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
-        return None
-    rows = session.fetch(select_covered(of_hours, by_hour, cover))
-    hours = sorted(((each, timeline.starts[hour]) for hour, each, *_ in rows if each is not None), reverse=True)
-    if bound is None:
-        # Each hour has at least one row with its largest value; smaller ones than that of the last are not needed.
-        last = (plan.limit or 0) + plan.offset - 1
-        if last >= len(hours):
-            return None
-        bound = hours[last][0]
-    chosen = sorted(start for each, start in hours if (each <= bound if found.name == "min" else each >= bound))
-    if len(chosen) > _MAX_SPANS:
-        return None
-    return [Range(max(start, scan.window.start), min(start + HOUR_MS, scan.window.end)) for start in chosen]
-
-
-def _is_indexed(plan: Plan, where: Checked) -> bool:
-    """Whether few rows are read anyway: the latest ones, until LIMIT is reached, or those of a job."""
-    is_by_time = not plan.order or (isinstance(first := plan.order[0][0], Read) and first.column.name == "time")
-    of_job = any(isinstance(each, Read) and each.column.key for each in walk(where))
-    return of_job or (plan.limit is not None and is_by_time)
-
-
 def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     """What to read from the rollups of the plan's source; None where they cannot answer it."""
     rest, spans = [scan.window], []
     grains, cover = usable_grains(plan, scan)
     for grain in grains:
         covered, uncovered = _split(grain, rest, session)
-        if covered and len(covered) <= _MAX_SPANS and len(uncovered) <= _MAX_SPANS:
+        if covered and len(covered) <= MAX_SPANS and len(uncovered) <= MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
     return replace(cover, spans=tuple(spans), rest=tuple(rest)) if spans else None

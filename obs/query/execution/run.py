@@ -12,7 +12,8 @@ from typing import NamedTuple
 from obs import times
 from obs.errors import ServiceError
 from obs.query.execution import window
-from obs.query.execution.rows import Cell, find_cover, read_rows, with_largest, written
+from obs.query.execution.narrow import narrow
+from obs.query.execution.rows import Cell, find_cover, read_rows, written
 from obs.query.execution.session import Limits, Reader, Session, longest, open_session, too_complex
 from obs.query.language.check import check
 from obs.query.language.errors import OqlError
@@ -105,7 +106,7 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits, reader: Reader) -> 
 
 
 def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
-    scan = with_largest(plan, scans[0], session)
+    scan = narrow(plan, scans[0], session)
     if plan.explain:
         steps = list(_explain(plan.to_read(), scan, session))
         response = _response("table", ("what", "text"), steps, 0, session.bytes_scanned())
@@ -133,7 +134,9 @@ def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, st
         if cover.rest:
             yield "rollup", f"the rows of {', '.join(map(str, cover.rest))}"
     if scan.parts:
-        yield "rollup", f"only hours that have such rows: the rows of {', '.join(map(str, scan.parts))}"
+        hours = ", ".join(str(Range(*part)) for part in scan.parts if len(part) == 2)
+        what = f"hours that have such rows: the rows of {hours}" if hours else f"{len(scan.parts)} times of jobs"
+        yield "rollup", f"only {what}"
     if scan.groups:
         yield "groups", f"{len(scan.groups)} with the largest values over the window, which are read first"
     statement = select_covered(plan, scan, cover)

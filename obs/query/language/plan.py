@@ -177,6 +177,13 @@ def walk(*expressions: Checked | None) -> Iterator[Checked]:
             yield from walk(expression.filter)
 
 
+def terms(where: Checked | None) -> Sequence[Checked]:
+    """The terms of WHERE that all rows have to meet."""
+    if where is None:
+        return ()
+    return where.arguments if isinstance(where, Apply) and where.name == "and" else (where,)
+
+
 def has_aggregate(expression: Checked) -> bool:
     return any(isinstance(part, Aggregate) for part in walk(expression))
 
@@ -249,5 +256,6 @@ class Scan:
     timeline: Timeline | None = None
     number: int = 0
     offsets: Sequence[tuple[int, int, int]] = ()  # the times between clock changes of TIMEZONE: start, end, offset
-    parts: Sequence[Range] = ()  # the parts of the window to read, ascending; empty for all of it
+    parts: Sequence[tuple[int, ...]] = ()  # what to read: start, end, and the key of a job, if any; empty for all
+    searches: bool = True  # whether to look for texts in full-text indexes
     groups: Sequence[Sequence[Any]] = ()  # the groups to read; empty for all

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, terms, walk
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
 from obs.sources import Grain, Type
@@ -95,7 +95,7 @@ def threshold(where: Checked | None) -> tuple[Aggregate, int] | None:
 
     None if WHERE has no such term: ``duration_ms > 15m`` or ``duration_ms < 2s``.
     """
-    for term in _terms(where):
+    for term in terms(where):
         match term:
             case Apply(name=name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
                 if name in _IS_AFTER and prefix_of(value) is not None:
@@ -105,19 +105,17 @@ def threshold(where: Checked | None) -> tuple[Aggregate, int] | None:
     return None
 
 
+def needs_value(where: Checked | None) -> bool:
+    """Whether WHERE chooses no rows without a measured value."""
+    return any(_is_comparison(term) and term.name != "is null" for term in terms(where))
+
+
 def terms_of_series(plan: Plan) -> Checked | None:
     """The terms of WHERE that are the same for all rows of a series; None without any."""
     apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
-    terms = [term for term in _terms(plan.where) if set() < {*_columns(term, ())} <= apart]
-    terms = [term for term in terms if not any(map(_is_comparison, walk(term)))]
-    return terms[0] if len(terms) == 1 else Apply(terms[0].span, "and", tuple(terms), Type.BOOLEAN) if terms else None
-
-
-def _terms(where: Checked | None) -> Sequence[Checked]:
-    """The terms of WHERE that all rows have to meet."""
-    if where is None:
-        return ()
-    return where.arguments if isinstance(where, Apply) and where.name == "and" else (where,)
+    chosen = [term for term in terms(plan.where) if set() < {*_columns(term, ())} <= apart]
+    chosen = [term for term in chosen if not any(map(_is_comparison, walk(term)))]
+    return Apply(chosen[0].span, "and", tuple(chosen), Type.BOOLEAN) if len(chosen) > 1 else next(iter(chosen), None)
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
@@ -233,9 +231,7 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
-    terms = _terms(where)
-    needs_value = any(each in terms and each.name != "is null" for each in comparisons)
-    parts = [*([] if needs_value else [(None, None)]), *zip(ascending, lasts, strict=True)]
+    parts = [*([] if needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
     return parts if comparisons and parts != [(0, _LARGEST)] else ()
 
 

@@ -1,8 +1,9 @@
 """From a plan to the SELECT over the rows of its source. Values are bound parameters, all else is the source's."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan
@@ -51,6 +52,17 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", {**sql.parameters, "now": scan.now_ms})
 
 
+def select_frequent(plan: Plan, scan: Scan, share: int) -> SqlStatement | None:
+    """The SELECT of a row if a `share` of the latest rows has each text that WHERE looks for: one of so many; None if
+    it looks for none.
+    """
+    sql = RowSelect(plan, scan)
+    sql.conditions()
+    latest = f"> (SELECT max(id) FROM {plan.source.table}) - {_FREQUENT * share}"
+    conditions = [f"({each}) {latest}" for each in sql.frequent]
+    return SqlStatement(f"SELECT 1 WHERE {' AND '.join(conditions)}", sql.parameters) if conditions else None
+
+
 def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
     """The SELECT of a row if the source has `count` rows or more in a part of the window, and else of none."""
     rows = f"SELECT 1 FROM {plan.source.table} WHERE {plan.source.time_sql} >= :start AND {plan.source.time_sql} < :end"
@@ -64,6 +76,10 @@ def open_virtual(table: str) -> str:
 
 @dataclass
 class RowSelect(Writer):
+    """`frequent` has a SELECT for each text that rows must contain: of the id of a late row, if many have it."""
+
+    frequent: list[str] = field(default_factory=list, init=False)
+
     def statement(self) -> SqlStatement:
         plan = self.plan
         if not plan.grouped:
@@ -96,14 +112,15 @@ class RowSelect(Writer):
     def rows(self) -> str:
         """The tables, and the conditions for their rows."""
         source = self.plan.source
-        start, end = ("spans.column1", "spans.column2") if self.scan.parts else (":start", ":end")
+        start, end = ("(parts.value ->> 0)", "(parts.value ->> 1)") if self.scan.parts else (":start", ":end")
         conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
         chosen = self.chosen()
         joins = [text for name, text in source.joins if name in self.joins]
         table = source.table
         if self.scan.parts:
-            bounds = ", ".join(f"({self.bind(part.start)}, {self.bind(part.end)})" for part in self.scan.parts)
-            table = f"(VALUES {bounds}) AS spans CROSS JOIN {table}"
+            table = f"json_each({self.bind(json.dumps(self.scan.parts))}) AS parts CROSS JOIN {table}"
+            keys = [column.key for column in source.columns if column.key and len(self.scan.parts[0]) > 2]
+            conditions += [f"{key} = (parts.value ->> 2)" for key in keys]
         return f"{' '.join([table, *joins, *chosen])} WHERE {' AND '.join(conditions)}"
 
     def chosen(self) -> list[str]:
@@ -150,15 +167,19 @@ class RowSelect(Writer):
     def _searches(self, condition: Checked) -> list[str]:
         """For each text that rows must contain (CONTAINS, LIKE, =~): the rows in which a full-text index finds it."""
         match condition:
+            case _ if not self.scan.searches:
+                return []
             case Apply(name="and"):
                 return [search for argument in condition.arguments for search in self._searches(argument)]
             case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
                 is_plain = name == "contains" or part.replace(" ", "").isalnum()
                 return self._search(column, part) if is_plain else []
             case Apply(
-                name="like", arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape)))
+                name="like" | "ilike" as name,
+                arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape))),
             ):
-                parts = re.split(f"[%_{re.escape(escape)}]", like)
+                others = "" if name == "like" else _FOLDED_OTHERWISE
+                parts = re.split(f"[%_{re.escape(escape)}{others}]", like)
                 return self._search(column, max(parts, key=len))
         return []
 
@@ -169,7 +190,9 @@ class RowSelect(Writer):
         index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
         # A frequent word is in messages of all times: search those of the window. LIMIT is 0 for a rare one.
         match = f"{index} MATCH {self.bind(_trigram_query(part))}"
-        limit = f"{MANY_ROWS} * EXISTS (SELECT 1 FROM {index} WHERE {match} LIMIT 1 OFFSET {_FREQUENT})"
+        latest = f"ORDER BY rowid DESC LIMIT 1 OFFSET {_FREQUENT}"
+        self.frequent.append(f"SELECT rowid FROM {index} WHERE {match} {latest}")
+        limit = f"{MANY_ROWS} * EXISTS ({self.frequent[-1]})"
         rows = f"SELECT id FROM {table} WHERE {time} >= :start AND {time} < :end LIMIT {limit}"
         first = f"coalesce(min(id) * (count(*) < {MANY_ROWS}), 0) AS first"
         last = f"coalesce(max(id) + (count(*) = {MANY_ROWS}) * {2**62}, {2**62}) AS last"
@@ -192,6 +215,7 @@ def key_of(expression: Checked) -> str:
 
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
+_FOLDED_OTHERWISE = "iI\u0080-\U0010ffff"  # what ILIKE may match in another case where the index does not
 _FREQUENT = 5_000  # messages that may be read although they are not in the window
 
 

@@ -1,0 +1,120 @@
+"""What to read of a window: few groups, hours or times, if the rollups know that no others are asked for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from obs.query.execution.rows import MAX_SPANS, Row, find_cover, read_grid
+from obs.query.execution.session import Session
+from obs.query.execution.window import buckets
+from obs.query.language.nodes import Literal
+from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
+from obs.query.sql.rollup import needs_value, prefix_of, select_covered, terms_of_series, threshold
+from obs.query.sql.select import MANY_ROWS, select_frequent, select_many
+from obs.times import HOUR_MS
+
+_MAX_TIMES = 10_000  # how many times of jobs may be read separately
+_ROWS_PER_FOUND = 200  # as many are read for each of the latest messages with a text
+_SLOWER_TO_FIND = 4  # where one in so many messages has a text, reading all takes less time than the index
+_SLOW = ("like", "ilike", "=~")  # these call Python for each message that is read
+
+
+def narrow(plan: Plan, scan: Scan, session: Session) -> Scan:
+    """The scan of the groups or times with what is asked for, if these are few. Any other scan as it is.
+
+    For TOP with EVERY, these are the groups whose first aggregate is largest over the whole window. The latest messages
+    with a frequent text are read without its full-text index, which finds all of them.
+    """
+    if plan.top is not None and scan.timeline is not None:
+        whole = replace(plan, having=None, order=(), limit=None, offset=0)
+        rows = read_grid(whole, replace(scan, timeline=None), session).rows
+        return replace(scan, groups=[group for _, group in rows])
+    is_latest = plan.limit is not None and _is_by_time(plan) and len(terms(plan.where)) == 1
+    is_plain = all(each.name not in _SLOW for each in walk(plan.where) if isinstance(each, Apply))
+    if is_latest or is_plain:
+        frequent = select_frequent(plan, scan, _ROWS_PER_FOUND if is_latest else _SLOWER_TO_FIND)
+        if frequent is not None and session.fetch(frequent):
+            return replace(scan, searches=False)
+    if plan.grouped or not plan.source.grains:
+        return scan
+    parts = _few_hours(plan, scan, session)
+    parts = _few_times(plan, scan, session) if parts is None else parts
+    return scan if parts is None else replace(scan, parts=parts or [(scan.window.start, scan.window.start)])
+
+
+def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]] | None:
+    """Where only rows with the largest or smallest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20),
+    or with values beyond a bound (WHERE duration_ms > 15m), and only few hours have them, these, as `Scan.parts`; else
+    None.
+    """
+    value, descending = plan.order[0] if plan.limit and plan.order else (None, False)
+    match value:
+        case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
+            value = dividend  # has the same order
+    if value is not None and prefix_of(value) is not None and (descending or needs_value(plan.where)):
+        found = Aggregate(value.span, "max" if descending else "min", (value,), value.type)
+        bound, where = None, plan.where
+    elif (limited := threshold(plan.where)) is not None:
+        (found, bound), where = limited, terms_of_series(plan)
+    else:
+        return None
+    rows = _by_hour(plan, where, (), [found], replace(scan, max_rows=None), session)
+    if rows is None:
+        return None
+    hours = sorted(((each, hour) for hour, each, *_ in rows if each is not None), reverse=found.name == "max")
+    if bound is None:
+        # Each hour has at least one row with its extreme value; values beyond that of the last are not needed.
+        last = (plan.limit or 0) + plan.offset - 1
+        if last >= len(hours):
+            return None
+        bound = hours[last][0]
+    window, first = scan.window, scan.window.start // HOUR_MS
+    chosen = sorted(first + hour for each, hour in hours if _reaches(each, found, bound))
+    if len(chosen) > MAX_SPANS:
+        return None
+    return [(max(hour * HOUR_MS, window.start), min((hour + 1) * HOUR_MS, window.end)) for hour in chosen]
+
+
+def _few_times(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]] | None:
+    """Where all rows of some series are asked for (WHERE exit_code = 2 AND host = 'db1'), and only few times of few
+    jobs have them, these, as `Scan.parts`; else None.
+    """
+    limited, where = threshold(plan.where), terms_of_series(plan)
+    if where is None or _is_indexed(plan, where):
+        return None
+    keys = [Read(where.span, replace(each, lookup=each.key)) for each in plan.source.columns if each.key]
+    time = Read(where.span, plan.source.by_name()["time"])
+    found = [Aggregate(where.span, name, (time,), time.type) for name in ("min", "max")]
+    found += [] if limited is None else limited[:1]
+    rows = _by_hour(plan, where, keys, found, replace(scan, max_rows=_MAX_TIMES + 1), session)
+    if rows is None or len(rows) > _MAX_TIMES:
+        return None
+    rows = rows if limited is None else [row for row in rows if _reaches(row[4], *limited)]
+    return [(first, last + 1, key) for _, key, first, last, *_ in rows]
+
+
+def _by_hour(
+    plan: Plan, where: Checked | None, groups: Sequence[Checked], found: Sequence[Checked], scan: Scan, session: Session
+) -> list[Row] | None:
+    """The groups and aggregates of each hour with rows that `where` chooses, if the rollups know them; else None."""
+    outputs = tuple(Output("", each) for each in found)
+    by_hour = replace(scan, timeline=buckets(scan.window, HOUR_MS, None))
+    of_hours = replace(plan, grouped=True, outputs=outputs, groups=tuple(groups), where=where)
+    of_hours = replace(of_hours, order=(), limit=None, offset=0)
+    cover = find_cover(of_hours, by_hour, session)
+    if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
+        return None
+    return session.fetch(select_covered(of_hours, by_hour, cover))
+
+
+def _reaches(value: int | None, extreme: Aggregate, bound: int) -> bool:
+    return value is not None and (value <= bound if extreme.name == "min" else value >= bound)
+
+
+def _is_indexed(plan: Plan, where: Checked) -> bool:
+    """Whether few rows are read anyway: the latest ones, until LIMIT is reached, or those of a job."""
+    of_job = any(isinstance(each, Read) and each.column.key for each in walk(where))
+    return of_job or (plan.limit is not None and _is_by_time(plan))
+
+
+def _is_by_time(plan: Plan) -> bool:
+    return not plan.order or (isinstance(first := plan.order[0][0], Read) and first.column.name == "time")
