@@ -39,6 +39,21 @@ def test_the_days_of_the_calendar_are_those_of_the_viewer(
     assert "Days in UTC time: your browser did not report a time zone." in without_scripts
 
 
+def test_nothing_moves_when_the_chart_is_drawn(page: Page, address: str, client: KeyClient) -> None:
+    """A click on a button below it is lost if the button moves while it is pressed."""
+    client.post("/api/v1/heartbeat/alpha/ping")
+    page.add_init_script(
+        """window.tops = new Set(); (function note() {
+          const runs = document.getElementById("part-runs");
+          if (runs) tops.add(runs.getBoundingClientRect().top);
+          requestAnimationFrame(note);
+        })();"""
+    )
+    page.goto(f"{address}/job?name=alpha")
+    expect(page.locator("[data-chart] canvas")).to_be_visible()
+    assert len(page.evaluate("[...tops]")) == 1
+
+
 def test_a_job_is_pinned_paused_renamed_and_deleted(page: Page, address: str, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/alpha/ping")
     page.goto(f"{address}/job?name=alpha")
