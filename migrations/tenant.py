@@ -1019,3 +1019,13 @@ def hours_in_order_of_time(db: Database) -> None:
     db.execute("ALTER TABLE cells_of_hours RENAME TO series_by_hour")
     db.execute(f"CREATE INDEX series_by_hour_counts ON series_by_hour(series_id, hour, {counts})")
     db.execute(view)
+
+
+@migrations()
+def places_in_order_of_time(db: Database) -> None:
+    """Find the place and the exit code of the runs in a window in its index: most rollups are too coarse for a chart of
+    a day by host, and reading each row takes twice as long.
+    """
+    db.execute("DROP INDEX runs_started")
+    columns = "started_at, job_id, status, duration_ms, late_ms, attribution_id, exit_code"
+    db.execute(f"CREATE INDEX runs_started ON runs({columns})")

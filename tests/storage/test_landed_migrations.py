@@ -65,6 +65,7 @@ LANDED = {
         "failures_of_jobs": "311378f8f24d6d5a",
         "series_of_places": "b3b918438525e9f5",
         "hours_in_order_of_time": "554210ed9281d68c",
+        "places_in_order_of_time": "978eea75266214ea",
     },
 }
 
