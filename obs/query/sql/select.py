@@ -162,13 +162,12 @@ class RowSelect(Writer):
         """The conditions of the source and of WHERE."""
         source, where = self.plan.source, self.plan.where
         conditions = [f"({source.where})"] if source.where else []
-        return conditions if where is None else [*conditions, *self._searches(where), self.expression(where)]
+        searches = self._searches(where) if where is not None and self.scan.searches else []
+        return conditions if where is None else [*conditions, *searches, self.expression(where)]
 
     def _searches(self, condition: Checked) -> list[str]:
         """For each text that rows must contain (CONTAINS, LIKE, =~): the rows in which a full-text index finds it."""
         match condition:
-            case _ if not self.scan.searches:
-                return []
             case Apply(name="and"):
                 return [search for argument in condition.arguments for search in self._searches(argument)]
             case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
