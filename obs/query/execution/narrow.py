@@ -8,8 +8,7 @@ from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
-from obs.query.sql.conditions import needs_value, prefix_of, terms_of_series, threshold
-from obs.query.sql.rollup import select_covered
+from obs.query.sql.rollup import needs_value, prefix_of, select_covered, terms_of_series, threshold
 from obs.query.sql.select import MANY_ROWS, select_frequent, select_many
 from obs.times import HOUR_MS
 

@@ -206,7 +206,7 @@ def _part(packed: bytes, first: int, last: int, name: str) -> Any:
     values = unpack(packed)
     start = bisect_left(values, first)
     end = bisect_right(values, last, start)
-    return end - start if name == "valued" else _OF_PART[name](values[start:end]) if start < end else None
+    return end - start if name == "valued" else _OF_PART[name](values[start:end])
 
 
 def _bins(packed: bytes | None, runs: int, width: int) -> str:

@@ -6,13 +6,12 @@ a partial result under the name of the source's table, and the outer SELECT comb
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
-from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, walk
-from obs.query.sql.conditions import IS_AFTER, columns_of, is_comparison, needs_value, prefix_of
+from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, terms, walk
 from obs.query.sql.expressions import Writer
 from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
 from obs.sources import Grain, Type
@@ -29,7 +28,6 @@ class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
     If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
-    If only FILTER compares it, other aggregates are those of the whole cell, read beside its part without a value.
     If rows are grouped by its histogram, each cell is split into the bins of `binned`.
     """
 
@@ -37,7 +35,6 @@ class Cover:
     rest: tuple[Range, ...] = ()
     compared: Checked | None = None
     parts: Sequence[Part] = ()
-    only_filters: bool = False
     binned: Apply | None = None
 
 
@@ -58,11 +55,9 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     ordered_by = [expression for expression, _ in plan.order]
     written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
     aggregates = [_scaled(part)[0] for part in written if isinstance(part, Aggregate)]
-    chosen = [*plan.groups, plan.where]
+    chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
-    only_filters = not any(map(is_comparison, walk(*chosen)))
-    chosen += [aggregate.filter for aggregate in aggregates]
-    comparisons = [each for each in walk(*chosen) if is_comparison(each)]
+    comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
     binned = next((group for group in plan.groups if _is_histogram(group)), None)
     of_measured = [*comparisons, *([] if binned is None else [binned])]
     compared = next((each.arguments[0] for each in of_measured), None)
@@ -76,13 +71,51 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         by_hour = grain.unit_ms <= HOUR_MS
         same_clock = plan.timezone is None or (by_hour and all(offset % HOUR_MS == 0 for _, _, offset in scan.offsets))
         same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
-        columns = {name for each in chosen if each != binned for name in columns_of(each, same if same_clock else ())}
+        columns = {name for each in chosen if each != binned for name in _columns(each, same if same_clock else ())}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     starts = scan.timeline.starts if scan.timeline is not None else ()
     starts = starts[:2] if isinstance(starts, range) else starts  # there may be millions
     usable = [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)]
-    return usable, Cover(compared=compared, parts=parts, only_filters=only_filters and bool(parts), binned=binned)
+    return usable, Cover(compared=compared, parts=parts, binned=binned)
+
+
+def prefix_of(expression: Checked | None) -> str | None:
+    """What the columns of cells begin with that have the values of an expression; None if there are none."""
+    match expression:
+        case Read(column=column) if column.type is not Type.TEXT:
+            return column.measured
+        case Apply(name="length", arguments=(Read(column=column),)):
+            return column.measured
+    return None
+
+
+def threshold(where: Checked | None) -> tuple[Aggregate, int] | None:
+    """The largest or the smallest of what is measured, and the bound that it has to reach for any row to be chosen.
+
+    None if WHERE has no such term: ``duration_ms > 15m`` or ``duration_ms < 2s``.
+    """
+    for term in terms(where):
+        match term:
+            case Apply(name=name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
+                if name in _IS_AFTER and prefix_of(value) is not None:
+                    first = math.floor(constant) + 1 if _IS_AFTER[name][0] else math.ceil(constant)
+                    extreme, bound = ("max", first) if name in (">", ">=") else ("min", first - 1)
+                    return Aggregate(term.span, extreme, (value,), value.type), bound
+    return None
+
+
+def needs_value(where: Checked | None) -> bool:
+    """Whether WHERE chooses no rows without a measured value."""
+    return any(_is_comparison(term) and term.name != "is null" for term in terms(where))
+
+
+def terms_of_series(plan: Plan) -> Checked | None:
+    """The terms of WHERE that are the same for all rows of a series; None without any."""
+    apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
+    chosen = [term for term in terms(plan.where) if set() < {*_columns(term, ())} <= apart]
+    chosen = [term for term in chosen if not any(map(_is_comparison, walk(term)))]
+    return Apply(chosen[0].span, "and", tuple(chosen), Type.BOOLEAN) if len(chosen) > 1 else next(iter(chosen), None)
 
 
 _OF_ROWS = {"count": "coalesce(sum({runs}), 0)"}
@@ -150,9 +183,35 @@ def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | No
     return templates.get(f"{name} distinct" if aggregate.distinct else name)
 
 
+def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
+    """The columns that an expression reads, except for the time as the argument of one of `functions`, and for what is
+    measured in comparisons with constants.
+    """
+    match expression:
+        case Apply() if _is_comparison(expression):
+            return
+        case Apply(name=name, arguments=(Read(column=column),)) if column.name == "time" and name in functions:
+            return
+        case Read():
+            yield expression.column.name
+        case Apply():
+            for argument in expression.arguments:
+                yield from _columns(argument, functions)
+
+
+_IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
+"""Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
+_COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
 _LARGEST = 2**53  # above all values that cells have measured
 _FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
 _MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
+
+
+def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
+    match expression:
+        case Apply(name=name, arguments=(Read() as measured, *others)) if prefix_of(measured) is not None:
+            return name in _COMPARISONS and all(isinstance(each, nodes.Literal) for each in others)
+    return False
 
 
 def _is_histogram(expression: Checked) -> TypeGuard[Apply]:
@@ -168,7 +227,7 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
     for comparison in comparisons:
         for constant in comparison.arguments[1:]:
             if isinstance(constant, nodes.Literal) and isinstance(value := constant.value, int | float):
-                sides = IS_AFTER.get(comparison.name, (False, True))
+                sides = _IS_AFTER.get(comparison.name, (False, True))
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
@@ -180,7 +239,7 @@ _OF_PART = "obs_part({cells}sorted, parts.column1, parts.column2, '{name}')"
 _PART = (
     "CASE WHEN parts.column1 IS NULL THEN {absent}"
     " WHEN {cells}least >= parts.column1 AND {cells}most <= parts.column2 THEN {cells}{name}"
-    f" WHEN {{cells}}least <= parts.column2 AND {{cells}}most >= parts.column1 THEN {_OF_PART} END"
+    f" ELSE {_OF_PART} END"
 )
 """What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
 _BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
@@ -191,12 +250,7 @@ _HAS_PART = (
     " OR {cells}most BETWEEN parts.column1 AND parts.column2 THEN 1"
     f" WHEN {{cells}}least < parts.column1 AND {{cells}}most > parts.column2 THEN {_OF_PART} END"
 )
-
-
-def _has_part(grain: Grain, cover: Cover) -> str:
-    """Whether a cell has rows in a part."""
-    cells = f"{grain.cells}.{prefix_of(cover.compared) or ''}"
-    return _HAS_PART.format(table=grain.cells, cells=cells, name="valued")
+"""Whether a cell has rows in a part."""
 
 
 class _Measure(NamedTuple):
@@ -298,7 +352,7 @@ class RollupSelect(RowSelect):
         # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
-        names = {*columns_of(plan.where, ())}
+        names = {*_columns(plan.where, ())}
         is_wide = all(column.values for column in plan.source.columns if column.name in names)
         is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
@@ -319,7 +373,7 @@ class RollupSelect(RowSelect):
         if parts:
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
-            conditions += [] if cover.only_filters else [_has_part(grain, cover)]
+            conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
         if binned is not None:
             width = writer.expression(binned.arguments[1])
             tables += f" CROSS JOIN json_each(obs_bins({cells}sorted, {grain.cells}.runs, {width})) AS parts"
@@ -334,17 +388,12 @@ class RollupSelect(RowSelect):
         conditions = [] if measure.filter is None else [writer.expression(measure.filter)]
         conditions += [f"{of} IS NOT NULL"] if of and name in ("runs", "first_at", "last_at") else []
         value = _OF_ROW[name].format(of, writer.time_sql)
-        is_split = bool(parts)
-        if grain.cells and self.cover.only_filters:
-            is_split = any(map(is_comparison, walk(measure.filter)))
-            conditions += [] if is_split else ["parts.column1 IS NULL"]
-            conditions += [_has_part(grain, self.cover)] if is_split and name == "key" else []
         if grain.cells and name != "key":
             cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
             is_of_valued = name == "runs" and self.cover.compared is not None and not parts
             value = f"{cells}valued" if is_of_valued else f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
             value = _RUNS_IN_BIN if self.cover.binned is not None else value
-            if is_split:
+            if parts:
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
         return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
