@@ -39,20 +39,13 @@ _ALL_HOURS_BITS, _SOME_HOURS_BITS = -math.log2(0.85), -math.log2(0.15) + math.lo
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Fixed times of day.
+    """Fixed times of day."""
 
-    period_ms  what the times were folded by: a day or an hour
-    slots      ascending times within the period, in milliseconds
-    open       the periods of the day in which the slots apply: (0,) by the day, hours from 0 to 23 by the hour
-    bits       the cost of stating the lattice
-    placed     how many positions were taken from the heartbeats themselves
-    """
-
-    period_ms: int
-    slots: tuple[int, ...]
-    open: tuple[int, ...]
-    bits: float
-    placed: int = 1
+    period_ms: int  # what the times were folded by: a day or an hour
+    slots: tuple[int, ...]  # ascending times within the period, in milliseconds
+    open: tuple[int, ...]  # the periods of the day in which they apply: (0,) by the day, hours (0 to 23) by the hour
+    bits: float  # the cost of stating the lattice
+    placed: int = 1  # how many positions were taken from the heartbeats themselves
 
     @property
     def size(self) -> int:

@@ -27,20 +27,13 @@ _RARE_SHARE = 0.13  # of the runs; more missed slots than before the other runs 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The slots that a history fills, and what its heartbeats cost as long as no slot counts as missed.
+    """The slots that a history fills, and what its heartbeats cost as long as no slot counts as missed."""
 
-    slots      the numbers of the slots that have a run, ascending
-    firsts     the index of the first heartbeat in each of them
-    residuals  of the runs, in milliseconds
-    costs      of the runs, in bits
-    each       the costs of all heartbeats, in bits
-    """
-
-    slots: Sequence[int]
-    firsts: Sequence[int]
-    residuals: tuple[int, ...]
-    costs: Sequence[float]
-    each: Sequence[float]
+    slots: Sequence[int]  # the numbers of the slots that have a run, ascending
+    firsts: Sequence[int]  # the index of the first heartbeat in each of them
+    residuals: tuple[int, ...]  # of the runs, in milliseconds
+    costs: Sequence[float]  # of the runs, in bits
+    each: Sequence[float]  # the costs of all heartbeats, in bits
 
     def only(self, is_open: Sequence[bool]) -> "Filling":
         """The same where only some of the slots exist: the heartbeats in the others fill no slot."""
@@ -54,20 +47,13 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a history costs under one basis and gate.
+    """What a history costs under one basis and gate."""
 
-    bits          the cost of the heartbeats and the missed slots
-    filling       the slots that are filled
-    skips         how many slots were missed before each filled slot but the first
-    skip_bits     what so many missed slots cost
-    misses_often  whether missed slots are usual for the job
-    """
-
-    bits: float
-    filling: Filling
-    skips: Sequence[int]
-    skip_bits: Mapping[int, float]
-    misses_often: bool
+    bits: float  # the cost of the heartbeats and the missed slots
+    filling: Filling  # the slots that are filled
+    skips: Sequence[int]  # how many slots were missed before each filled slot but the first
+    skip_bits: Mapping[int, float]  # what so many missed slots cost
+    misses_often: bool  # whether missed slots are usual for the job
 
     @property
     def each(self) -> list[float]:

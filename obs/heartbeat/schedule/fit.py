@@ -19,55 +19,32 @@ _FITTING = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A hypothesis that still has weight.
-
-    bits       its description length; its weight is proportional to 2^-bits
-    skip       how many missed slots in a row are usual under it
-    residuals  of the last 80 runs, in milliseconds
-    """
+    """A hypothesis that still has weight."""
 
     hypothesis: Hypothesis
-    bits: float
-    skip: int
-    residuals: tuple[int, ...]
+    bits: float  # its description length; its weight is proportional to 2^-bits
+    skip: int  # how many missed slots in a row are usual under it
+    residuals: tuple[int, ...]  # of the last 80 runs, in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a job's heartbeats show about its schedule. Times are milliseconds since the epoch.
+    """What a job's heartbeats show about its schedule. Times are milliseconds since the epoch."""
 
-    seen              how many recent heartbeats of the current schedule were used, at most 256
-    needed            how many heartbeats the first answer takes
-    first_at          the first heartbeat that was used; None if there is none
-    last_at           the last one
-    changed_at        the first heartbeat since the schedule changed, as far as is known; None if it has not changed
-    candidates        the hypotheses that have weight, the best first; empty while learning
-    fitted            how many of the heartbeats match the best candidate: they are the run of a slot, on time
-    interval_ms       the usual interval between heartbeats
-    expected_at       the next slot of the best candidate
-    overdue_at        the time from which silence means overdue
-    grace_ms          how long after its slot a run may still start, under the best candidate
-    confidence        0 to 1: the weight of the candidates that agree on the next slot, times the share that matches
-    updates           how many heartbeats were added since all hypotheses were last weighed
-    unchanged_for     how many heartbeats were added since a change of schedule was last looked for
-
-    The fields from `interval_ms` to `grace_ms` are None while learning.
-    """
-
-    seen: int
-    needed: int
-    first_at: int | None = None
-    last_at: int | None = None
-    changed_at: int | None = None
-    candidates: tuple[Candidate, ...] = ()
-    fitted: int = 0
-    interval_ms: int | None = None
-    expected_at: int | None = None
-    overdue_at: int | None = None
-    grace_ms: int | None = None
-    confidence: float = 0.0
-    updates: int = 0
-    unchanged_for: int = 0
+    seen: int  # how many recent heartbeats of the current schedule were used, at most 256
+    needed: int  # how many heartbeats the first answer takes
+    first_at: int | None = None  # the first heartbeat that was used; None if there is none
+    last_at: int | None = None  # the last one
+    changed_at: int | None = None  # the first heartbeat since the schedule changed, if it is known to have changed
+    candidates: tuple[Candidate, ...] = ()  # the hypotheses that have weight, the best first; empty while learning
+    fitted: int = 0  # how many of the heartbeats match the best candidate: they are the run of a slot, on time
+    interval_ms: int | None = None  # the usual one between heartbeats; as the next three, None while learning
+    expected_at: int | None = None  # the next slot of the best candidate
+    overdue_at: int | None = None  # the time from which silence means overdue
+    grace_ms: int | None = None  # how long after its slot a run may still start, under the best candidate
+    confidence: float = 0.0  # 0 to 1: the weight of the candidates that agree on the next slot, times the share fitted
+    updates: int = 0  # how many heartbeats were added since all hypotheses were last weighed
+    unchanged_for: int = 0  # how many heartbeats were added since a change of schedule was last looked for
 
     @property
     def fits(self) -> bool:

@@ -36,18 +36,13 @@ _SAME_BEGINNING_MS = 5 * MINUTE_MS  # older heartbeats are the first of their ho
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A candidate schedule: a basis (see bases.py), a gate (see gates.py) and a time zone.
-
-    lattice     the fixed times of day; None for a gap
-    gap_ms      the time from one run to the next, for a gap; 0 for a lattice
-    prior_bits  the cost of stating the hypothesis
-    """
+    """A candidate schedule: a basis (see bases.py), a gate (see gates.py) and a time zone."""
 
     zone: str
-    lattice: Lattice | None
+    lattice: Lattice | None  # the fixed times of day; None for a gap
     gate: Gate
-    gap_ms: int
-    prior_bits: float
+    gap_ms: int  # the time from one run to the next, for a gap; 0 for a lattice
+    prior_bits: float  # the cost of stating the hypothesis
 
     @property
     def spacing_ms(self) -> int:

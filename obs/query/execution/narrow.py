@@ -7,15 +7,12 @@ from obs.query.execution.rows import MAX_SPANS, Row, find_cover, read_grid
 from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, walk
 from obs.query.sql.rollup import needs_value, prefix_of, select_covered, terms_of_series, threshold
 from obs.query.sql.select import MANY_ROWS, select_frequent, select_many
 from obs.times import HOUR_MS
 
 _MAX_TIMES = 10_000  # how many times of jobs may be read separately
-_ROWS_PER_FOUND = 200  # as many are read for each of the latest messages with a text
-_SLOWER_TO_FIND = 4  # where one in so many messages has a text, reading all takes less time than the index
-_SLOW = ("like", "ilike", "=~")  # these call Python for each message that is read
 
 
 def narrow(plan: Plan, scan: Scan, session: Session) -> Scan:
@@ -28,14 +25,11 @@ def narrow(plan: Plan, scan: Scan, session: Session) -> Scan:
         whole = replace(plan, having=None, order=(), limit=None, offset=0)
         rows = read_grid(whole, replace(scan, timeline=None), session).rows
         return replace(scan, groups=[group for _, group in rows])
-    is_latest = plan.limit is not None and _is_by_time(plan) and len(terms(plan.where)) == 1
-    is_plain = all(each.name not in _SLOW for each in walk(plan.where) if isinstance(each, Apply))
-    if is_latest or is_plain:
-        frequent = select_frequent(plan, scan, _ROWS_PER_FOUND if is_latest else _SLOWER_TO_FIND)
-        if frequent is not None and session.fetch(frequent):
-            return replace(scan, searches=False)
     if plan.grouped or not plan.source.grains:
         return scan
+    frequent = select_frequent(plan, scan) if plan.limit is not None and _is_by_time(plan) else None
+    if frequent is not None and session.fetch(frequent):
+        return replace(scan, searches=False)
     parts = _few_hours(plan, scan, session)
     parts = _few_times(plan, scan, session) if parts is None else parts
     return scan if parts is None else replace(scan, parts=parts or [(scan.window.start, scan.window.start)])
@@ -68,7 +62,7 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
             return None
         bound = hours[last][0]
     window, first = scan.window, scan.window.start // HOUR_MS
-    chosen = sorted(first + hour for each, hour in hours if _reaches(each, found, bound))
+    chosen = sorted(first + hour for each, hour in hours if (each <= bound if found.name == "min" else each >= bound))
     if len(chosen) > MAX_SPANS:
         return None
     return [(max(hour * HOUR_MS, window.start), min((hour + 1) * HOUR_MS, window.end)) for hour in chosen]
@@ -78,17 +72,15 @@ def _few_times(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     """Where all rows of some series are asked for (WHERE exit_code = 2 AND host = 'db1'), and only few times of few
     jobs have them, these, as `Scan.parts`; else None.
     """
-    limited, where = threshold(plan.where), terms_of_series(plan)
+    where = terms_of_series(plan)
     if where is None or _is_indexed(plan, where):
         return None
     keys = [Read(where.span, replace(each, lookup=each.key)) for each in plan.source.columns if each.key]
     time = Read(where.span, plan.source.by_name()["time"])
     found = [Aggregate(where.span, name, (time,), time.type) for name in ("min", "max")]
-    found += [] if limited is None else limited[:1]
     rows = _by_hour(plan, where, keys, found, replace(scan, max_rows=_MAX_TIMES + 1), session)
     if rows is None or len(rows) > _MAX_TIMES:
         return None
-    rows = rows if limited is None else [row for row in rows if _reaches(row[4], *limited)]
     return [(first, last + 1, key) for _, key, first, last, *_ in rows]
 
 
@@ -104,10 +96,6 @@ def _by_hour(
     if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
         return None
     return session.fetch(select_covered(of_hours, by_hour, cover))
-
-
-def _reaches(value: int | None, extreme: Aggregate, bound: int) -> bool:
-    return value is not None and (value <= bound if extreme.name == "min" else value >= bound)
 
 
 def _is_indexed(plan: Plan, where: Checked) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan
+from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan, terms
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Type
 
@@ -52,15 +52,13 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
     return SqlStatement(f"SELECT {', '.join([sql.kept(), top, *keys])}", {**sql.parameters, "now": scan.now_ms})
 
 
-def select_frequent(plan: Plan, scan: Scan, share: int) -> SqlStatement | None:
-    """The SELECT of a row if a `share` of the latest rows has each text that WHERE looks for: one of so many; None if
-    it looks for none.
-    """
+def select_frequent(plan: Plan, scan: Scan) -> SqlStatement | None:
+    """The SELECT of a row if many of the latest rows have the text that WHERE looks for; None for any other WHERE."""
     sql = RowSelect(plan, scan)
-    sql.conditions()
-    latest = f"> (SELECT max(id) FROM {plan.source.table}) - {_FREQUENT * share}"
-    conditions = [f"({each}) {latest}" for each in sql.frequent]
-    return SqlStatement(f"SELECT 1 WHERE {' AND '.join(conditions)}", sql.parameters) if conditions else None
+    if plan.where is None or len(terms(plan.where)) > 1 or not (sql.conditions() and sql.frequent):
+        return None
+    latest = f"(SELECT max(id) FROM {plan.source.table}) - {_FREQUENT * _ROWS_PER_FOUND}"
+    return SqlStatement(f"SELECT 1 WHERE ({sql.frequent[0]}) > {latest}", sql.parameters)
 
 
 def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
@@ -216,6 +214,7 @@ _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
 _MAX_TRIGRAMS = 12
 _FOLDED_OTHERWISE = "iI\u0080-\U0010ffff"  # what ILIKE may match in another case where the index does not
 _FREQUENT = 5_000  # messages that may be read although they are not in the window
+_ROWS_PER_FOUND = 200  # as many may be read for each of the latest messages with a text
 
 
 def _trigram_query(text: str) -> str:
