@@ -111,6 +111,7 @@ def test_too_many_rows_are_refused_and_not_truncated(make_app: Callable[..., Fla
     [
         "ORDER BY newest DESC LIMIT 2",
         "ORDER BY t DESC LIMIT 2",
+        "ORDER BY t > '2026-06-21T09:00:00.027Z' DESC LIMIT 2",
         "HAVING newest > 28",
         "LIMIT 2 OFFSET 28",
         "COMPARE WITH 1d AGO HAVING newest > 28",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Apply, Checked, Plan, Range, Read, Scan, terms
+from obs.query.language.plan import Apply, Checked, Derived, Plan, Range, Read, Scan, terms
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Type
 
@@ -200,6 +200,8 @@ class RowSelect(Writer):
 
     def _sort_key(self, expression: Checked) -> str:
         """What to sort by. SQLite folds ``x AND FALSE`` to 0, which it would take for the number of a column."""
+        if isinstance(expression, Derived):
+            return "1"  # the number of the bucket has the order of its time
         text = self.expression(expression)
         folds = isinstance(expression, Apply) and expression.name in ("and", "or")
         return f"coalesce({text}, NULL)" if folds else text
