@@ -139,9 +139,7 @@ class Plan:
         """Whether ORDER BY and LIMIT apply once the rows are put together, and not in SQL."""
         if self.interval_ms is None:
             return self.is_derived or (self.top is not None and bool(self.order or self.offset))
-        computed = (
-            each for each, _ in self.order if not isinstance(each, Derived)
-        )  # `t` itself is ordered by SQL
+        computed = (each for each, _ in self.order if not isinstance(each, Derived))  # `t` itself is ordered by SQL
         return self.is_derived or self.fills or any(isinstance(part, Derived) for part in walk(*computed))
 
     def to_read(self) -> "Plan":
