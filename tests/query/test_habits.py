@@ -106,6 +106,11 @@ ANSWERED: list[tuple[str, list[list[Any]]]] = [
         "SELECT count(*) FROM runs BY status AS s, job AS j ORDER BY s, j LIMIT 2 LAST 1d",
         [["failed", "backup", 1], ["lost", "report/weekly", 1]],
     ),
+    *(
+        (f"SELECT {columns} FROM runs GROUP BY {groups} ORDER BY s, job LIMIT 2 LAST 1d", rows)
+        for rows in ([["failed", "backup", 1], ["lost", "report/weekly", 1]],)
+        for columns, groups in (("count(*)", "status AS s, job"), ("job, count(*)", "status AS s, 1"))
+    ),
     ("SELECT count(*) FROM runs BY job ORDER BY count DESC LIMIT 1 OFFSET 1 LAST 1d", [["mail", 2]]),
     ("SELECT count(*) FROM runs BY job TOP 2 OFFSET 1 LAST 1d", [["mail", 2]]),
     ("SELECT\u00a0count(*)\u2003FROM runs\u200b LAST 1d", [[6]]),

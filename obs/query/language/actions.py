@@ -363,5 +363,4 @@ def select(_segment: Segment, _place: int, found: Any) -> nodes.Select:
             message = f"{_CLAUSE_NAMES.get(kind, kind.upper())} is specified twice."
             raise OqlError("oql_duplicate_clause", span, message)
         values[kind] = value
-    named = [group for group in values.get("by", ()) if group.alias is not None]
-    return nodes.Select((*named, *items), source, distinct="distinct" in words, explain="explain" in words, **values)
+    return nodes.Select(tuple(items), source, distinct="distinct" in words, explain="explain" in words, **values)

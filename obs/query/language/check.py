@@ -32,16 +32,17 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     columns = [item.expression for item in statement.items]
     by = [replace(each, expression=_at_position(each.expression, columns)) for each in statement.by]
     anywhere = Scope(source)
-    items = _items(statement, anywhere)
+    named_groups = [each for each in by if each.alias is not None]
+    items = _items([*named_groups, *statement.items], anywhere)
     has_aggregates = any(has_aggregate(item) for _, item, _ in items)
     if statement.distinct and not statement.by and not has_aggregates:
-        by = list(statement.items)
+        by = [replace(each, alias=None) for each in statement.items]
     statement = replace(statement, by=tuple(by))
     named = {name: expression for name, expression, _ in items}
     rows = replace(anywhere, no_aggregates="WHERE selects rows. Use HAVING to select groups.", names=named)
     where = None if statement.where is None else rows.condition(statement.where)
     groups = tuple(map(replace(rows, no_aggregates="BY cannot group by it.").check, [each.expression for each in by]))
-    outputs = _outputs(statement, items, groups)
+    outputs = _outputs(statement, items[len(named_groups) :], groups)
     grouped = bool(statement.by or statement.every or statement.having or has_aggregates)
     _check_clauses(statement, outputs, grouped=grouped)
     plan = Plan(
@@ -115,12 +116,12 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     return sources[name.name]
 
 
-def _items(statement: nodes.Select, scope: Scope) -> list[tuple[str, Checked, Span]]:
+def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Checked, Span]]:
     """Name, expression and span of every item of SELECT, which can refer to those before it."""
     named: dict[str, Checked] = {}
     scope = replace(scope, names=named)
     items: list[tuple[str, Checked, Span]] = []
-    for item in statement.items:
+    for item in written:
         if isinstance(item.expression, nodes.Star):
             span = item.expression.span
             shown = (column for column in scope.source.by_name().values() if not column.hidden)
@@ -138,13 +139,13 @@ def _items(statement: nodes.Select, scope: Scope) -> list[tuple[str, Checked, Sp
 def _outputs(
     statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
-    """The groups that SELECT does not list, then its items. Raises OqlError (oql_duplicate_column)."""
+    """The groups that SELECT does not list or BY names, then its items. Raises OqlError (oql_duplicate_column)."""
     listed = {expression for _, expression, _ in items}
     places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
-        (_name_of(group, item.text), group, item.expression.span)
+        (item.alias.name if item.alias else _name_of(group, item.text), group, (item.alias or item.expression).span)
         for item, group in zip(statement.by, groups, strict=True)
-        if group not in listed
+        if item.alias or group not in listed
     ]
     taken = {nodes.BUCKET} if statement.every else set()
     outputs = []
