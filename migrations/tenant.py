@@ -1024,7 +1024,7 @@ def hours_in_order_of_time(db: Database) -> None:
 @migrations()
 def places_in_order_of_time(db: Database) -> None:
     """Find the place and the exit code of the runs in a window in its index: most rollups are too coarse for a chart of
-    a day by host, and reading each row takes twice as long.
+    a day by host, and reading each row takes up to twice as long.
     """
     db.execute("DROP INDEX runs_started")
     columns = "started_at, job_id, status, duration_ms, late_ms, attribution_id, exit_code"

@@ -37,7 +37,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
         if plan.interval_ms is not None:
             interval = plan.interval_ms or _auto_interval(window, zone)
             scan = replace(scan, timeline=_timeline_within(limits, plan, window, interval))
-        if plan.is_ordered_last and not (scan.timeline is not None and plan.fills):
+        if plan.around is None and plan.is_ordered_last and not (scan.timeline is not None and plan.fills):
             scan = replace(scan, max_rows=MAX_GROUPS)  # HAVING, TOP and LIMIT apply to rows that are put together
         if (back := plan.back_ms) is None:
             return [scan]

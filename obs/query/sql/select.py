@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
 from obs.query.language.plan import Apply, Checked, Derived, Plan, Range, Read, Scan, terms
@@ -54,11 +54,12 @@ def select_keys(plan: Plan, scan: Scan, columns: Sequence[Checked]) -> SqlStatem
 
 def select_frequent(plan: Plan, scan: Scan) -> SqlStatement | None:
     """The SELECT of a row if many of the latest rows have the text that WHERE looks for; None for any other WHERE."""
-    sql = RowSelect(plan, scan)
-    if plan.where is None or len(terms(plan.where)) > 1 or not (sql.conditions() and sql.frequent):
+    texts = _texts(plan.where)
+    if len(terms(plan.where)) != 1 or not texts:
         return None
+    sql = RowSelect(plan, scan)
     latest = f"(SELECT max(id) FROM {plan.source.table}) - {_FREQUENT * _ROWS_PER_FOUND}"
-    return SqlStatement(f"SELECT 1 WHERE ({sql.frequent[0]}) > {latest}", sql.parameters)
+    return SqlStatement(f"SELECT 1 WHERE ({sql.frequent(*texts[0])}) > {latest}", sql.parameters)
 
 
 def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
@@ -74,10 +75,6 @@ def open_virtual(table: str) -> str:
 
 @dataclass
 class RowSelect(Writer):
-    """`frequent` has a SELECT for each text that rows must contain: of the id of a late row, if many have it."""
-
-    frequent: list[str] = field(default_factory=list, init=False)
-
     def statement(self) -> SqlStatement:
         plan = self.plan
         if not plan.grouped:
@@ -160,43 +157,27 @@ class RowSelect(Writer):
         """The conditions of the source and of WHERE."""
         source, where = self.plan.source, self.plan.where
         conditions = [f"({source.where})"] if source.where else []
-        searches = self._searches(where) if where is not None and self.scan.searches else []
+        searches = [self._search(*text) for text in _texts(where)] if self.scan.searches else []
         return conditions if where is None else [*conditions, *searches, self.expression(where)]
 
-    def _searches(self, condition: Checked) -> list[str]:
-        """For each text that rows must contain (CONTAINS, LIKE, =~): the rows in which a full-text index finds it."""
-        match condition:
-            case Apply(name="and"):
-                return [search for argument in condition.arguments for search in self._searches(argument)]
-            case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
-                is_plain = name == "contains" or part.replace(" ", "").isalnum()
-                return self._search(column, part) if is_plain else []
-            case Apply(
-                name="like" | "ilike" as name,
-                arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape))),
-            ):
-                others = "" if name == "like" else _FOLDED_OTHERWISE
-                parts = re.split(f"[%_{re.escape(escape)}{others}]", like)
-                return self._search(column, max(parts, key=len))
-        return []
+    def frequent(self, column: Column, part: str) -> str:
+        """The SELECT of the id of a late row with a text, if many rows have it."""
+        return f"SELECT rowid FROM {self._match(column, part)} ORDER BY rowid DESC LIMIT 1 OFFSET {_FREQUENT}"
 
-    def _search(self, column: Column, part: str) -> list[str]:
-        """The condition that the full-text index finds a text, unless there is none or the text is too short for it."""
-        if not column.search or len(part) < _TRIGRAM or "\0" in part:
-            return []
+    def _match(self, column: Column, part: str) -> str:
+        return f"{column.search} WHERE {column.search} MATCH {self.bind(_trigram_query(part))}"
+
+    def _search(self, column: Column, part: str) -> str:
+        """The condition that the full-text index finds a text."""
         index, table, time = column.search, self.plan.source.table, self.plan.source.time_sql
         # A frequent word is in messages of all times: search those of the window. LIMIT is 0 for a rare one.
-        match = f"{index} MATCH {self.bind(_trigram_query(part))}"
-        latest = f"ORDER BY rowid DESC LIMIT 1 OFFSET {_FREQUENT}"
-        self.frequent.append(f"SELECT rowid FROM {index} WHERE {match} {latest}")
-        limit = f"{MANY_ROWS} * EXISTS ({self.frequent[-1]})"
+        limit = f"{MANY_ROWS} * EXISTS ({self.frequent(column, part)})"
         rows = f"SELECT id FROM {table} WHERE {time} >= :start AND {time} < :end LIMIT {limit}"
         first = f"coalesce(min(id) * (count(*) < {MANY_ROWS}), 0) AS first"
         last = f"coalesce(max(id) + (count(*) = {MANY_ROWS}) * {2**62}, {2**62}) AS last"
-        tables = f"(SELECT {first}, {last} FROM ({rows})) AS ids CROSS JOIN {index}"
-        search = f"{match} AND {index}.rowid BETWEEN first AND last"
-        found = f"SELECT {index}.rowid FROM {tables} WHERE {search} UNION ALL {column.unsearched}"
-        return [f"{self.plan.source.table}.id IN ({found})"]
+        search = f"(SELECT {first}, {last} FROM ({rows})) AS ids CROSS JOIN {self._match(column, part)}"
+        found = f"SELECT {index}.rowid FROM {search} AND {index}.rowid BETWEEN first AND last"
+        return f"{table}.id IN ({found} UNION ALL {column.unsearched})"
 
     def _sort_key(self, expression: Checked) -> str:
         """What to sort by. SQLite folds ``x AND FALSE`` to 0, which it would take for the number of a column."""
@@ -210,6 +191,24 @@ class RowSelect(Writer):
 def key_of(expression: Checked) -> str:
     """The key that makes the same groups as an expression; empty if there is none."""
     return expression.column.key if isinstance(expression, Read) else ""
+
+
+def _texts(condition: Checked | None) -> list[tuple[Column, str]]:
+    """The texts that rows must contain (CONTAINS, LIKE, ILIKE, =~) and an index can find, each with its column."""
+    match condition:
+        case Apply(name="and"):
+            return [text for argument in condition.arguments for text in _texts(argument)]
+        case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
+            part = part if name == "contains" or part.replace(" ", "").isalnum() else ""
+        case Apply(
+            name="like" | "ilike" as name,
+            arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape))),
+        ):
+            others = "" if name == "like" else _FOLDED_OTHERWISE
+            part = max(re.split(f"[%_{re.escape(escape)}{others}]", like), key=len)
+        case _:
+            return []
+    return [(column, part)] if column.search and len(part) >= _TRIGRAM and "\0" not in part else []
 
 
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
