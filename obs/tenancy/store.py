@@ -202,12 +202,9 @@ def delete_sign_in_link(db: sqlite3.Connection, token: str) -> bool:
 
 def users(db: sqlite3.Connection, org: Org | None = None, name: str | None = None) -> list[User]:
     """The users of `org`, or the one with this name in any organization; names are compared without regard to case."""
-    rows = db.execute(
-        "SELECT o.slug, o.id, u.id, u.name, u.role, u.password, u.created_at "
-        "FROM users u JOIN organizations o ON o.id = u.organization_id WHERE o.id = ? OR u.name = ? ORDER BY u.name",
-        (org and org.id, name),
-    )
-    return [User(Org(slug, org_id), *rest) for slug, org_id, *rest in rows]
+    columns = "o.slug, o.id, t.id, t.name, t.role, t.password, t.created_at"
+    chosen = f"SELECT {columns} FROM users AS t {_WITH_ORG} WHERE o.id = ? OR t.name = ? ORDER BY t.name"
+    return [User(Org(slug, org_id), *rest) for slug, org_id, *rest in db.execute(chosen, (org and org.id, name))]
 
 
 def change_user(db: sqlite3.Connection, action: str, values: Mapping[str, Any]) -> bool:

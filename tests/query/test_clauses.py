@@ -136,6 +136,13 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["count"],
         [[1]],
     ),
+    ("SELECT count(*) FROM runs WHERE TRUE BETWEEN '2026-06-21' AND NOW", "single_value", ["count"], [[5]]),
+    (
+        "SELECT count(*) FROM runs SINCE '2026-06-22' - 1d UNTIL '2026-06-28T09:00Z' - 1w",
+        "single_value",
+        ["count"],
+        [[3]],
+    ),
     (
         "SELECT count(*) FROM runs WHERE (duration_ms IS NULL) BETWEEN '2026-06-21' AND NOW",
         "single_value",

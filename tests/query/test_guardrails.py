@@ -166,13 +166,15 @@ def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], 
 
 
 @pytest.mark.skipif(not COUNTS_BYTES, reason="this system does not count the bytes that a thread reads")
-def test_the_window_that_the_hint_names_works(make_app: Callable[..., Flask], new_client: Any) -> None:
+@pytest.mark.parametrize("clauses", ["", "HAVING n_previous = 0 ORDER BY n_change_pct COMPARE WITH 1d AGO"])
+def test_the_window_that_the_hint_names_works(make_app: Callable[..., Flask], new_client: Any, clauses: str) -> None:
     app = make_app(QUERY_MAX_BYTES_SCANNED=1_000_000)
     client = new_client("acme", app=app)
     _fill_a_day(app)
-    refused = client.post("/api/v1/dsl", json={"query": "SELECT count(exit_code) FROM runs LAST 1d"})
+    statement = f"SELECT count(exit_code) AS n FROM runs {clauses} LAST "
+    refused = client.post("/api/v1/dsl", json={"query": f"{statement}1d"})
     window = _window_in(_breach(refused.json, "max_bytes_scanned")["hint"])
-    answer = client.post("/api/v1/dsl", json={"query": f"SELECT count(exit_code) FROM runs LAST {window}"})
+    answer = client.post("/api/v1/dsl", json={"query": statement + window})
     assert answer.status_code == 200, answer.json
 
 

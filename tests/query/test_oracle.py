@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -131,7 +132,9 @@ def test_buckets_around_clock_changes(
 @examples(0.05)
 @given(
     zone=st.sampled_from([*CHANGES, "UTC", ""]),
-    length=st.sampled_from([("1mo", 1), ("2 months", 2), ("3mo", 3), ("7mo", 7), ("1y", 12), ("2 years", 24)]),
+    length=st.sampled_from(
+        [("1mo", 1), ("2 months", 2), ("3mo", 3), ("7mo", 7), ("1y", 12), ("2 years", 24), ("3y", 36)]
+    ),
     start=st.integers(parse_iso("2023-12-30T00:00:00Z"), parse_iso("2026-06-01T00:00:00Z")),
     days=st.floats(0.001, 900),
 )
@@ -141,9 +144,8 @@ def test_buckets_of_months(answers: Ask, zone: str, length: tuple[str, int], sta
     written, months = length
     end = min(start + round(days * DAY_MS) + 1, parse_iso("2026-06-21T10:00:00Z"))
     starts = []
-    for number in range(2020 * 12, 2027 * 12, months):
-        number -= number % months
-        midnight = datetime(number // 12, number % 12 + 1, 1, tzinfo=ZoneInfo(zone or "UTC"))
+    for number in range(0, 57 * 12, months):
+        midnight = datetime(1970 + number // 12, number % 12 + 1, 1, tzinfo=ZoneInfo(zone or "UTC"))
         starts.append(round(midnight.timestamp()) * 1000)
     expected = []
     for each in (starts := [one for one in _within(starts, start) if one < end]):
@@ -236,6 +238,21 @@ def test_comparison_with_a_day_on_which_an_hour_occurs_twice(answers: Ask, inter
         label = (_local(parse_iso(t), zone) - DAY_MS) // length
         assert previous == (0 if label in seen else shown_then[label]), t
         seen.add(label)
+
+
+@pytest.mark.parametrize("every", ["", "EVERY 1d", "EVERY 1h"])
+def test_comparison_of_days_of_which_one_has_no_midnight(answers: Ask, every: str) -> None:
+    """In Cairo, 24 April 2026 began at 01:00. Whole days are compared with whole days, whichever of them it is."""
+    midnights = [parse_iso(f"2026-04-{day}T{hour}:00Z") for day, hour in [(21, 22), (22, 22), (23, 22), (24, 21)]]
+    runs = [sum(first <= run.started_at < end for run in RUNS) for first, end in pairwise(midnights)]
+    assert len(set(runs)) == 3
+    for start, end in [(1, 3), (1, 2), (2, 3)]:
+        window = f"BETWEEN '{format_ms(midnights[start])}' AND '{format_ms(midnights[end])}' TIMEZONE 'Africa/Cairo'"
+        rows = answers(f"SELECT count(*) FROM runs {every} COMPARE WITH 1d AGO {window}")["rows"]
+        assert sum(row[-2] for row in rows) == sum(runs[start:end])
+        assert sum(row[-1] for row in rows) == sum(runs[start - 1 : end - 1])
+        if every == "EVERY 1d":
+            assert [row[2] for row in rows] == runs[start - 1 : end - 1]
 
 
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])

@@ -73,8 +73,9 @@ def _few_times(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     jobs have them, these, as `Scan.parts`; else None.
     """
     where = terms_of_series(plan)
-    if where is None or _is_indexed(plan, where):
-        return None
+    of_job = any(isinstance(each, Read) and each.column.key for each in walk(where))
+    if where is None or of_job or (plan.limit is not None and _is_by_time(plan)):
+        return None  # or few rows are read anyway: those of a job, or the latest ones, until LIMIT is reached
     keys = [Read(where.span, replace(each, lookup=each.key)) for each in plan.source.columns if each.key]
     time = Read(where.span, plan.source.by_name()["time"])
     found = [Aggregate(where.span, name, (time,), time.type) for name in ("min", "max")]
@@ -96,12 +97,6 @@ def _by_hour(
     if cover is None or any(session.fetch(select_many(plan, part, MANY_ROWS)) for part in cover.rest):
         return None
     return session.fetch(select_covered(of_hours, by_hour, cover))
-
-
-def _is_indexed(plan: Plan, where: Checked) -> bool:
-    """Whether few rows are read anyway: the latest ones, until LIMIT is reached, or those of a job."""
-    of_job = any(isinstance(each, Read) and each.column.key for each in walk(where))
-    return of_job or (plan.limit is not None and _is_by_time(plan))
 
 
 def _is_by_time(plan: Plan) -> bool:

@@ -1,7 +1,7 @@
 """The rows of a result: read from the source or from its rollups, completed, compared, and put in order."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -78,7 +78,15 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
         keys = product(range(len(scan.timeline.starts)), groups)
     elif earlier is not None and plan.top is None:
         keys = earlier.rows
-    rows = _assemble(plan, scan, _complete(read, grid, keys, empty), earlier, empty)
+    now = _complete(grid, keys, empty)
+    then = None if earlier is None else {key: earlier.rows.get(key) or empty(key[1])[0] for key in now}
+    if then is not None and plan.having is not None:
+        evaluated = _evaluate(plan, scan, _assemble(plan, scan, now, then), session)
+        now = {key: now[key] for key, (kept, *_) in zip(now, evaluated, strict=True) if kept}
+    now = _filled(plan, now, now.keys() - grid.rows.keys())
+    if then is not None and earlier is not None:
+        then = _filled(plan, {key: then[key] for key in now}, now.keys() - earlier.rows.keys())
+    rows = _assemble(plan, scan, now, then)
     if plan.is_ordered_last:
         rows = _finish(plan, scan, rows, session)
     if scan.timeline is not None:
@@ -121,6 +129,7 @@ def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], i
         for output, before, after in zip(plan.outputs, *sides, strict=True):
             row += [before, after, _change_pct(output, before, after)]
         rows.append(row)
+    rows = [row for row, (kept, *_) in zip(rows, _evaluate(plan, scan, rows, session), strict=True) if kept]
     return _finish(plan, scan, rows, session), scanned
 
 
@@ -168,52 +177,56 @@ def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[lis
 
 
 def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
-    """In buckets without rows a count is 0 and the rest is null, or what FILL says."""
-    statement, fill = select_empty(plan, scan), plan.fill.value if plan.fill is not None and plan.fills else None
+    """In buckets without rows a count is 0 and the rest is null."""
+    statement = select_empty(plan, scan)
 
     @cache
     def values_of(group: Group) -> tuple[list[Any], bool]:
         parameters = {f"group{number}": value for number, value in enumerate(group)}
         ((*values, kept, _),) = session.fetch(statement, parameters)
-        for place, output in enumerate(plan.values if fill is not None else ()):
-            if output.has_aggregate:
-                is_number = isinstance(fill, int | float) and output.expression.type in NUMERIC
-                values[place] = fill if is_number else None
         return values, bool(kept)
 
     return values_of if ":group" in statement.sql else lambda _: values_of(())
 
 
-def _complete(plan: Plan, grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
+def _complete(grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
     """The rows of the grid, and rows for those of `keys` that were not read, unless HAVING drops them."""
-    rows, added = dict(grid.rows), set[Key]()
+    rows = dict(grid.rows)
     for key in keys:
         if key not in rows and key not in grid.dropped:
             values, kept = empty(key[1])
             if kept:
                 rows[key] = values
-                added.add(key)
-    if plan.fill is not None and plan.fill.value == "previous":
-        carried = [output.has_aggregate for output in plan.values]
-        last: dict[Group, Row] = {}
-        for key in sorted(rows, key=itemgetter(0)):
-            if key in added and key[1] in last:
-                pairs = zip(rows[key], last[key[1]], carried, strict=True)
-                rows[key] = [before if is_carried else now for now, before, is_carried in pairs]
-            last[key[1]] = rows[key]
     return rows
+
+
+def _filled(plan: Plan, rows: Rows, unread: Set[Key]) -> Rows:
+    """The rows, with what FILL says in place of the aggregates of those that were `unread`."""
+    if plan.fill is None or not plan.fills:
+        return rows
+    fill, filled, last = plan.fill.value, Rows(), dict[Group, Row]()
+    is_number = isinstance(fill, int | float)
+    numbers = [fill if is_number and output.expression.type in NUMERIC else None for output in plan.values]
+    for key in sorted(rows, key=itemgetter(0)):
+        row = rows[key]
+        if key in unread:
+            instead = last.get(key[1], numbers) if fill == "previous" else numbers
+            columns = zip(plan.values, row, instead, strict=True)
+            row = [one if output.has_aggregate else value for output, value, one in columns]
+        filled[key] = last[key[1]] = row
+    return filled
 
 
 # The columns of the result
 
 
-def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Grid | None, empty: Empty) -> list[Row]:
-    """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has those of the earlier window."""
+def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Rows | None) -> list[Row]:
+    """The rows with all `results` of the plan; for COMPARE WITH, `earlier` has the same ones in the earlier window."""
     starts = (None,) if scan.timeline is None else scan.timeline.starts
     numbers = count(1 + len(plan.groups))
     places = [next(numbers) if output.group is None else 1 + output.group for output in plan.outputs]
     now = [(starts[bucket], *group, *values) for (bucket, group), values in rows.items()]
-    then = [] if earlier is None else [(None, *key[1], *(earlier.rows.get(key) or empty(key[1])[0])) for key in rows]
+    then = [] if earlier is None else [(None, *key[1], *earlier[key]) for key in rows]
     columns = [] if scan.timeline is None else [[row[0] for row in now]]
     for place, output in zip(places, plan.outputs, strict=True):
         after = [row[place] for row in now]
@@ -238,26 +251,21 @@ def _change_pct(output: Output, before: Any, after: Any) -> float | None:
 
 
 def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[Row]:
-    """The rows that HAVING, TOP and LIMIT keep, in the order of ORDER BY, time and groups."""
-    columns = [output.expression for output in plan.results]
-    places = [0] if isinstance(columns[0], Derived) else []
-    places += [place for place, output in enumerate(plan.results) if output.group is not None]
+    """The rows that TOP and LIMIT keep, in the order of ORDER BY, time and groups."""
+    results = plan.results
+    of_groups = {output.group: place for place, output in reversed(list(enumerate(results)))}
+    places = [0] if isinstance(results[0].expression, Derived) else []
+    places += [of_groups[group] for group in range(len(plan.groups)) if group in of_groups]
     keys = []
     for place in places:
-        stored = [row[place] for row in rows]
-        key = stored if columns[place].type is Type.TIME else written(columns[place], stored)
+        stored, column = [row[place] for row in rows], results[place].expression
+        key = stored if column.type is Type.TIME else written(column, stored)
         keys.append(map(_rank, key) if None in key else key)
     rows = [rows[number] for *_, number in sorted(zip(*keys, range(len(rows)), strict=True))]
-    if plan.order or plan.is_derived:
-        having = plan.having if plan.is_derived else None
-        top = plan.top if plan.interval_ms is None and plan.is_derived else None
-        statement = select_keys(replace(plan, having=having, top=top), scan, columns)
-        ranked = []
-        for row in rows:
-            values = {f"c{number}": value for number, value in enumerate(row)}
-            ((kept, rank, *keys),) = session.fetch(statement, values)
-            if kept:
-                ranked.append((_rank(rank), keys, row))
+    top = plan.top if plan.interval_ms is None else None
+    if plan.order or top is not None:
+        evaluated = zip(_evaluate(plan, scan, rows, session), rows, strict=True)
+        ranked = [(_rank(rank), keys, row) for (_, rank, *keys), row in evaluated]
         if top is not None:
             chosen = sorted(range(len(ranked)), key=lambda place: ranked[place][0], reverse=True)[:top]
             ranked = [ranked[place] for place in (sorted(chosen) if plan.order else chosen)]
@@ -265,6 +273,14 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
             ranked.sort(key=lambda each: _rank(each[1][place]), reverse=descending)
         rows = [row for _, _, row in ranked]
     return rows[plan.offset :][: plan.limit]
+
+
+def _evaluate(plan: Plan, scan: Scan, rows: Sequence[Row], session: Session) -> Iterator[Row]:
+    """For each row: whether HAVING keeps it, the value that TOP ranks by, and those that ORDER BY sorts by."""
+    statement = select_keys(plan, scan, [output.expression for output in plan.results])
+    for row in rows:
+        (found,) = session.fetch(statement, {f"c{number}": value for number, value in enumerate(row)})
+        yield found
 
 
 def _rank(cell: Any) -> tuple[bool, Any]:
@@ -284,13 +300,10 @@ def written(expression: Checked, values: Sequence[Any]) -> Sequence[Cell]:
             return values
         case Type.BOOLEAN:
             return [None if value is None else bool(value) for value in values]
-    return [*map(_time if expression.type is Type.TIME else _plain, values)]
-
-
-def _plain(value: Cell) -> Cell:
-    if isinstance(value, float):
-        return value + 0.0 if math.isfinite(value) else None  # -0.0 becomes 0.0
-    return value
+        case Type.TIME:
+            return [*map(_time, values)]
+    # -0.0 becomes 0.0
+    return [(each + 0.0 if math.isfinite(each) else None) if isinstance(each, float) else each for each in values]
 
 
 @lru_cache(10_000)  # a bucket begins at the same time in each group, and when its chart is drawn again

@@ -164,7 +164,7 @@ def _hint(refusal: ServiceError, path: Path, plan: Plan, scans: Sequence[Scan], 
             counter = session.bytes_scanned if limit == "max_bytes_scanned" else session.seconds
             readings = [counter() or 0]
             for each in slices:
-                session.fetch(select(plan, each))
+                session.fetch(select(plan.to_read(), each))
                 readings.append(counter() or 0)
             cost = max(after - before for before, after in pairwise(readings))
     except ServiceError:  # a slice alone exceeds the limit, so no window can be named

@@ -133,11 +133,11 @@ def _days(window: Range, interval_ms: int, zone: ZoneInfo | None, shift_ms: int,
     def label_of(moment_ms: int) -> int:
         local_ms = _local(moment_ms, zone) + shift_ms
         shown = _EPOCH + timedelta(milliseconds=local_ms)
-        return (shown.year * 12 + shown.month - 1) // months if months else local_ms // interval_ms
+        return ((shown.year - 1970) * 12 + shown.month - 1) // months if months else local_ms // interval_ms
 
     def start_of(label: int) -> int:
         year, month = divmod(label * months, 12)
-        local_ms = (datetime(year, month + 1, 1, tzinfo=UTC) - _EPOCH) // _MS if months else label * interval_ms
+        local_ms = (datetime(1970 + year, month + 1, 1, tzinfo=UTC) - _EPOCH) // _MS if months else label * interval_ms
         return _moment(local_ms - shift_ms, zone)
 
     # The clocks may show the evening before a midnight again, in which the next day has begun already.
@@ -191,9 +191,10 @@ def _showings(labels: Sequence[int]) -> Iterator[tuple[int, int]]:
 def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     """`back_ms` before a moment. Whole days are counted by the clocks of `zone`, so that midnight stays midnight."""
     exact = moment_ms - back_ms
-    if zone is None or back_ms % DAY_MS or offset_ms(exact, zone) == offset_ms(moment_ms, zone):
+    if zone is None or back_ms % DAY_MS:
         return exact
-    return _moment(_local(moment_ms, zone) - back_ms, zone)
+    offset = min(offset_ms(moment_ms - 1, zone), offset_ms(moment_ms, zone))  # a midnight that is skipped is one, too
+    return exact if offset_ms(exact, zone) == offset else _moment(exact + offset, zone)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -317,12 +317,10 @@ def clause(kind: str) -> Action:
 
 def moment(_segment: Segment, _place: int, found: Any) -> nodes.Moment:
     first, *before = found
-    if isinstance(first, nodes.Literal):
-        return nodes.Moment(first.span, str(first.value))
     if isinstance(first, nodes.Duration):
         return nodes.Moment(first.span, None, first)
-    day = first.text if first.text in nodes.DAYS else None
-    return nodes.Moment(Span(first.span.start, found[-1].span.end), day, *before)
+    text = str(first.value) if isinstance(first, nodes.Literal) else first.text if first.text in nodes.DAYS else None
+    return nodes.Moment(Span(first.span.start, found[-1].span.end), text, *before)
 
 
 def _fill(span: Span, first: Any, *number: Any) -> nodes.Literal:

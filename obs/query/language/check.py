@@ -70,7 +70,8 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
     scope = replace(anywhere, names=names, names_first=True)
     of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
-    plan = replace(plan, having=having, order=tuple(_order(statement, scope, grouped=grouped)))
+    shown = [nodes.Name(Span(0, 0), output.name) for output in plan.results if not output.hidden]
+    plan = replace(plan, having=having, order=tuple(_order(statement, scope, shown, grouped=grouped)))
     sorted_by = [expression for expression, _ in plan.order]
     written = [*(output.expression for output in outputs), *([] if having is None else [having]), *sorted_by]
     for expression in written if grouped else ():
@@ -160,8 +161,9 @@ def _outputs(
     return tuple(outputs)
 
 
-def _order(statement: nodes.Select, scope: Scope, *, grouped: bool) -> Iterator[tuple[Checked, bool]]:
-    columns = [nodes.Name(Span(0, 0), name) for name in scope.names or ()]
+def _order(
+    statement: nodes.Select, scope: Scope, columns: Sequence[nodes.Name], *, grouped: bool
+) -> Iterator[tuple[Checked, bool]]:
     for expression, descending in statement.order:
         checked = scope.check(replace(_at_position(expression, columns), span=expression.span))
         if not grouped and has_aggregate(checked):
@@ -293,7 +295,9 @@ def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, node
     if not isinstance(condition, nodes.Operation):
         return condition, None
     first, last = condition.operands[0], condition.operands[-1]
-    if condition.operator == "between" and isinstance(first, nodes.Operation) and first.operator in CONDITIONS:
+    is_condition = isinstance(first, nodes.Operation) and first.operator in CONDITIONS
+    is_condition = is_condition or (isinstance(first, nodes.Literal) and isinstance(first.value, bool))
+    if condition.operator == "between" and is_condition:
         since, until = map(_as_moment, condition.operands[1:])
         if since is not None and until is not None:
             return first, nodes.Window(condition.span, since, until)

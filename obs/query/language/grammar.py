@@ -182,7 +182,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # Clauses
     now = _token("NOW", rf"{_words('NOW')}(?:\s*{group})?|{_words('TODAY', 'YESTERDAY')}", actions.word, "NOW", "TODAY")
-    moment = _rule(text | now + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
+    moment = _rule((text | now) + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
     group_item = _rule(plain + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(plain + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
     fill_number = signs + _token("a number", rf"{number}|{PARAMETER}", actions.value)

@@ -234,11 +234,6 @@ def _like(text: str, pattern: str, escape: str, *, ignore_case: bool = False) ->
     return _like_pattern(pattern, escape, ignore_case=ignore_case).match(text) is not None
 
 
-def _matches(text: str, pattern: str) -> bool:
-    """``=~``: whether a regular expression matches anywhere in the text."""
-    return regular_expression(pattern).search(text) is not None
-
-
 def _remainder(left: Number | None, right: Number | None) -> Number | None:
     """``%``: the rest of a division that rounds towards 0, with the sign of `left`; null for a division by 0."""
     if left is None or not right or not math.isfinite(left):
@@ -251,7 +246,7 @@ def _remainder(left: Number | None, right: Number | None) -> Number | None:
 OPERATOR_FUNCTIONS = (
     SqlFunction("obs_like", null_safe(_like)),
     SqlFunction("obs_ilike", null_safe(partial(_like, ignore_case=True))),
-    SqlFunction("obs_matches", null_safe(_matches)),
+    SqlFunction("obs_matches", null_safe(lambda text, pattern: regular_expression(pattern).search(text) is not None)),
     SqlFunction("obs_starts_with", null_safe(str.startswith)),
     SqlFunction("obs_remainder", _remainder),
 )
