@@ -89,6 +89,7 @@ HAVING: dict[str, Callable[[Row], bool]] = {
     "d > 30s": lambda row: row["d"] is not None and row["d"] > 30_000,
     "d IS NULL": lambda row: row["d"] is None,
     "NOT d > 30s": lambda row: row["d"] is not None and row["d"] <= 30_000,
+    "min(duration_ms) < 20s": lambda row: row["least"] is not None and row["least"] < 20_000,
 }
 HAVING_COMPARED: dict[str, Callable[[Row], bool]] = {
     "n_previous > n": lambda row: _greater(row, "n_previous", "n"),
@@ -100,11 +101,13 @@ ORDERS: dict[str, Callable[[Row], Any]] = {
     "n": lambda row: row["n"],
     "d DESC": lambda row: row["d"],
     "-n": lambda row: None if row["n"] is None else -row["n"],
+    "min(duration_ms)": lambda row: row["least"],
 }
 
 
 def _measured(runs: list[Run]) -> Row:
-    return {"n": len(runs), "d": max((run.duration_ms for run in runs if run.duration_ms is not None), default=None)}
+    durations = [run.duration_ms for run in runs if run.duration_ms is not None]
+    return {"n": len(runs), "d": max(durations, default=None), "least": min(durations, default=None)}
 
 
 def _rank(value: Any) -> tuple[bool, Any]:
@@ -145,13 +148,15 @@ def _keys(statement: Statement, now: Any, then: Any) -> Iterator[tuple[int, tupl
 
 
 def _filled(statement: Statement, rows: list[Row], read: Any, suffix: str) -> None:
-    last: dict[Any, tuple[Any, Any]] = {}
+    last: dict[Any, tuple[Any, ...]] = {}
+    names = [name + suffix for name in ("n", "d", "least")]
     for row in sorted(rows, key=lambda row: row["t"]):
         group = tuple(row[name] for name in statement.by)
         if (row["t"], group) not in read:
-            fill = {"PREVIOUS": last.get(group, (None, None)), "NULL": (None, None), "7": (7, 7)}[statement.fill]
-            row["n" + suffix], row["d" + suffix] = fill
-        last[group] = row["n" + suffix], row["d" + suffix]
+            none = (None, None, None)
+            fill = {"PREVIOUS": last.get(group, none), "NULL": none, "7": (7, 7, 7)}[statement.fill]
+            row |= zip(names, fill, strict=True)
+        last[group] = tuple(row[name] for name in names)
 
 
 def expected(statement: Statement) -> list[list[Any]]:

@@ -277,6 +277,7 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
 
 def _evaluate(plan: Plan, scan: Scan, rows: Sequence[Row], session: Session) -> Iterator[Row]:
     """For each row: whether HAVING keeps it, the value that TOP ranks by, and those that ORDER BY sorts by."""
+    plan = replace(plan, having=plan.having if plan.is_derived else None)  # SQL has applied any other
     statement = select_keys(plan, scan, [output.expression for output in plan.results])
     for row in rows:
         (found,) = session.fetch(statement, {f"c{number}": value for number, value in enumerate(row)})
