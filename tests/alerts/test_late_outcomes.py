@@ -20,6 +20,18 @@ def _end(client: KeyClient, clock: Clock, status: str, **ago: int) -> None:
     assert client.post("/api/v1/heartbeat/backup/end", query_string=sent).status_code == 200
 
 
+def _end_of(client: KeyClient, clock: Clock, run_id: str, status: str, **ago: int) -> None:
+    at = format_ms(clock() - round(timedelta(**ago) / timedelta(milliseconds=1)))
+    sent = {"name": "backup", "run_id": run_id, "status": status, "time": at}
+    assert client.post("/api/v1/heartbeat/end", json=sent).status_code == 200
+
+
+def _kinds(client: KeyClient) -> list[str]:
+    """The kinds of the open incidents, the newest first."""
+    found = (client.get("/api/v1/incidents?state=open").json or {})["incidents"]
+    return [one["kind"] for one in found]
+
+
 def _job(client: KeyClient) -> dict[str, Any]:
     return dict(client.get(JOB).json or {})
 
@@ -41,6 +53,45 @@ def test_an_older_success_does_not_hide_a_failure(world: World, receiver: Receiv
     world.pass_time(seconds=1)
     world.pass_time(minutes=6)
     assert titles(receiver)[1:] == ["backup is OK again, after 1 h"]
+
+
+@pytest.mark.parametrize("status", ["ok", "fail"])
+def test_an_older_outcome_does_not_hide_a_lost_run(world: World, clock: Clock, status: str) -> None:
+    for _ in range(2):
+        assert world.client.post("/api/v1/heartbeat/backup/start").status_code == 200
+        clock.advance(hours=1)
+    _end_of(world.client, clock, "other", status, hours=3)
+    world.sweep()
+    assert _kinds(world.client) == ["lost"]
+    assert _job(world.client)["last_outcome"] == "lost"
+    _end(world.client, clock, "ok")
+    world.sweep()
+    assert _kinds(world.client) == []
+
+
+def test_the_end_of_a_lost_run_that_was_sent_late_is_its_outcome(world: World, clock: Clock) -> None:
+    world.client.post("/api/v1/heartbeat/backup/start", query_string={"run_id": "a"})
+    clock.advance(days=8)
+    world.sweep()
+    assert _kinds(world.client) == ["lost"]
+    _end_of(world.client, clock, "a", "ok", days=2)
+    world.sweep()
+    assert (_kinds(world.client), _job(world.client)["last_outcome"]) == ([], "success")
+
+
+@pytest.mark.parametrize("seconds", [1, 3, 599])
+def test_a_client_whose_clock_is_ahead_fails_now(world: World, receiver: Receiver, clock: Clock, seconds: int) -> None:
+    world.add_channel(receiver)
+    _end(world.client, clock, "fail", seconds=-seconds)
+    world.pass_time(seconds=0)
+    assert _kinds(world.client) == ["failing"]
+    world.pass_time(seconds=10)
+    assert len(titles(receiver)) == 1
+    world.client.post("/api/v1/heartbeat/mail/start")
+    ahead = format_ms(clock() + seconds * 1_000)
+    world.client.post("/api/v1/heartbeat/start", json={"name": "mail", "time": ahead})
+    world.sweep()
+    assert _kinds(world.client) == ["lost", "failing"]
 
 
 def test_a_success_between_two_failures_does_not_end_the_incident(client: KeyClient, clock: Clock) -> None:

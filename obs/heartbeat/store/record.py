@@ -110,6 +110,7 @@ _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status =
 _CLOSE_RUN = "UPDATE runs SET status = ?, ended_at = ?, duration_ms = ?, exit_code = ?, attribution_id = ? WHERE id = ?"
 # ?1 event, ?2 time, ?3 new runs, ?4 outcome or NULL, ?5 duration of a success or NULL, ?6 attribution, ?7 job,
 # ?8 duration or NULL, ?9 a minute before it arrived: an outcome from before that does not replace a newer one
+_LOST_LATER = f"SELECT 1 FROM runs WHERE job_id = ?7 AND started_at > ?2 AND status = {Status.LOST:d}"
 _UPDATE_JOB = f"""
     UPDATE jobs SET last_event_id = ?1, run_count = run_count + ?3,
         last_heartbeat_at = max(iif({SILENT_SQL}, 0, last_heartbeat_at), ?2),
@@ -117,11 +118,12 @@ _UPDATE_JOB = f"""
         (last_outcome, failures_in_row, failing_since, lost_since) = (SELECT coalesce(current, last_outcome),
             CASE current WHEN {Status.FAILED:d} THEN failures_in_row + 1 WHEN {Status.SUCCESS:d} THEN 0
                 ELSE failures_in_row END,
-            CASE current WHEN {Status.FAILED:d} THEN coalesce(failing_since, ?2) WHEN {Status.SUCCESS:d} THEN NULL
+            CASE current WHEN {Status.FAILED:d} THEN coalesce(failing_since, at) WHEN {Status.SUCCESS:d} THEN NULL
                 ELSE failing_since END,
-            CASE WHEN current = {Status.LOST:d} THEN coalesce(lost_since, ?2) WHEN current IS NULL THEN lost_since END
-            FROM (SELECT iif(?2 < min(?9, ifnull(iif(?4 = {Status.SUCCESS:d}, last_failure_at, last_success_at), 0)),
-                             NULL, ?4) AS current)),
+            CASE WHEN current = {Status.LOST:d} THEN coalesce(lost_since, at) WHEN current IS NULL THEN lost_since END
+            FROM (SELECT iif(?2 < ?9 AND (?2 < iif(?4 = {Status.SUCCESS:d}, last_failure_at, last_success_at)
+                             OR lost_since IS NOT NULL AND EXISTS ({_LOST_LATER})), NULL, ?4) AS current,
+                         min(?2, ?9 + {MINUTE_MS}) AS at)),  -- the clock of a client may be ahead
         timed_run_count = min({RECENT_RUNS}, timed_run_count + (?5 IS NOT NULL)),
         total_duration_ms = total_duration_ms + coalesce(?5 - (timed_run_count = {RECENT_RUNS}) * total_duration_ms
             / {RECENT_RUNS}, 0),
