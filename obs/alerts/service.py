@@ -60,8 +60,9 @@ class AlertService:
         An address that is sent as it is shown stays. Raises ServiceError (404, 409, 422).
         """
         known: dict[str, Any] = {"id": None, "enabled": True, "filter": {}}
-        if channel_id is not None:
-            known = asdict(self.channel(caller.org, channel_id))
+        was = None if channel_id is None else self.channel(caller.org, channel_id)
+        if was is not None:
+            known = asdict(was)
         elif len(self.channels(caller.org)) >= _MOST_CHANNELS:
             raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
         chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
@@ -84,8 +85,8 @@ class AlertService:
         except sqlite3.IntegrityError as error:
             raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
         saved = self.channel(caller.org, saved_id)
-        if saved.filter["reminder_hours"] != known["filter"].get("reminder_hours"):
-            caller.write(lambda db: outbox.plan_reminders(db, saved, caller.now_ms))
+        if was is not None and any(saved.filter[name] != was.filter[name] for name in outbox.PLANNED_BY):
+            caller.write(lambda db: outbox.plan_again(db, was, saved, caller.now_ms))
             self.woken.add(caller.org)
         action = Action.CREATE_CHANNEL if channel_id is None else Action.CHANGE_CHANNEL
         audit.note(caller.tenancy.databases, caller.org, caller.actor, caller.now_ms, action, saved.name)

@@ -145,6 +145,11 @@ def test_messages_to_a_deleted_or_disabled_channel_are_given_up(world: World, re
     world.pass_time(seconds=10)
     answers = [(one["state"], one["answer"]) for one in world.deliveries()]
     assert answers == [("given_up", "The channel was deleted."), ("given_up", "The channel is disabled.")]
+    world.client.put(f"/api/v1/channels/{ids[1]}", json={"enabled": True})
+    world.end("photos", "ok")
+    world.pass_time(seconds=1)
+    world.pass_time(minutes=10)
+    assert receiver.requests == []  # it was told of no failure
 
 
 def test_deliveries_are_listed_in_pages_and_by_state_and_channel(world: World, receiver: Receiver) -> None:

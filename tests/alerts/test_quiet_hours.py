@@ -1,5 +1,7 @@
 """In quiet hours a channel gets only what is loud; the rest comes together when they end."""
 
+from typing import Any
+
 import pytest
 
 from tests.alerts.receiver import Receiver
@@ -85,3 +87,35 @@ def test_what_waits_for_the_end_of_quiet_hours_does_not_delay_what_is_loud(
     world.clock.set("2026-06-22T07:00:00Z")
     world.deliver()
     assert titles(receiver)[-1].startswith("photos failed at ")
+
+
+def test_messages_follow_the_quiet_hours_that_a_channel_has_now(world: World, receiver: Receiver) -> None:
+    quiet = {"from": "22:00", "until": "07:00", "timezone": "UTC"}
+    channel = f"/api/v1/channels/{world.add_channel(receiver, quiet_hours=quiet, reminder_hours=1)}"
+
+    def change(**fields: Any) -> None:
+        assert world.client.put(channel, json=fields).status_code == 200
+
+    world.clock.set("2026-06-21T22:30:00Z")
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    change(always_loud=["lost"])
+    world.pass_time(seconds=1)
+    assert titles(receiver) == []
+    change(quiet_hours=None)
+    world.deliver()
+    assert [title.partition(" at ")[0] for title in titles(receiver)] == ["photos failed"]
+    change(quiet_hours=quiet | {"until": "23:45"})  # in which the reminder would be sent
+    world.clock.set("2026-06-21T23:44:00Z")
+    world.deliver()
+    assert len(titles(receiver)) == 1
+    world.pass_time(minutes=1)
+    assert titles(receiver)[1].startswith("photos is still failing")
+    world.end("mail", "fail")
+    world.sweep()
+    change(quiet_hours=quiet)
+    world.pass_time(seconds=10)
+    world.pass_time(hours=2)
+    assert len(titles(receiver)) == 2
+    assert {one["next_attempt_at"] for one in world.deliveries()} == {None, "2026-06-22T07:00:00.000Z"}

@@ -102,15 +102,15 @@ def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[In
 
     A message about the beginning that is still to be sent says both.
     """
-    notable = (News.BEGAN, News.SETTLED, News.ENDED)
     told = (
         "SELECT di.incident_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
-        " WHERE d.channel_id = ? AND di.incident_id IN (SELECT value FROM json_each(?)) AND di.news IN (?, ?, ?)"
-        " GROUP BY di.incident_id HAVING NOT max(di.news = ? OR d.state = ?)"
+        " WHERE d.channel_id = ? AND di.incident_id IN (SELECT value FROM json_each(?)) AND di.news <> ?"
+        f" GROUP BY di.incident_id HAVING max(d.state = '{State.SENT}')"
+        f" AND NOT max(di.news = {News.ENDED:d} OR (d.state = '{State.PENDING}' AND di.news <> {News.LASTS:d}))"
     )
     ids = json.dumps([one.id for one in over])
     for channel in (each for each in channels if each.filter["recoveries"] and each.enabled):
-        notified = {row[0] for row in db.execute(told, (channel.id, ids, *notable, News.ENDED, State.PENDING))}
+        notified = {row[0] for row in db.execute(told, (channel.id, ids, News.FLAPPING))}
         _add(db, channel, [one for one in over if one.id in notified], News.ENDED, now_ms)
 
 
@@ -198,8 +198,17 @@ def _kinds(db: sqlite3.Connection, delivery_id: int, condition: str = "1") -> li
     return [incidents.IncidentKind(row["kind"]) for row in kinds]
 
 
-def plan_reminders(db: sqlite3.Connection, channel: Channel, now_ms: int) -> None:
-    """Plan all reminders of a channel from now on, because it wants them after another time."""
+PLANNED_BY = ("reminder_hours", "quiet_hours", "always_loud")
+"""The fields of a channel that decide when its messages are sent."""
+
+
+def plan_again(db: sqlite3.Connection, was: Channel, channel: Channel, now_ms: int) -> None:
+    """Plan all messages to a channel again, and its reminders from now on, because some of PLANNED_BY have changed."""
+    for one in _found(db, f"WHERE channel_id = ? AND next_attempt_at > ? AND {KNOWN_SQL}", (channel.id, now_ms)):
+        events, due_at = [kind.event for kind in _kinds(db, one.id)] or [one.event or "notice"], one.next_attempt_at
+        if due_at is None or was.quiet_until(events, due_at - 1) == due_at:  # it waits for the end of quiet hours
+            due_at = now_ms
+        save_row(db, "deliveries", {"id": one.id, "next_attempt_at": channel.quiet_until(events, due_at)})
     last = "SELECT DISTINCT max(d.id) FROM deliveries AS d JOIN delivery_incidents ON delivery_id = d.id"
     last += " JOIN incidents AS i ON i.id = incident_id WHERE ended_at IS NULL AND channel_id = ? AND state <> ?"
     for (delivery_id,) in db.execute(f"{last} GROUP BY i.id", (channel.id, State.PENDING)).fetchall():
