@@ -90,4 +90,6 @@ def converted(result: bytes, mimetype: str) -> bytes | str:
 
 def _cell(value: Any) -> Any:
     """A cell of CSV. An apostrophe keeps spreadsheets from running text as a formula, as OWASP advises."""
+    if isinstance(value, bool):
+        return json.dumps(value)
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

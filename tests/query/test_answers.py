@@ -270,15 +270,15 @@ def test_an_organization_sees_only_its_own_rows(ask: Ask, other_client: Any) -> 
 @pytest.mark.parametrize(
     ("accepted", "mimetype", "text"),
     [
-        ("text/csv", "text/csv", "job,x,n\r\n"),
+        ("text/csv", "text/csv", "job,x,b,n\r\n"),
         ("application/x-ndjson", "application/x-ndjson", '{"job": '),
-        ("text/html, text/csv;q=0.5, */*;q=0.1", "text/csv", "job,x,n\r\n"),
+        ("text/html, text/csv;q=0.5, */*;q=0.1", "text/csv", "job,x,b,n\r\n"),
         ("*/*", "application/json", '{"output_type":"table"'),
         ("image/png", "application/json", '{"output_type":"table"'),
     ],
 )
 def test_the_format_of_a_result_is_the_accepted_one(client: Any, accepted: str, mimetype: str, text: str) -> None:
-    query = "SELECT job, '=1' AS x, count(*) AS n FROM runs BY job LAST 1d"
+    query = "SELECT job, '=1' AS x, count(*) > 2 AS b, count(*) AS n FROM runs BY job LAST 1d"
     response = client.post("/api/v1/dsl", json={"query": query}, headers={"Accept": accepted})
     assert response.mimetype == mimetype
     assert "accept" in response.vary.as_set()
@@ -286,9 +286,11 @@ def test_the_format_of_a_result_is_the_accepted_one(client: Any, accepted: str, 
     if mimetype != "application/json":
         rows = client.post("/api/v1/dsl", json={"query": query}).json["rows"]
         lines = response.text.splitlines()[mimetype == "text/csv" :]
-        written = [f"{job},'=1,{n}" for job, _, n in rows]
+        written = [f"{job},'=1,{json.dumps(b)},{n}" for job, _, b, n in rows]
         assert lines == (
-            written if mimetype == "text/csv" else [json.dumps({"job": j, "x": x, "n": n}) for j, x, n in rows]
+            written
+            if mimetype == "text/csv"
+            else [json.dumps({"job": j, "x": x, "b": b, "n": n}) for j, x, b, n in rows]
         )
 
 

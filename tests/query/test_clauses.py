@@ -136,6 +136,39 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["count"],
         [[1]],
     ),
+    (
+        "SELECT count(*) FROM runs WHERE (time >= '2026-06-21' AND time < '2026-06-22') AND job = 'mail'",
+        "single_value",
+        ["count"],
+        [[2]],
+    ),
+    ("SELECT d, count(*) FROM runs BY date(time) AS d LAST 9h", "bar", ["d", "count"], [["2026-06-21", 5]]),
+    (
+        "SELECT date(time) AS day, count(*) FROM runs BY date(time) AS d LAST 9h",
+        "table",
+        ["d", "day", "count"],
+        [["2026-06-21", "2026-06-21", 5]],
+    ),
+    (
+        "SELECT duration_ms / 1000 AS s, sum(s) AS n, count(*) FILTER (WHERE s > 2) AS slow FROM runs"
+        " WHERE s IS NOT NULL BY s LAST 1d",
+        "table",
+        ["s", "n", "slow"],
+        [[1.0, 1.0, 0], [3.0, 3.0, 1], [30.0, 30.0, 1]],
+    ),
+    (
+        "SELECT max(duration_ms) AS duration_ms, job FROM runs BY job HAVING max(duration_ms) > 1s LAST 1d",
+        "bar",
+        ["duration_ms", "job"],
+        [[30_000, "backup"]],
+    ),
+    (
+        "SELECT sum(duration_ms) AS s, count(*) AS s_change_pct FROM runs BY job HAVING s_change_pct > 2"
+        " COMPARE WITH 1d AGO LAST 1d",
+        "table",
+        ["job", "s", "s_previous", "s_change_pct", "s_change_pct_previous"],
+        [["backup", 34_000, None, 3, 0]],
+    ),
     ("SELECT count(*) FROM runs WHERE TRUE BETWEEN '2026-06-21' AND NOW", "single_value", ["count"], [[5]]),
     (
         "SELECT count(*) FROM runs SINCE '2026-06-22' - 1d UNTIL '2026-06-28T09:00Z' - 1w",
@@ -191,3 +224,22 @@ def test_around_is_ordered_by_columns_of_the_result_only(ask: Ask, order: str) -
     answer = ask(DEPLOYS.format(f"ORDER BY {order}"), 400)
     assert answer["error"] == "oql_unknown_column"
     assert "count_before" in answer["errors"]["query"][0]["expected"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT count(*) FROM runs BY job AS count_previous COMPARE WITH 1d AGO LAST 1d",
+        "SELECT count(*) AS a_previous, max(duration_ms) AS a FROM runs COMPARE WITH 1d AGO LAST 1d",
+        "SELECT upper(job) AS j, j FROM runs LAST 1d",
+        "SELECT job AS d, count(*) FROM runs BY date(time) AS d LAST 1d",
+    ],
+)
+def test_no_two_columns_have_the_same_name(ask: Ask, statement: str) -> None:
+    assert ask(statement, 400)["error"] == "oql_duplicate_column"
+
+
+def test_distinct_rows_of_all_columns(ask: Ask) -> None:
+    whole, distinct = ask("SELECT * FROM runs LAST 1d"), ask("SELECT DISTINCT * FROM runs LAST 1d")
+    assert distinct["columns"] == whole["columns"]
+    assert distinct["rows"] == whole["rows"]  # their times differ

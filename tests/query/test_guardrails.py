@@ -166,6 +166,19 @@ def test_a_query_that_reads_too_much_is_stopped(make_app: Callable[..., Flask], 
 
 
 @pytest.mark.skipif(not COUNTS_BYTES, reason="this system does not count the bytes that a thread reads")
+@pytest.mark.parametrize("clauses", ["HAVING title = 'v2'", "ORDER BY time DESC LIMIT 1"])
+def test_annotations_that_around_leaves_out_do_not_count(
+    make_app: Callable[..., Flask], new_client: Any, request: Any, clauses: str
+) -> None:
+    client = new_client("acme", app=make_app(QUERY_MAX_ROWS=2))
+    request.getfixturevalue("shop")
+    statement = "SELECT count(*) FROM runs AROUND '' WITHIN 1h {} LAST 1d"
+    refused = client.post("/api/v1/dsl", json={"query": statement.format("")})
+    _breach(refused.json, "max_rows")
+    found = client.post("/api/v1/dsl", json={"query": statement.format(clauses)})
+    assert [row[2] for row in found.json["rows"]] == ["v2"]
+
+
 @pytest.mark.parametrize("clauses", ["", "HAVING n_previous = 0 ORDER BY n_change_pct COMPARE WITH 1d AGO"])
 def test_the_window_that_the_hint_names_works(make_app: Callable[..., Flask], new_client: Any, clauses: str) -> None:
     app = make_app(QUERY_MAX_BYTES_SCANNED=1_000_000)

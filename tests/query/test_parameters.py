@@ -48,6 +48,18 @@ STATEMENTS: list[tuple[str, dict[str, Any], str]] = [
         "SELECT id, exit_code = 3 AS x FROM runs WHERE duration_ms > - 1.5 LAST 1d",
     ),
     (
+        "SELECT count(*) FROM runs WHERE duration_ms > :x AND ended_at > NOW - :y LAST 1d",
+        {"x": "1s", "y": "90 minutes"},
+        "SELECT count(*) FROM runs WHERE duration_ms > 1s AND ended_at > NOW - 90m LAST 1d",
+    ),
+    (
+        "SELECT rate(count(*), :x) AS r FROM runs BY histogram(duration_ms, :y) AS d WHERE time > NOW - :z",
+        {"x": "1h", "y": "1s", "z": "1d"},
+        "SELECT rate(count(*), 1h) AS r FROM runs BY histogram(duration_ms, 1s) AS d WHERE time > NOW - 1d",
+    ),
+    ("SELECT id FROM runs SINCE :x AGO", {"x": "2h"}, "SELECT id FROM runs SINCE 2h AGO"),
+    ("SELECT id FROM runs WHERE job = :x OR id = 3 LAST 1d", {"x": "7d"}, "SELECT id FROM runs WHERE id = 3 LAST 1d"),
+    (
         "SELECT job FROM runs ORDER BY id LIMIT :n OFFSET :o LAST 1d",
         {"n": 2, "o": 1},
         "SELECT job FROM runs ORDER BY id LIMIT 2 OFFSET 1 LAST 1d",

@@ -57,6 +57,23 @@ def test_explain_shows_the_sql_that_runs_before_the_rows_are_put_together(ask: A
     assert " DESC" not in said["sql"]
 
 
+def test_explain_shows_what_around_reads(ask: Ask) -> None:
+    said = ask("EXPLAIN SELECT count(*) FROM runs AROUND 'deploy/' WITHIN 6h LAST 3d")["rows"]
+    of_annotations, of_runs = [text for what, text in said if what == "sql"]
+    assert "FROM annotations" in of_annotations
+    assert "FROM runs" in of_runs
+    assert ["around", "the rows of 6h before each annotation, and of 6h after it, instead of the window"] in said
+
+
+def test_explain_shows_both_windows_that_are_compared(ask: Ask) -> None:
+    said = ask("EXPLAIN SELECT count(*) FROM runs COMPARE WITH 1h AGO LAST 1h")["rows"]
+    windows = [text for what, text in said if what == "window"]
+    assert windows == [
+        "2026-06-21T09:00:00.000Z/2026-06-21T10:00:00.000Z",
+        "2026-06-21T08:00:00.000Z/2026-06-21T09:00:00.000Z",
+    ]
+
+
 @pytest.mark.parametrize(
     ("time", "window", "is_written_out"),
     [("time", "LAST 1y", True), ("ended_at", "LAST 1y", False), ("time", "LAST 9y", False)],

@@ -49,20 +49,18 @@ def read_rows(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list
 
     Raises OqlError, and ServiceError (422, 503).
     """
+    has_groups = False
     if plan.around is not None:
-        return _read_around(plan, scans[0], session)
-    if plan.grouped:
-        return _read_grouped(plan, scans, session)
-    rows = _fetch(plan, scans[0], session)
-    return rows, len(rows)
-
-
-def _fetch(plan: Plan, scan: Scan, session: Session) -> list[Row]:
-    """Raises ServiceError (422) for too many rows."""
-    found = session.fetch(select(plan, scan))
-    if len(found) > session.limits.max_rows:
-        raise too_many_rows(session.limits, grouped=False)
-    return found
+        rows, scanned = _read_around(plan, scans[0], session)
+    elif plan.grouped:
+        rows, scanned = _read_grouped(plan, scans, session)
+        has_groups = scans[0].timeline is None
+    else:
+        rows = session.fetch(select(plan, scans[0]))
+        scanned = len(rows)
+    if len(rows) > session.limits.max_rows:
+        raise too_many_rows(session.limits, grouped=has_groups)
+    return rows, scanned
 
 
 def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
@@ -91,8 +89,6 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
         rows = _finish(plan, scan, rows, session)
     if scan.timeline is not None:
         rows.sort(key=itemgetter(0))
-    if len(rows) > session.limits.max_rows:
-        raise too_many_rows(session.limits, grouped=scan.timeline is None)
     return rows, grid.scanned + (earlier.scanned if earlier is not None else 0)
 
 
@@ -115,7 +111,8 @@ def _groups_to_fill(plan: Plan, scan: Scan, grid: Grid, earlier: Grid | None, se
 def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], int]:
     """A row for each annotation, and the number of rows scanned."""
     assert plan.around is not None
-    found = _fetch(plan.around, scan, session)
+    few = plan.limit is not None or plan.having is not None  # of them may remain
+    found = session.fetch(select(plan.around, replace(scan, max_rows=MAX_GROUPS) if few else scan))
     scanned = len(found)
     rows: list[Row] = []
     for annotation in found:
@@ -297,7 +294,7 @@ def written(expression: Checked, values: Sequence[Any]) -> Sequence[Cell]:
     if isinstance(expression, Read) and (texts := expression.column.values):
         return [None if number is None else texts[number] for number in values]
     match expression.type:
-        case Type.TEXT | Type.INTEGER:
+        case Type.TEXT:
             return values
         case Type.BOOLEAN:
             return [None if value is None else bool(value) for value in values]

@@ -64,7 +64,8 @@ class Engine:
         try:
             end, length = len(statement), len(statement) + len(params) - len("{}")
             if length > limits.max_length:
-                message = f"The statement has {length} characters. The limit is {limits.max_length}."
+                what = "The statement has" if params == "{}" else "The statement and its parameters have"
+                message = f"{what} {length} characters. The limit is {limits.max_length}."
                 raise OqlError("oql_too_long", Span(min(limits.max_length, end), end), message)
             plan = self.plan(statement, params)
             parse_seconds = time.perf_counter() - started
@@ -108,7 +109,9 @@ def run(plan: Plan, path: Path, now_ms: int, limits: Limits, reader: Reader) -> 
 def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
     scan = narrow(plan, scans[0], session)
     if plan.explain:
-        steps = list(_explain(plan.to_read(), scan, session))
+        read = [(plan.to_read(), each) for each in [scan, *scans[1:]]]
+        read = read if plan.around is None else [(plan.around, scan), *read]
+        steps = [step for one, each in read for step in _explain(one, each, session)]
         response = _response("table", ("what", "text"), steps, 0, session.bytes_scanned())
     else:
         rows, scanned = read_rows(plan, [scan, *scans[1:]], session)
@@ -124,6 +127,9 @@ def _read(plan: Plan, scans: Sequence[Scan], session: Session) -> QueryResponse:
 def _explain(plan: Plan, scan: Scan, session: Session) -> Iterator[tuple[str, str]]:
     """The rows of the result of EXPLAIN: what they say, and its text."""
     yield "window", str(scan.window)
+    if plan.around is not None:
+        length = times.write_duration(plan.within_ms)
+        yield "around", f"the rows of {length} before each annotation, and of {length} after it, instead of the window"
     cover = find_cover(plan, scan, session)
     if cover is not None:
         for grain, spans in cover.spans:

@@ -57,7 +57,8 @@ def resolve(window: Window, now_ms: int, zone: ZoneInfo | None = None) -> Range:
     end = now_ms if window.until is None else _resolve_moment(window.until, now_ms, zone)
     if start >= end:
         wrong, message = window.until or window.since, "the window must end after it starts."
-        raise OqlError("oql_bad_time", wrong.span, message, hint="Write the earlier time first.")
+        hint = "Write the earlier time first." if window.until else "It ends now, as there is no UNTIL."
+        raise OqlError("oql_bad_time", wrong.span, message, hint=hint)
     return Range(start, end)
 
 

@@ -127,14 +127,18 @@ def _sent(token: Token, types: tuple[type, ...], expected: str, *, is_list: bool
 
 
 def duration(token: Token) -> nodes.Duration:
-    if token.text[0] == ":":
-        token = token._replace(text=_sent(token, (str,), "a duration such as '24h'"))
-    match = _DURATION.fullmatch(token.text)
+    text = _sent(token, (str,), "a duration such as '24h'") if token.text[0] == ":" else token.text
+    return duration_of(text, token.span, token.segment.statement[token.span.start :])
+
+
+def duration_of(text: str, span: Span, rest: str = "") -> nodes.Duration:
+    """The duration that `text` is, at `span`, where the `rest` of the statement begins. Raises OqlError."""
+    match = _DURATION.fullmatch(text)
     amount, unit = match.groups() if match else ("", "")
     if match is None:
-        wrong = f"{token.text!r} is not a duration."
+        wrong = f"{text!r} is not a duration."
     elif not unit:
-        wrong = f"{token.text} has no unit of time."
+        wrong = f"{text} has no unit of time."
     elif unit == "M":
         wrong = "M could be minutes or months."
     elif unit.lower() not in UNITS_MS:
@@ -145,13 +149,13 @@ def duration(token: Token) -> nodes.Duration:
         wrong = "A duration can be at most 100 years."
     else:
         months = int(amount) * MONTHS.get(unit.lower(), 0)
-        return nodes.Duration(token.span, int(amount) * UNITS_MS[unit.lower()], months)
+        return nodes.Duration(span, int(amount) * UNITS_MS[unit.lower()], months)
     hint = "Write a whole number and one of ms, s, m, h, d, w, mo: 90s, 5m, 24h, 7d."
-    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", token.segment.statement[token.span.start :]):
+    if date := re.match(r"\d{4}-\d\d(-\d\d)?[\dTZ:.]*", rest):
         hint = f"Write a time in single quotes: '{date[0]}'."
     if unit == "M":
         hint = "Write 1m for a minute, 1mo for a month."
-    raise OqlError("oql_bad_duration", token.span, wrong, expected=["a duration"], hint=hint)
+    raise OqlError("oql_bad_duration", span, wrong, expected=["a duration"], hint=hint)
 
 
 def length(token: Token) -> nodes.Duration:
@@ -269,6 +273,10 @@ def condition(_segment: Segment, _place: int, found: Any) -> Expression:
 def _joined(symbol: str, operands: Sequence[Expression]) -> Expression:
     if len(operands) == 1:
         return operands[0]
+    listed = (
+        each.operands if isinstance(each, nodes.Operation) and each.operator == symbol else (each,) for each in operands
+    )
+    operands = [one for each in listed for one in each]
     return nodes.Operation(Span(operands[0].span.start, operands[-1].span.end), symbol, tuple(operands))
 
 

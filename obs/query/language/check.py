@@ -6,6 +6,7 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import nodes
+from obs.query.language.actions import duration_of
 from obs.query.language.errors import OqlError
 from obs.query.language.expressions import CONDITIONS, Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
@@ -29,6 +30,7 @@ def check(statement: nodes.Statement, text: str, sources: Mapping[str, Source]) 
 def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Source]) -> Plan:
     source = _source(statement.source, sources)
     statement, window = _windowed(statement, text)
+    statement = replace(statement, items=tuple(_without_stars(statement.items, source)))
     columns = [item.expression for item in statement.items]
     by = [replace(each, expression=_at_position(each.expression, columns)) for each in statement.by]
     anywhere = Scope(source)
@@ -65,8 +67,10 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         within_ms=fixed_ms(statement.around.within) if statement.around is not None else 0,
         explain=statement.explain,
     )
-    derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
-    names = {output.name: output.expression for output in outputs} | derived
+    names = {output.name: output.expression for output in outputs}
+    columns_of_result = [each for each in plan.results if isinstance(each.expression, Derived)]
+    derived = {each.name: each.expression for each in columns_of_result if not (each.hidden and each.name in names)}
+    names |= derived
     scope = replace(anywhere, names=names, names_first=True)
     of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
@@ -117,21 +121,27 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     return sources[name.name]
 
 
+def _without_stars(items: Sequence[nodes.Item], source: Source) -> Iterator[nodes.Item]:
+    for item in items:
+        if isinstance(item.expression, nodes.Star):
+            shown = (column.name for column in source.by_name().values() if not column.hidden)
+            yield from (nodes.Item(nodes.Name(item.expression.span, name), None, name) for name in shown)
+        else:
+            yield item
+
+
 def _items(written: Sequence[nodes.Item], scope: Scope) -> list[tuple[str, Checked, Span]]:
     """Name, expression and span of every item of SELECT, which can refer to those before it."""
     named: dict[str, Checked] = {}
     scope = replace(scope, names=named)
     items: list[tuple[str, Checked, Span]] = []
     for item in written:
-        if isinstance(item.expression, nodes.Star):
-            span = item.expression.span
-            shown = (column for column in scope.source.by_name().values() if not column.hidden)
-            items += [(column.name, Read(span, column), span) for column in shown]
-            continue
-        checked = scope.check(item.expression)
-        if item.alias is not None:
-            named[item.alias.name] = checked
-            items.append((item.alias.name, checked, item.alias.span))
+        checked, alias = scope.check(item.expression), item.alias
+        if alias is None and isinstance(item.expression, nodes.Name) and item.expression.name in named:
+            alias = item.expression  # what has a name keeps it
+        if alias is not None:
+            named[alias.name] = checked
+            items.append((alias.name, checked, alias.span))
         else:
             items.append((_name_of(checked, item.text), checked, item.expression.span))
     return items
@@ -141,22 +151,22 @@ def _outputs(
     statement: nodes.Select, items: Sequence[tuple[str, Checked, Span]], groups: Sequence[Checked]
 ) -> tuple[Output, ...]:
     """The groups that SELECT does not list or BY names, then its items. Raises OqlError (oql_duplicate_column)."""
-    listed = {expression for _, expression, _ in items}
+    listed, written = {expression for _, expression, _ in items}, {(name, expression) for name, expression, _ in items}
     places = {group: place for place, group in reversed(list(enumerate(groups)))}
     unlisted = [
         (item.alias.name if item.alias else _name_of(group, item.text), group, (item.alias or item.expression).span)
         for item, group in zip(statement.by, groups, strict=True)
-        if item.alias or group not in listed
+        if (item.alias and (item.alias.name, group) not in written) or (not item.alias and group not in listed)
     ]
     taken = {nodes.BUCKET} if statement.every else set()
     outputs = []
     for name, expression, span in [*unlisted, *items]:
-        if name in taken:
-            message = f"Two columns would have the name {name}."
-            raise OqlError("oql_duplicate_column", span, message, hint="Rename one of them with AS.")
-        taken.add(name)
-        if statement.compare is not None and has_aggregate(expression):
-            taken.add(f"{name}_previous")
+        is_compared = statement.compare is not None and has_aggregate(expression)
+        for each in [name, *([f"{name}_previous"] if is_compared else [])]:
+            if each in taken:
+                message = f"Two columns would have the name {each}."
+                raise OqlError("oql_duplicate_column", span, message, hint="Rename one of them with AS.")
+            taken.add(each)
         outputs.append(Output(name, expression, places.get(expression)))
     return tuple(outputs)
 
@@ -354,7 +364,8 @@ def _as_moment(expression: nodes.Expression) -> nodes.Moment | None:
             return nodes.Moment(expression.span, None)
         case nodes.Name(name=name) if name.lower() in nodes.DAYS:
             return nodes.Moment(expression.span, name.lower())
-        case nodes.Operation(operator="-", operands=(base, nodes.Duration() as before)):
+        case nodes.Operation(operator="-", operands=(base, nodes.Duration() | nodes.Literal(value=str()) as before)):
+            length = duration_of(str(before.value), before.span) if isinstance(before, nodes.Literal) else before
             moment = _as_moment(base)
-            return moment and replace(moment, span=expression.span, before=before)
+            return moment and replace(moment, span=expression.span, before=length)
     return None

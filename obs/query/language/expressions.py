@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from obs import times
 from obs.query.language import habits, nodes
+from obs.query.language.actions import duration_of
 from obs.query.language.errors import OqlError, similar
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result, json_path, regular_expression
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Checked, Read, has_aggregate, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, has_aggregate, walk
 from obs.sources import Source, Type
 
 _UNQUOTED = re.compile(r"-?\d[\d.]*\s*[a-z]*")
@@ -67,7 +68,7 @@ class Scope:
         named = (self.names or {}).get(node.name)
         column = self.source.by_name().get(node.name)
         if named is not None and (self.names_first or column is None):
-            if self.no_aggregates and has_aggregate(named):
+            if self.no_aggregates and (has_aggregate(named) or isinstance(named, Derived)):
                 raise OqlError("oql_syntax", node.span, f"This is an aggregate. {self.no_aggregates}")
             self.budget.spend(node, named)
             return replace(named, span=node.span)
@@ -106,6 +107,8 @@ class Scope:
             what = "DISTINCT" if node.distinct else "FILTER"
             raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no {what}: an aggregate of rows does.")
         arguments = tuple(map(self.check, node.arguments))
+        if arguments and {Family.LENGTH, Family.WIDTH} & {*function.parameters}:
+            arguments = (arguments[0], *(_as_type(Type.DURATION, each) for each in arguments[1:]))
         families = _check_arguments(node, function, arguments)
         type_ = _result_type(function, arguments)
         if function.result is Result.COMMON:
@@ -115,7 +118,7 @@ class Scope:
         return Apply(node.span, function.name, arguments, type_)
 
     def _aggregate(self, node: nodes.Call, function: Function) -> Checked:
-        rows = replace(self, no_aggregates="An aggregate cannot be inside another one.", names=None)
+        rows = replace(self, no_aggregates="An aggregate cannot be inside another one.", names_first=False)
         if function.counts and len(node.arguments) == 1 and isinstance(node.arguments[0], nodes.Star):
             arguments: tuple[Checked, ...] = ()
             if node.distinct:
@@ -148,7 +151,7 @@ class Scope:
 def fixed_ms(length: nodes.Duration) -> int:
     """Raises OqlError (oql_bad_duration) for months."""
     if length.months:
-        message, hint = "A month has no fixed length.", "Write days, such as 30d. EVERY, LAST and AGO take months."
+        message, hint = "A month has no fixed length.", "Write days: 30d. EVERY and the time window take months."
         raise OqlError("oql_bad_duration", length.span, message, expected=["a duration"], hint=hint)
     return length.milliseconds
 
@@ -238,9 +241,12 @@ def _condition(expression: Checked) -> Checked:
 
 
 def _as_type(type_: Type | None, expression: Checked) -> Checked:
-    """The expression, with a literal text read as a time if `type_` is that."""
-    if type_ is Type.TIME and isinstance(expression, Literal) and isinstance(expression.value, str):
-        return Literal(expression.span, time_of(expression.value, expression.span), Type.TIME)
+    """The expression, with a literal text read as a time or a duration if `type_` is that."""
+    if isinstance(expression, Literal) and isinstance(text := expression.value, str):
+        if type_ is Type.TIME:
+            return Literal(expression.span, time_of(text, expression.span), type_)
+        if type_ is Type.DURATION:
+            return Literal(expression.span, fixed_ms(duration_of(text, expression.span)), type_)
     return expression
 
 
@@ -253,10 +259,10 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
             common = common or type_
         elif common in NUMERIC and type_ in NUMERIC:
             common = Type.DURATION if Type.DURATION in (common, type_) else Type.NUMBER
-        elif {common, type_} == {Type.TIME, Type.TEXT} and any(
+        elif {common, type_} in ({Type.TIME, Type.TEXT}, {Type.DURATION, Type.TEXT}) and any(
             isinstance(each, Literal) for each in expressions if each.type is Type.TEXT
         ):
-            common = Type.TIME
+            common = type_ if common is Type.TEXT else common
         else:
             hint = None
             for each in expressions:
@@ -311,8 +317,9 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
 
 
 def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
-    if any(argument.type is Type.TEXT for argument in arguments):
-        raise _mismatch(arguments[0], "AND, OR and || combine conditions.", ["a condition"], "Write concat(a, b).")
+    if text := next((argument for argument in arguments if argument.type is Type.TEXT), None):
+        hint = "Write job IN ('a', 'b') for several values, or concat(a, b) for one text."
+        raise _mismatch(text, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
     conditions = tuple(map(_condition, arguments))
     if node.operator == "not" and isinstance(conditions[0], Apply) and conditions[0].name == "not":
         return replace(conditions[0].arguments[0], span=node.span)
@@ -328,8 +335,9 @@ def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Check
 
 
 def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
-    left, right = arguments
-    operator = node.operator
+    left, operator = arguments[0], node.operator
+    right = _as_type(Type.DURATION if left.type in (Type.TIME, Type.DURATION) else None, arguments[1])
+    arguments = (left, right)
     if Type.TIME in (left.type, right.type):
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -221,6 +222,9 @@ def _to_integer(rounding: Callable[[Number], int]) -> Callable[..., Any]:
 def _bin(value: Number | None, width: Number) -> Number | None:
     if value is None or not math.isfinite(value):
         return None
+    if isinstance(value + width, float) and abs(value) < _ALWAYS_INTEGER:
+        exact = Fraction(str(width))  # 0.1, and not the nearest float
+        return float(Fraction(str(value)) // exact * exact)
     start = value // width * width
     return start if abs(start) < 2**63 else float(start)
 
@@ -244,7 +248,7 @@ def json_path(path: str) -> list[Any]:
 def _json(text: str, path: str) -> str | None:
     """A text at the path as it is, and any other value as JSON."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=int)  # no NaN: int raises ValueError
         for step in json_path(path):
             value = value[step] if isinstance(value, dict | list) else None
         found = value if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -303,7 +307,7 @@ _PERCENTILE = _aggregate(
     "percentile", (Family.NUMBER,), Result.MEAN, partial(_Collected, percentile), "{0}, {fraction}"
 )
 _PER_LENGTH = "({0} * CAST({1} AS REAL) / {covered})"
-_DATE_SQL = "strftime('%Y-%m-%d', CAST({local} AS INTEGER) / 1000, 'unixepoch')"
+_DATE_SQL = f"strftime('%Y-%m-%d', {_CLOCK} / 1000 - {200 * WEEK_MS}, 'unixepoch')"
 _TABLE = (
     Function("count", (Family.ANY,), Type.INTEGER, "count({distinct}{0})", aggregate=True, counts=True),
     Function("sum", (Family.NUMBER,), Result.FIRST, "sum({distinct}{0})", aggregate=True),

@@ -93,13 +93,14 @@ def _token(name: str, pattern: str, action: Callable[[actions.Token], Any], *exp
         start = segment.start + place
         return action(actions.Token(Span(start, start + len(found[0])), found[0], segment))
 
-    element = _rule(pp.Regex(pattern, re.IGNORECASE).set_name(name), act)
+    element = _rule(pp.Regex(pattern).set_name(name), act)
     element.set_fail_action(note)  # type: ignore[arg-type]  # a Segment, as above
     return element
 
 
 def _words(*words: str) -> str:
-    return rf"(?:{'|'.join(words)})(?!\w)"
+    """The words, in small or capital letters of ASCII."""
+    return rf"(?ai:{'|'.join(words)})(?!\w)"
 
 
 def _keyword(word: str, action: Callable[[actions.Token], Any] = actions.drop) -> pp.ParserElement:
@@ -182,7 +183,9 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
 
     # Clauses
     now = _token("NOW", rf"{_words('NOW')}(?:\s*{group})?|{_words('TODAY', 'YESTERDAY')}", actions.word, "NOW", "TODAY")
-    moment = _rule((text | now) + pp.Opt(_symbol("-") + duration) | duration + _keyword("AGO"), actions.moment)
+    sent = _token("a duration", rf"{PARAMETER}(?=\s+{_words('AGO')})", actions.duration)
+    since = (text | now) + pp.Opt(_symbol("-") + duration)
+    moment = _rule(sent + _keyword("AGO") | since | duration + _keyword("AGO"), actions.moment)
     group_item = _rule(plain + pp.Opt(_keyword("AS") + name), actions.item)
     sorting = _rule(plain + pp.Opt(_marked("ASC") | _marked("DESC")), actions.sorting)
     fill_number = signs + _token("a number", rf"{number}|{PARAMETER}", actions.value)

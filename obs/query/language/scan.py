@@ -33,11 +33,10 @@ _ODD_SPACE = r"[^\S \n\r\t]|[\u200b\ufeff]"  # spaces that are copied from web p
 _OUTLINE = re.compile(rf"{_QUOTED}|(?P<unclosed>['\"])|(?P<curly>[\u2018-\u201f])|(?P<blank>{_COMMENT}|{_ODD_SPACE})")
 _GROUPS = re.compile(
     rf"{_QUOTED}"
-    r"|(?P<case>\bCASE\b)"
-    r"|(?P<end>\bEND\b)"
-    r"|(?:\b(?P<word>STARTS\s++WITH|[^\W\d]\w*+)\s*+)?(?P<open>\()"
-    r"|(?P<close>\))",
-    re.IGNORECASE,
+    r"|(?P<case>\b(?ai:CASE)\b)"
+    r"|(?P<end>\b(?ai:END)\b)"
+    r"|(?:\b(?P<word>(?ai:STARTS\s++WITH)|[^\W\d]\w*+)\s*+)?(?P<open>\()"
+    r"|(?P<close>\))"
 )
 _TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
 
@@ -129,10 +128,11 @@ def _blank(match: re.Match[str]) -> str:
 
 def _kind(match: re.Match[str], around: Kind, start: int, statement: str) -> Kind:
     """The kind of the group that an opening parenthesis opens, by the word before it; `around` it is one at `start`."""
-    word = (match["word"] or "").upper()
+    word = match["word"] or ""
+    word = word.upper() if word.isascii() else word
     if word == "IN":
         return Kind.VALUES
-    if not word or word in NOT_FUNCTIONS or word.startswith("STARTS"):
+    if not word or word.split()[0] in NOT_FUNCTIONS:
         return Kind.PARENTHESES
     if word in ("FILTER", "DISTINCT"):
         before = statement[start : match.start()].rstrip()

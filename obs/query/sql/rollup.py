@@ -50,7 +50,7 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 
 def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
-    if not plan.source.grains or not plan.grouped:
+    if not plan.source.grains or not plan.grouped or plan.around is not None:
         return [], Cover()
     ordered_by = [expression for expression, _ in plan.order]
     written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
