@@ -20,7 +20,7 @@ INCIDENTS = Source(
         Column("acknowledged_at", Type.TIME, "incidents.acknowledged_at", "When somebody acknowledged it, or null."),
         Column("acknowledged_by", Type.TEXT, "incidents.acknowledged_by", "Who did."),
         Column("verdict", Type.TEXT, "incidents.verdict", f"{one_of(VERDICTS)}, or null.", texts=VERDICTS),
-        Column("value", Type.NUMBER, "incidents.value", "The number at the start of an incident of an alert."),
+        Column("value", Type.NUMBER, "incidents.value", "The number with which an alert fired."),
         Column("host", Type.TEXT, _HOST_SQL, "The host that is silent, or that of the job.", join="attributions"),
         Column("service", Type.TEXT, "attributions.service", "The service of the job.", join="attributions"),
         Column("project", Type.TEXT, "attributions.project", "The project of the job.", join="attributions"),
