@@ -25,9 +25,8 @@ def base_url(settings: Mapping[str, str | int]) -> str:
     """The URL at which clients reach the service, without a trailing slash."""
     if settings["BASE_URL"]:
         return str(settings["BASE_URL"]).rstrip("/")
-    host = str(settings["HOST"])
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
-        host = "127.0.0.1"
+    is_any = settings["HOST"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+    host = "127.0.0.1" if is_any else str(settings["HOST"])
     return f"http://[{host}]:{settings['PORT']}" if ":" in host else f"http://{host}:{settings['PORT']}"
 
 

@@ -150,8 +150,7 @@ def record(
         assert first is not None
         return first
     if is_new := job is None:
-        job_id = add_job(db, name, now_ms, heartbeat.time)
-        job = _Job(job_id, heartbeat.time, None)
+        job = _Job(add_job(db, name, now_ms, heartbeat.time), heartbeat.time, None)
         if check_jobs is not None:
             check_jobs(count_jobs(db))
     known = job.run_place if action in (Action.ATTACH, Action.CLOSE) else (None, NOWHERE)
