@@ -135,8 +135,7 @@ def create_key(
     added = tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms))
     created = _known(added, org.slug)
     tenancy.keyring.reload()
-    subject = f"{created.name}: {' '.join(chosen)}"
-    audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
+    audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, f"{created.name}: {' '.join(chosen)}")
     return created
 
 
