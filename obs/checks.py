@@ -14,7 +14,6 @@ from obs.heartbeat.runs import TROUBLE
 from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.service import no_job
 from obs.heartbeat.store import jobs as store
-from obs.heartbeat.store.jobs import Job
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 from obs.times import DAY_MS, MAX_MS, format_ms, format_optional_ms
@@ -84,7 +83,7 @@ def list_flips(query: dict[str, int | None], check: str, **_: str) -> list[dict[
     ]
 
 
-def _job(db: sqlite3.Connection, check: str) -> Job:
+def _job(db: sqlite3.Connection, check: str) -> store.Job:
     """The job with that UUID or unique_key. Raises ServiceError (404)."""
     job_id = int(check, 16) if re.fullmatch("0{25}[0-9a-f]{15}", check) else 0
     if name := store.name_of_uuid(db, check.lower()):
@@ -95,7 +94,7 @@ def _job(db: sqlite3.Connection, check: str) -> Job:
     return found[job_id]
 
 
-def _check(job: Job, version: str, open_runs: set[int]) -> dict[str, Any]:
+def _check(job: store.Job, version: str, open_runs: set[int]) -> dict[str, Any]:
     ping_url = services().heartbeats.ping_url(caller(), job.id, creates=False)
     status, is_started = _STATUSES.get(job.status, "up"), job.id in open_runs
     schedule: dict[str, Any] = {"timeout": (job.interval_ms or DAY_MS) // 1000}

@@ -23,7 +23,7 @@ from obs import create_app
 from obs.services import services
 from obs.storage.databases import Org
 from obs.storage.file import migrate
-from obs.tenancy import auth, instance, keys, service, store
+from obs.tenancy import auth, keys, service, store
 from obs.times import parse_iso
 
 pytest_plugins = ["tests.selection"]
@@ -188,7 +188,7 @@ def make_app(tmp_path: Path, clock: Clock, empty_files: Path) -> Iterator[Callab
     for app in made:
         services(app).background.stop()
         services(app).alerts.courier.close()
-        instance.close(services(app).tenancy)
+        services(app).tenancy.close()
 
 
 @pytest.fixture

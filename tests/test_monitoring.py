@@ -9,7 +9,7 @@ from flask import Flask
 
 from obs.errors import ServiceError
 from obs.services import services
-from obs.tenancy import instance, service
+from obs.tenancy import service
 from tests.alerts.conftest import receiver
 from tests.alerts.receiver import Receiver
 
@@ -39,7 +39,7 @@ def test_the_first_request_starts_the_background_work_under_another_server(
         assert loaded.test_client().get("/healthz").json == {"status": "ok"}
     finally:
         services(loaded).background.stop()
-        instance.close(services(loaded).tenancy)
+        services(loaded).tenancy.close()
 
 
 def test_metrics_count_requests(app: Flask) -> None:

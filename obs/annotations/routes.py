@@ -43,9 +43,10 @@ def create_annotation(fields: dict[str, Any]) -> tuple[rules.Annotation, int, di
 
     A name and a title are enough: a point at the time of the request.
     """
-    annotation, is_new = service.create(caller(), fields)
-    location = url_for("annotations.get_annotation", annotation_id=annotation.id)
-    return annotation, 201 if is_new else 200, {**_etag(annotation), "Location": location}
+    created, is_new = service.create(caller(), fields)
+    annotation, headers = _with_etag(created)
+    headers["Location"] = url_for("annotations.get_annotation", annotation_id=annotation.id)
+    return annotation, 201 if is_new else 200, headers
 
 
 @operation(blp, "GET /prefixes", "annotations:read", list_of("prefixes", schemas.AnnotationPrefixSchema))
@@ -62,8 +63,7 @@ def list_prefixes() -> dict[str, Any]:
 @operation(blp, f"GET {_ONE}", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
 def get_annotation(annotation_id: int) -> tuple[rules.Annotation, dict[str, str]]:
     """Get an annotation"""
-    annotation = service.get(caller(), annotation_id)
-    return annotation, _etag(annotation)
+    return _with_etag(service.get(caller(), annotation_id))
 
 
 @operation(
@@ -75,8 +75,7 @@ def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[rule
 
     Only the fields that are sent change.
     """
-    annotation = service.update(caller(), annotation_id, changes, _if_match())
-    return annotation, _etag(annotation)
+    return _with_etag(service.update(caller(), annotation_id, changes, _if_match()))
 
 
 @operation(blp, f"DELETE {_ONE}", _WRITE, status=204, errors=(404, 409, 412))
@@ -90,5 +89,5 @@ def _if_match() -> ETags | None:
     return request.if_match if "If-Match" in request.headers else None
 
 
-def _etag(annotation: rules.Annotation) -> dict[str, str]:
-    return {"ETag": quote_etag(rules.version(annotation))}
+def _with_etag(annotation: rules.Annotation) -> tuple[rules.Annotation, dict[str, str]]:
+    return annotation, {"ETag": quote_etag(rules.version(annotation))}

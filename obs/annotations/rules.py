@@ -66,14 +66,9 @@ def _check_times(annotation: Annotation, sent: Collection[str], now_ms: int) -> 
         message = "Must not be before start_time." if field == "end_time" else "Must not be after end_time."
         hint = f"It would be from {format_ms(start_time)} to {format_ms(end_time)}."
         raise invalid_field("json", field, message, hint=hint)
-    if last_moment(annotation) < oldest:
+    if (start_time if end_time is None else end_time) < oldest:  # as LAST_MOMENT_SQL
         message = f"The annotation would be older than the {RETENTION_MS // DAY_MS} days that annotations are kept."
         raise invalid_field("json", field, message, hint=f"The oldest time allowed is {format_ms(oldest)}.")
-
-
-def last_moment(annotation: Annotation) -> int:
-    """The time from which the retention counts: the end, or the start where there is no end."""
-    return annotation.start_time if annotation.end_time is None else annotation.end_time
 
 
 def version(annotation: Annotation) -> str:

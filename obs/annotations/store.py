@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
 
-from obs.annotations.rules import Annotation, last_moment
+from obs.annotations.rules import Annotation
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
 from obs.errors import ServiceError
 from obs.storage.connection import delete_oldest, save_row
@@ -75,12 +75,10 @@ def count_annotations(db: sqlite3.Connection) -> int:
 
 def add(db: sqlite3.Connection, new: Annotation) -> tuple[Annotation, bool]:
     """Store `new`; returns it and True, or the annotation that has its idempotency_key already, and False."""
-    row = db.execute(f"{_SELECT} WHERE idempotency_key = ?", (new.idempotency_key,)).fetchone()  # none has NULL
-    if row is not None:
-        first = _annotation(row)
-        if last_moment(first) >= new.created_at - RETENTION_MS:
-            return first, False
-        delete(db, row["id"])
+    same_key = (new.idempotency_key, new.created_at - RETENTION_MS)  # none has the key NULL
+    db.execute(f"DELETE FROM annotations WHERE idempotency_key = ? AND {LAST_MOMENT_SQL} < ?", same_key)
+    for row in db.execute(f"{_SELECT} WHERE idempotency_key = ?", same_key[:1]):
+        return _annotation(row), False
     return replace(new, id=save(db, new)), True
 
 

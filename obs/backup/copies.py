@@ -25,8 +25,7 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
 
     Prints nothing but errors, unless on a terminal.
     """
-    parent = target if org is None else target.parent
-    with unnamed(folder, parent) as temporary:
+    with unnamed(folder, target if org is None else target.parent) as temporary:
         if org is not None:
             files.copy_verified(files.organization(folder, org), temporary / target.name)
             (temporary / target.name).replace(target)

@@ -87,8 +87,7 @@ def missed_before_each(starts: tuple[int, ...], due: Due) -> tuple[int, ...]:
         is_long = pauses[place - 1] > usual_ms
         counts.append(_between(starts[place - 1], starts[place], due, ends_with_run=True) if is_long else 0)
         if len(counts) >= _OTHER_SCHEDULE_RUNS and sum(map(bool, counts)) > len(counts) / 2:
-            counts = []
-            break
+            return (0,) * len(starts)
     return tuple([0] * (len(starts) - len(counts)) + counts[::-1])
 
 

@@ -75,8 +75,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
         # loaded, which then waits for the lock that the worker still has.
         os.dup2(listener.fileno(), _FIRST_PASSED)
         os.set_inheritable(_FIRST_PASSED, True)
-        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
-        os.environ[_KEPT_HOST] = str(settings["HOST"])
+        os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", _KEPT_HOST: str(settings["HOST"])}
         command = sys.argv if os.access(sys.argv[0], os.X_OK) else sys.orig_argv
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the new program receives what arrives now
         os.execvp(command[0], command)  # noqa: S606
@@ -137,15 +136,15 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a task may take longer than its interval
     try:
         app = create_app({"INSTANCE": folder, **overrides})
-        tenancy = services(app).tenancy
+        built, settings = services(app), app.config
+        tenancy = built.tenancy
         first = service.create_first_organization(tenancy)
         for_each_organization(tenancy, tenancy.databases.migrate, tenancy.keyring.organizations())
-        services(app).background.start()
+        built.background.start()
     except (ServiceError, config.ConfigError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return supervisor.CANNOT_START
-    background, queries, settings = services(app).background, services(app).queries, app.config
-    threading.Thread(target=queries.workers.prepare, name="start-queries", daemon=True).start()
+    threading.Thread(target=built.queries.workers.prepare, name="start-queries", daemon=True).start()
     served = bodies.Bodies(app.wsgi_app, int(settings["THREADS"]), int(settings["BODY_SECONDS"]))
     descriptors = allow_many_descriptors()
     most_connections = descriptors - files_that_fit(descriptors) * DESCRIPTORS_PER_FILE - _OTHER_DESCRIPTORS
@@ -176,11 +175,11 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     gc.collect()
     gc.freeze()  # what exists now stays: a full collection would read it again, which delays heartbeats by 30 ms
     server.serve(target_loader=lambda: _reporting(served, beat), wrap_loader=False)
-    background.stop()
-    services(app).alerts.courier.close()
-    queries.workers.close()
-    services(app).access_log.close()
-    instance.close(tenancy)
+    built.background.stop()
+    built.alerts.courier.close()
+    built.queries.workers.close()
+    built.access_log.close()
+    tenancy.close()
     return 0
 
 

@@ -4,7 +4,6 @@ import logging
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ class DiskSpace:
     free, so only heartbeats of existing jobs are recorded.
     """
 
-    def __init__(self, folder: Path, reserve_bytes: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, folder: Path, reserve_bytes: int, monotonic: Callable[[], float]) -> None:
         self._folder = folder
         self.reserve_bytes = reserve_bytes or min(512 << 20, shutil.disk_usage(folder).total // 20)
         self._monotonic = monotonic

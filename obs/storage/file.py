@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -52,20 +52,14 @@ class DatabaseFile:
         if self._writer is None:
             self._open()  # migrates the file, and keeps the write-ahead log while readers open and close
         with self._lock:
-            reader = self._readers.pop() if self._readers else None
-        with explained():
-            if reader is None:
-                reader = open_reader(self.path, self._options.busy_seconds)
-            try:
-                yield reader
-            except BaseException:
-                reader.close()
-                raise
-        with self._lock:
-            if len(self._readers) < IDLE_READERS:
-                self._readers.append(reader)
-                return
-        reader.close()
+            idle = self._readers.pop() if self._readers else None
+        with explained(), ExitStack() as stack:
+            reader = stack.enter_context(closing(idle or open_reader(self.path, self._options.busy_seconds)))
+            yield reader
+            with self._lock:
+                if len(self._readers) < IDLE_READERS:
+                    self._readers.append(reader)
+                    stack.pop_all()  # so that it stays open
 
     def close(self) -> None:
         while self._readers:
@@ -100,8 +94,7 @@ def migrate(path: Path, migrations: Migrations, busy_seconds: float, *, creates:
         raise MissingFileError()
     with explained(path.parent):
         # A process that stops while it switches a file to WAL leaves a journal, which only a writer can roll back.
-        journal = path.with_name(f"{path.name}-journal")
-        if path.exists() and not journal.exists():
+        if path.exists() and not path.with_name(f"{path.name}-journal").exists():
             with closing(open_reader(path, busy_seconds)) as connection:
                 missing, unknown = steps(connection, migrations)
             if unknown:

@@ -1,6 +1,7 @@
 """Authentication: the key in X-API-Key, checked once per request before anything else."""
 
 import functools
+import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -25,6 +26,7 @@ from obs.tenancy.quotas import Quotas
 T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
 _CHALLENGE = {"WWW-Authenticate": "ApiKey"}
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,14 @@ class Tenancy:
 
     def unusable_files(self) -> int:
         return len(self.databases.problems.unusable() & set(self.keyring.organizations()))
+
+    def close(self) -> None:
+        try:
+            self.keyring.flush_last_used()
+        except ServiceError as error:
+            _log.warning("cannot store when keys were last used: %s", error.message)
+        self.databases.close()
+        self.control.close()
 
 
 @dataclass(frozen=True, slots=True)

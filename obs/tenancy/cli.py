@@ -2,8 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -18,17 +17,12 @@ from obs.tenancy.routes import KeyRequestSchema, UserSchema
 _SCOPE_HELP = "Repeat for several. Default: heartbeat:write."
 
 
-@contextmanager
-def opened(folder: Path, *, create: bool = False) -> Iterator[Tenancy]:
+def opened(folder: Path, *, create: bool = False) -> closing[Tenancy]:
     """Open the instance, or `create` it, for one command."""
     settings = config.load(folder)
     if not create and not (folder / "control.db").exists():
         raise click.ClickException(f"There is no instance in {folder.absolute()}. Set --instance FOLDER.")
-    tenancy = instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000, checkpoints=False)
-    try:
-        yield tenancy
-    finally:
-        instance.close(tenancy)
+    return closing(instance.open_instance(folder, settings, lambda: time.time_ns() // 1_000_000, checkpoints=False))
 
 
 @click.group()

@@ -1,6 +1,5 @@
-"""Opening and closing an instance: its folder, the control file and the files of the organizations."""
+"""Opening an instance: its folder, the control file and the files of the organizations."""
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,16 +17,13 @@ from obs.tenancy.auth import Tenancy
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.quotas import Quotas
 
-_log = logging.getLogger(__name__)
-
 
 def base_url(settings: Mapping[str, str | int]) -> str:
     """The URL at which clients reach the service, without a trailing slash."""
     if settings["BASE_URL"]:
         return str(settings["BASE_URL"]).rstrip("/")
-    host = str(settings["HOST"])
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
-        host = "127.0.0.1"
+    is_any = settings["HOST"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+    host = "127.0.0.1" if is_any else str(settings["HOST"])
     return f"http://[{host}]:{settings['PORT']}" if ":" in host else f"http://{host}:{settings['PORT']}"
 
 
@@ -59,12 +55,3 @@ def open_instance(
     keyring, quotas = KeyRing(control, databases.forget), Quotas(control, databases, space, settings, clock)
     ingest = IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), base_url(settings))
     return Tenancy(control, databases, keyring, ingest, quotas, clock)
-
-
-def close(tenancy: Tenancy) -> None:
-    try:
-        tenancy.keyring.flush_last_used()
-    except ServiceError as error:
-        _log.warning("cannot store when keys were last used: %s", error.message)
-    tenancy.databases.close()
-    tenancy.control.close()

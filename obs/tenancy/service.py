@@ -135,8 +135,7 @@ def create_key(
     added = tenancy.control.write(lambda db: store.add_key(db, org, label, chosen, expires_at, now_ms))
     created = _known(added, org.slug)
     tenancy.keyring.reload()
-    subject = f"{created.name}: {' '.join(chosen)}"
-    audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, subject)
+    audit.note(tenancy.databases, org, actor, now_ms, Action.CREATE_KEY, f"{created.name}: {' '.join(chosen)}")
     return created
 
 
@@ -176,9 +175,8 @@ def change_user(
     Raises ServiceError: 409 for a new name that is taken, 404 for an unknown one.
     """
     now_ms = tenancy.clock()
-    values = {"org_id": org.id, "now_ms": now_ms, "name": name, "role": fields.get("role"), "password": None}
-    if "password" in fields:
-        values["password"] = generate_password_hash(fields["password"], _METHOD)
+    hashed = generate_password_hash(fields["password"], _METHOD) if "password" in fields else None
+    values = {"org_id": org.id, "now_ms": now_ms, "name": name, "role": fields.get("role"), "password": hashed}
     if not tenancy.control.write(lambda db: store.change_user(db, action, values)):
         is_taken = action == Action.ADD_USER
         raise ServiceError("conflict", f"The name {name} is taken.") if is_taken else ServiceError("user_not_found")

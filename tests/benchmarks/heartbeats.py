@@ -79,7 +79,7 @@ def make_tenants(folder: Path) -> list[str]:
         )
         assert added is not None
         keys.append(added.key)
-    instance.close(tenancy)
+    tenancy.close()
     return keys
 
 

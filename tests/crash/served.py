@@ -141,7 +141,7 @@ class Service:
             added = tenancy.control.write(partial(_add_admin_key, org=created))
             assert added is not None
             keys[org] = added.key
-        instance.close(tenancy)
+        tenancy.close()
         for key in keys.values():
             self._wait_for(key)
         return keys

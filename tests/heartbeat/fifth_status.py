@@ -47,7 +47,7 @@ def totals(folder: Path) -> dict[str, Any]:
     from obs.heartbeat.store import rollups
     from obs.heartbeat.store.record import JobHeartbeat, record
     from obs.services import services
-    from obs.tenancy import instance, keys, service
+    from obs.tenancy import keys, service
     from obs.tenancy import store as tenancy_store
     from obs.times import DAY_MS, HOUR_MS
     from tests.conftest import ACME
@@ -130,7 +130,7 @@ def totals(folder: Path) -> dict[str, Any]:
         "oql_from_rows": from_rows,
         "oql_from_rollups": [ask(query) for query in queries],
     }
-    instance.close(tenancy)
+    tenancy.close()
     return answer
 
 

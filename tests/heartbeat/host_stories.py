@@ -18,7 +18,7 @@ from typing import Any
 
 from obs import create_app
 from obs.services import services
-from obs.tenancy import instance, service
+from obs.tenancy import service
 from obs.times import DAY_MS, MINUTE_MS, SECOND_MS, parse_iso
 from tests.conftest import Clock, KeyClient
 from tests.heartbeat.schedule.stories import runs
@@ -250,7 +250,7 @@ def _worlds(folder: Path) -> Iterator[Watched]:
         yield Watched(app, client, clock)
         services(app).background.stop()
         services(app).alerts.courier.close()
-        instance.close(tenancy)
+        tenancy.close()
 
 
 def main() -> None:

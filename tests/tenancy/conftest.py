@@ -38,4 +38,4 @@ def other_process(tmp_path: Path, app: Flask, clock: Clock) -> Iterator[Tenancy]
     """The same instance opened a second time, with its own connections and keys, as another process would."""
     opened = instance.open_instance(tmp_path / "instance", config.load(tmp_path / "instance"), clock)
     yield opened
-    instance.close(opened)
+    opened.close()

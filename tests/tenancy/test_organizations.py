@@ -8,7 +8,7 @@ from flask import Flask
 
 from obs.services import services
 from obs.storage.databases import Org
-from obs.tenancy import instance, service, store
+from obs.tenancy import service, store
 from obs.tenancy.auth import Tenancy
 from tests.conftest import ACME, KeyClient
 from tests.tenancy.conftest import Obs
@@ -71,7 +71,7 @@ def test_the_data_of_a_recreated_organization_survives_a_restart(
         assert _client(app, key).post(f"/api/v1/heartbeat/{name}/ping").status_code == 200
     other = make_app()
     assert _names(_client(other, key)) == ["one", "three", "two"]
-    instance.close(tenancy)
+    tenancy.close()
     assert _names(_client(make_app(), key)) == ["one", "three", "two"]
 
 

@@ -52,7 +52,7 @@ def test_a_file_is_renamed_with_what_is_in_its_write_ahead_log(
     for _ in range(5):
         assert client.post(PING).status_code == 200
     folder = _as_killed(app, tmp_path / "copy", "acme")
-    instance.close(_opened(folder, clock))
+    _opened(folder, clock).close()
     assert _names(folder) == ["acme.1.db"]
     assert _heartbeats(folder, "acme.1.db") == 5
 
@@ -96,12 +96,12 @@ def test_a_file_that_another_process_has_open_is_left_alone(
     folder = _as_killed(app, tmp_path / "copy", "acme", "globex")
     with closing(sqlite3.connect(folder / "tenants" / "acme.db", isolation_level=None)) as other:
         other.execute("SELECT count(*) FROM events").fetchone()
-        instance.close(_opened(folder, clock))
+        _opened(folder, clock).close()
         assert "acme.db" in _names(folder)
         assert "acme.1.db" not in _names(folder)
         assert "globex.2.db" in _names(folder)
         assert "organization acme cannot write" in caplog.text
-    instance.close(_opened(folder, clock))
+    _opened(folder, clock).close()
     assert _heartbeats(folder, "acme.1.db") == 1
 
 
@@ -111,6 +111,6 @@ def test_a_new_file_is_never_replaced_by_an_old_one(
     client.post(PING)
     path = services(app).tenancy.databases.path(ACME)
     path.with_name("acme.db").write_bytes(b"an old copy")
-    instance.close(_opened(Path(app.instance_path), clock))
+    _opened(Path(app.instance_path), clock).close()
     assert path.with_name("acme.db").read_bytes() == b"an old copy"
     assert client.post(PING).status_code == 200

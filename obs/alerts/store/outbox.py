@@ -290,8 +290,7 @@ def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], new
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
     kind = "channel_id = ? AND NOT reminder AND notice IS NULL"  # about new incidents
-    latest = f"SELECT max(created_at) FROM deliveries WHERE {kind} AND attempts > 0"
-    last = first_value(db, latest, (channel.id,))
+    last = first_value(db, f"SELECT max(created_at) FROM deliveries WHERE {kind} AND attempts > 0", (channel.id,))
     due_at = now_ms + _GROUP_WAIT_MS
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)

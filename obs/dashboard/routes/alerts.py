@@ -33,8 +33,7 @@ _ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep
 
 @incidents.get("", endpoint="page")
 def incidents_page(form: forms.Form | None = None) -> str:
-    caller = viewer()
-    with caller.read() as db:
+    with viewer().read() as db:
         windows = maintenance.windows(db)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     shown = [(one.id, one.ended_at, one.notified, one.acknowledged_at, one.verdict) for one in found]

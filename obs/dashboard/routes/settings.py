@@ -68,8 +68,7 @@ def create_key() -> ResponseReturnValue:
     caller, form = viewer(), request.form
     fields = {"label": form.get("label", "").strip(), "scopes": form.getlist("scopes")}
     loaded = load(KeyRequestSchema, {**fields, "expires_at": forms.chosen_time("expires", _EXPIRIES)})
-    created = service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded)
-    keep_new_key(created.key)
+    keep_new_key(service.create_key(services().tenancy, caller.org, actor=caller.actor, **loaded).key)
     return redirect(url_for("dashboard.jobs.page" if "first" in form else "dashboard.settings.page", _anchor="keys"))
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple, cast
 from obs.heartbeat import hosts, overdue, pins
 from obs.heartbeat.hosts import Stream
 from obs.heartbeat.overdue import LONGEST_RUN_MS, Expectation, Wait, waits_from_json
-from obs.heartbeat.pins import Interval, Pin
 from obs.heartbeat.runs import FUTURE_MS, Status
 from obs.heartbeat.schedule import VERSION, Fit, Memory, describe, is_retry
 from obs.heartbeat.schedule.fit import NOT_LEARNED
@@ -46,7 +45,7 @@ class Changed:
     last_heartbeat_at: int
     is_relearned: bool  # whether it has no new heartbeats, so that its stored expectation applies until then
     schedule_changed_at: int | None
-    pin: Pin | None
+    pin: pins.Pin | None
     waits: Sequence[Wait]
     fit: Fit | None
     memory: Memory | None
@@ -128,7 +127,7 @@ def expectation(
     unknown = [(row["start_time"], row["end_time"]) for row in db.execute(_UNKNOWN, values)]
     last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
-        pin = job.pin or Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
+        pin = job.pin or pins.Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
         return replace(overdue.expect(recent, durations_ms, None, pin, None, last_at, unknown), fit=job.fit)
     before = job.memory or Memory()
     new = _new_heartbeats(db, job, recent, now_ms).difference(before.times)

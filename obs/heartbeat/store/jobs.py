@@ -248,8 +248,7 @@ _DELETIONS = (
 
 def delete_jobs(db: sqlite3.Connection, limit: int, ids: Sequence[int]) -> int:
     """Delete at most `limit` events of these jobs; without events, runs; without runs, the jobs. Returns how many."""
-    counts = (db.execute(deletion, (json.dumps(ids), limit)).rowcount for deletion in _DELETIONS)
-    return next(filter(None, counts), 0)
+    return next(filter(None, (db.execute(each, (json.dumps(ids), limit)).rowcount for each in _DELETIONS)), 0)
 
 
 def _jobs(db: sqlite3.Connection, condition: str, **values: Any) -> list[Job]:

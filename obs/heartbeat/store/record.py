@@ -86,14 +86,11 @@ _FIND = """
 """
 # A start without a run id applies only to the open run without one. The other calls fall back to an open run with one.
 _OPEN_RUNS = f"SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = {Status.OPEN:d}"
-_OPEN_WITHOUT_ID = f"({_OPEN_RUNS} AND o.run_id IS NULL ORDER BY o.id DESC LIMIT 1)"
-_OPEN = f"({_OPEN_RUNS} ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)"
 _NAMED = "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.run_id = ?2)"
 _REPORT = ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = {:d})"
-_REPORTED = _REPORT.format(Kind.START) + _REPORT.format(Kind.END)
-_FIND_FOR_START = _FIND.format(run=_OPEN_WITHOUT_ID, facts="")
-_FIND_FOR_OTHERS = _FIND.format(run=_OPEN, facts="")
-_FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORTED)
+_FIND_FOR_START = _FIND.format(run=f"({_OPEN_RUNS} AND o.run_id IS NULL ORDER BY o.id DESC LIMIT 1)", facts="")
+_FIND_FOR_OTHERS = _FIND.format(run=f"({_OPEN_RUNS} ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)", facts="")
+_FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORT.format(Kind.START) + _REPORT.format(Kind.END))
 
 _ADD_EVENT = """
     INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message, idempotency_key)
@@ -152,8 +149,7 @@ def record(
         assert first is not None
         return first
     if is_new := job is None:
-        job_id = add_job(db, name, now_ms, heartbeat.time)
-        job = _Job(job_id, heartbeat.time, None)
+        job = _Job(add_job(db, name, now_ms, heartbeat.time), heartbeat.time, None)
         if check_jobs is not None:
             check_jobs(count_jobs(db))
     known = job.run_place if action in (Action.ATTACH, Action.CLOSE) else (None, NOWHERE)

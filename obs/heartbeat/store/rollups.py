@@ -195,11 +195,8 @@ def outdated(db: sqlite3.Connection) -> int:
 
 def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, Cell] | None, attempt: int) -> bool:
     """Store the cells of a unit and mark it as rolled up, without cells as impossible; False if a row has changed."""
-    noted = db.execute(f"SELECT 1 FROM rolled_up_{unit}s WHERE {unit} = ? AND attempt = ?", (number, attempt))
-    if noted.fetchone() is None:
-        return False
-    if cells is None:
-        db.execute(f"UPDATE rolled_up_{unit}s SET attempt = -1 WHERE {unit} = ?", (number,))
+    mark = f"UPDATE rolled_up_{unit}s SET attempt = ? WHERE {unit} = ? AND attempt = ?"
+    if db.execute(mark, (-1 if cells is None else None, number, attempt)).rowcount == 0 or cells is None:
         return False
     all_series = {series for _, _, series in cells}
     new_id = "CASE WHEN ?1 IS NULL AND ?3 IS NULL THEN -1 - ifnull(?2, 8 + ?5) WHEN ?1 IS NULL"
@@ -217,5 +214,4 @@ def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, 
         add = f"INSERT INTO series_by_{each} (series_id, {each}, {_CELL}) SELECT id, ?, {cell} FROM series WHERE {key}"
         added = ((place, found) for place, found in cells.items() if place[0] == each)
         db.executemany(add, ((at, *found[:3], *found.values, *found.late, *series) for (_, at, series), found in added))
-    db.execute(f"UPDATE rolled_up_{unit}s SET attempt = NULL WHERE {unit} = ?", (number,))
     return True
