@@ -20,6 +20,7 @@ from obs.tenancy.auth import Caller, Tenancy
 
 _TEST = "This is a test message\nThe channel {} works. Messages about your jobs will look like this one."
 _IS_MASKED = "Enter the whole address. *** stands for secret parts, which are not shown."
+_DECIDE_WHEN = ("reminder_hours", "quiet_hours", "always_loud")  # the fields of a channel by which messages are planned
 _MOST_CHANNELS = 100  # of an organization
 
 
@@ -59,11 +60,9 @@ class AlertService:
 
         An address that is sent as it is shown stays. Raises ServiceError (404, 409, 422).
         """
-        known: dict[str, Any] = {"id": None, "enabled": True, "filter": {}}
         was = None if channel_id is None else self.channel(caller.org, channel_id)
-        if was is not None:
-            known = asdict(was)
-        elif len(self.channels(caller.org)) >= _MOST_CHANNELS:
+        known: dict[str, Any] = {"id": None, "enabled": True, "filter": {}} if was is None else asdict(was)
+        if was is None and len(self.channels(caller.org)) >= _MOST_CHANNELS:
             raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
         chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
         values = {**known, **fields, "organization_id": caller.org.id, "filter": {**known["filter"], **chosen}}
@@ -85,7 +84,7 @@ class AlertService:
         except sqlite3.IntegrityError as error:
             raise ServiceError("conflict", f"There is already a channel named {values['name']!r}.") from error
         saved = self.channel(caller.org, saved_id)
-        if was is not None and any(saved.filter[name] != was.filter[name] for name in outbox.PLANNED_BY):
+        if was is not None and any(saved.filter[name] != was.filter[name] for name in _DECIDE_WHEN):
             caller.write(lambda db: outbox.plan_again(db, was, saved, caller.now_ms))
             self.woken.add(caller.org)
         action = Action.CREATE_CHANNEL if channel_id is None else Action.CHANGE_CHANNEL

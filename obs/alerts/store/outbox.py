@@ -198,12 +198,8 @@ def _kinds(db: sqlite3.Connection, delivery_id: int, condition: str = "1") -> li
     return [incidents.IncidentKind(row["kind"]) for row in kinds]
 
 
-PLANNED_BY = ("reminder_hours", "quiet_hours", "always_loud")
-"""The fields of a channel that decide when its messages are sent."""
-
-
 def plan_again(db: sqlite3.Connection, was: Channel, channel: Channel, now_ms: int) -> None:
-    """Plan all messages to a channel again, and its reminders from now on, because some of PLANNED_BY have changed."""
+    """Plan all messages to a channel again, and its reminders from now on, because its hours have changed."""
     for one in _found(db, f"WHERE channel_id = ? AND next_attempt_at > ? AND {KNOWN_SQL}", (channel.id, now_ms)):
         events, due_at = [kind.event for kind in _kinds(db, one.id)] or [one.event or "notice"], one.next_attempt_at
         if due_at is None or was.quiet_until(events, due_at - 1) == due_at:  # it waits for the end of quiet hours

@@ -49,16 +49,15 @@ def read_rows(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list
 
     Raises OqlError, and ServiceError (422, 503).
     """
-    has_groups = False
     if plan.around is not None:
         rows, scanned = _read_around(plan, scans[0], session)
     elif plan.grouped:
         rows, scanned = _read_grouped(plan, scans, session)
-        has_groups = scans[0].timeline is None
     else:
         rows = session.fetch(select(plan, scans[0]))
         scanned = len(rows)
     if len(rows) > session.limits.max_rows:
+        has_groups = plan.grouped and plan.interval_ms is None and plan.around is None
         raise too_many_rows(session.limits, grouped=has_groups)
     return rows, scanned
 

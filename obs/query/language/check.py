@@ -67,10 +67,9 @@ def _check_select(statement: nodes.Select, text: str, sources: Mapping[str, Sour
         within_ms=fixed_ms(statement.around.within) if statement.around is not None else 0,
         explain=statement.explain,
     )
-    names = {output.name: output.expression for output in outputs}
-    columns_of_result = [each for each in plan.results if isinstance(each.expression, Derived)]
-    derived = {each.name: each.expression for each in columns_of_result if not (each.hidden and each.name in names)}
-    names |= derived
+    derived = {each.name: each.expression for each in plan.results if isinstance(each.expression, Derived)}
+    selected = {output.name: output.expression for output in outputs}
+    names = derived | selected if plan.around is None else selected | derived
     scope = replace(anywhere, names=names, names_first=True)
     of_groups = replace(scope, names={name: names[name] for name in names if name != nodes.BUCKET})
     having = None if statement.having is None else of_groups.condition(statement.having)
