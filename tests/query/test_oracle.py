@@ -241,10 +241,15 @@ def test_comparison_with_a_day_on_which_an_hour_occurs_twice(answers: Ask, inter
 
 
 @pytest.mark.parametrize("every", ["", "EVERY 1d", "EVERY 1h"])
-def test_comparison_of_days_of_which_one_has_no_midnight(answers: Ask, every: str) -> None:
+def test_comparison_of_days_of_which_one_has_no_midnight(answers: Ask, write: Any, every: str) -> None:
     """In Cairo, 24 April 2026 began at 01:00. Whole days are compared with whole days, whichever of them it is."""
     midnights = [parse_iso(f"2026-04-{day}T{hour}:00Z") for day, hour in [(21, 22), (22, 22), (23, 22), (24, 21)]]
     runs = [sum(first <= run.started_at < end for run in RUNS) for first, end in pairwise(midnights)]
+    first = (midnights[1] + 30 * MINUTE_MS,)  # in the hour that the next day does not have
+    write(
+        lambda db: db.execute("INSERT INTO runs (job_id, status, started_at, heartbeat_at) VALUES (1, 1, ?, 0)", first)
+    )
+    runs[1] += 1
     assert len(set(runs)) == 3
     for start, end in [(1, 3), (1, 2), (2, 3)]:
         window = f"BETWEEN '{format_ms(midnights[start])}' AND '{format_ms(midnights[end])}' TIMEZONE 'Africa/Cairo'"
