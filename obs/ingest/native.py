@@ -73,7 +73,7 @@ class NativeProtocol(HeartbeatProtocol):
         caller = authenticate(self._tenancy, environ, SCOPE)
         body = read_body(environ, fields.message_too_large)
         name = fields.read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
-        sent = _query_parameters(environ.get("QUERY_STRING") or "")
+        sent = _query_parameters(query) if (query := environ.get("QUERY_STRING")) else {}
         values = fields.read_values(kind, sent, "query", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")

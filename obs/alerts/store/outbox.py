@@ -172,7 +172,6 @@ def record(
     state, sent_at, next_at = State.PENDING, None, None
     enabled = {channel.id: channel for channel in channels if channel.enabled}
     channel = enabled.pop(delivery.channel_id, None)
-    events = [kind.event for kind in _kinds(db, delivery.id)]
     is_old = delivery.first_attempt_at is not None and delivery.first_attempt_at + _GIVE_UP_MS <= now_ms
     if answer["delivered"]:
         state, sent_at = State.SENT, now_ms
@@ -180,7 +179,8 @@ def record(
         state = State.GIVEN_UP
     else:
         next_at = now_ms + _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)]
-        next_at = next_at if channel is None else channel.quiet_until(events or [delivery.event or "notice"], next_at)
+        if channel is not None:
+            next_at = channel.quiet_until(_events(db, delivery.id) or [delivery.event or "notice"], next_at)
     recorded = {"state": state, "sent_at": sent_at, "next_attempt_at": next_at, "answer": answer["answer"]}
     save_row(db, "deliveries", {"id": delivery.id, "title": title, **recorded})
     if channel is not None and state is not State.PENDING:
@@ -193,15 +193,15 @@ def record(
         report(db, next(iter(enabled.values())), "notice", notice, now_ms)
 
 
-def _kinds(db: sqlite3.Connection, delivery_id: int, condition: str = "1") -> list[incidents.IncidentKind]:
+def _events(db: sqlite3.Connection, delivery_id: int, condition: str = "1") -> list[str]:
     kinds = db.execute(f"SELECT DISTINCT kind {_REPORTED} AND {condition}", (delivery_id,))
-    return [incidents.IncidentKind(row["kind"]) for row in kinds]
+    return [incidents.IncidentKind(row["kind"]).event for row in kinds]
 
 
 def plan_again(db: sqlite3.Connection, was: Channel, channel: Channel, now_ms: int) -> None:
     """Plan all messages to a channel again, and its reminders from now on, because its hours have changed."""
     for one in _found(db, f"WHERE channel_id = ? AND next_attempt_at > ? AND {KNOWN_SQL}", (channel.id, now_ms)):
-        events, due_at = [kind.event for kind in _kinds(db, one.id)] or [one.event or "notice"], one.next_attempt_at
+        events, due_at = _events(db, one.id) or [one.event or "notice"], one.next_attempt_at
         if due_at is None or was.quiet_until(events, due_at - 1) == due_at:  # it waits for the end of quiet hours
             due_at = now_ms
         save_row(db, "deliveries", {"id": one.id, "next_attempt_at": channel.quiet_until(events, due_at)})
@@ -216,7 +216,7 @@ def _plan_reminder(db: sqlite3.Connection, channel: Channel, delivery_id: int, n
     same = f"news = {News.LASTS:d} AND incident_id IN (SELECT id {_REPORTED})"  # if a person has sent it again
     planned = "SELECT id FROM deliveries WHERE channel_id = ? AND attempts = 0"
     db.execute(f"DELETE FROM delivery_incidents WHERE {same} AND delivery_id IN ({planned})", (delivery_id, channel.id))
-    hours, events = channel.filter["reminder_hours"], [kind.event for kind in _kinds(db, delivery_id, _LASTS)]
+    hours, events = channel.filter["reminder_hours"], _events(db, delivery_id, _LASTS)
     if hours is None or not events:
         return
     reminder = _insert(db, channel, now_ms, channel.quiet_until(events, now_ms + hours * HOUR_MS), reminder=1)

@@ -1,7 +1,7 @@
 """The rows of a result: read from the source or from its rollups, completed, compared, and put in order."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -57,8 +57,7 @@ def read_rows(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list
         rows = session.fetch(select(plan, scans[0]))
         scanned = len(rows)
     if len(rows) > session.limits.max_rows:
-        has_groups = plan.grouped and plan.interval_ms is None and plan.around is None
-        raise too_many_rows(session.limits, grouped=has_groups)
+        raise too_many_rows(session.limits, grouped=plan.grouped and plan.interval_ms is None and plan.around is None)
     return rows, scanned
 
 
@@ -78,11 +77,12 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
     now = _complete(grid, keys, empty)
     then = None if earlier is None else {key: earlier.rows.get(key) or empty(key[1])[0] for key in now}
     if then is not None and plan.having is not None:
-        evaluated = _evaluate(plan, scan, _assemble(plan, scan, now, then), session)
-        now = {key: now[key] for key, (kept, *_) in zip(now, evaluated, strict=True) if kept}
-    now = _filled(plan, now, now.keys() - grid.rows.keys())
+        evaluated = _evaluate(replace(plan, order=()), scan, _assemble(plan, scan, now, then), session)
+        kept = [key for key, (is_kept, *_) in zip(now, evaluated, strict=True) if is_kept]
+        now, then = {key: now[key] for key in kept}, {key: then[key] for key in kept}
+    now = _filled(plan, now, grid.rows)
     if then is not None and earlier is not None:
-        then = _filled(plan, {key: then[key] for key in now}, now.keys() - earlier.rows.keys())
+        then = _filled(plan, then, earlier.rows)
     rows = _assemble(plan, scan, now, then)
     if plan.is_ordered_last:
         rows = _finish(plan, scan, rows, session)
@@ -125,7 +125,9 @@ def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], i
         for output, before, after in zip(plan.outputs, *sides, strict=True):
             row += [before, after, _change_pct(output, before, after)]
         rows.append(row)
-    rows = [row for row, (kept, *_) in zip(rows, _evaluate(plan, scan, rows, session), strict=True) if kept]
+    if plan.having is not None:
+        evaluated = zip(_evaluate(replace(plan, order=()), scan, rows, session), rows, strict=True)
+        rows = [row for (is_kept, *_), row in evaluated if is_kept]
     return _finish(plan, scan, rows, session), scanned
 
 
@@ -196,16 +198,17 @@ def _complete(grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
     return rows
 
 
-def _filled(plan: Plan, rows: Rows, unread: Set[Key]) -> Rows:
-    """The rows, with what FILL says in place of the aggregates of those that were `unread`."""
+def _filled(plan: Plan, rows: Rows, read: Rows) -> Rows:
+    """The rows, with what FILL says in place of the aggregates of those that are not among the ones `read`."""
     if plan.fill is None or not plan.fills:
         return rows
     fill, filled, last = plan.fill.value, Rows(), dict[Group, Row]()
-    is_number = isinstance(fill, int | float)
-    numbers = [fill if is_number and output.expression.type in NUMERIC else None for output in plan.values]
+    numbers = [
+        fill if isinstance(fill, int | float) and one.expression.type in NUMERIC else None for one in plan.values
+    ]
     for key in sorted(rows, key=itemgetter(0)):
         row = rows[key]
-        if key in unread:
+        if key not in read:
             instead = last.get(key[1], numbers) if fill == "previous" else numbers
             columns = zip(plan.values, row, instead, strict=True)
             row = [one if output.has_aggregate else value for output, value, one in columns]
@@ -260,7 +263,7 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
     rows = [rows[number] for *_, number in sorted(zip(*keys, range(len(rows)), strict=True))]
     top = plan.top if plan.interval_ms is None else None
     if plan.order or top is not None:
-        evaluated = zip(_evaluate(plan, scan, rows, session), rows, strict=True)
+        evaluated = zip(_evaluate(replace(plan, having=None), scan, rows, session), rows, strict=True)
         ranked = [(_rank(rank), keys, row) for (_, rank, *keys), row in evaluated]
         if top is not None:
             chosen = sorted(range(len(ranked)), key=lambda place: ranked[place][0], reverse=True)[:top]
@@ -273,7 +276,6 @@ def _finish(plan: Plan, scan: Scan, rows: list[Row], session: Session) -> list[R
 
 def _evaluate(plan: Plan, scan: Scan, rows: Sequence[Row], session: Session) -> Iterator[Row]:
     """For each row: whether HAVING keeps it, the value that TOP ranks by, and those that ORDER BY sorts by."""
-    plan = replace(plan, having=plan.having if plan.is_derived else None)  # SQL has applied any other
     statement = select_keys(plan, scan, [output.expression for output in plan.results])
     for row in rows:
         (found,) = session.fetch(statement, {f"c{number}": value for number, value in enumerate(row)})
