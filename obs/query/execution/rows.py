@@ -126,8 +126,7 @@ def _read_around(plan: Plan, scan: Scan, session: Session) -> tuple[list[Row], i
             row += [before, after, _change_pct(output, before, after)]
         rows.append(row)
     if plan.having is not None:
-        evaluated = zip(_evaluate(replace(plan, order=()), scan, rows, session), rows, strict=True)
-        rows = [row for (is_kept, *_), row in evaluated if is_kept]
+        rows = [row for row, (kept, *_) in zip(rows, _evaluate(plan, scan, rows, session), strict=True) if kept]
     return _finish(plan, scan, rows, session), scanned
 
 
@@ -203,9 +202,8 @@ def _filled(plan: Plan, rows: Rows, read: Rows) -> Rows:
     if plan.fill is None or not plan.fills:
         return rows
     fill, filled, last = plan.fill.value, Rows(), dict[Group, Row]()
-    numbers = [
-        fill if isinstance(fill, int | float) and one.expression.type in NUMERIC else None for one in plan.values
-    ]
+    is_number = isinstance(fill, int | float)
+    numbers = [fill if is_number and output.expression.type in NUMERIC else None for output in plan.values]
     for key in sorted(rows, key=itemgetter(0)):
         row = rows[key]
         if key not in read:
