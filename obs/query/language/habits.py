@@ -29,14 +29,13 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
         return FIRST.get(found.upper(), _SELECT)
     if found.upper() in WORDS and found.upper() not in expected:
         return WORDS[found.upper()]
-    if before == "-" and found == ">":
-        return "Write json(message, '$.key')."
+    for pattern, words in _HABITS["patterns"].items():
+        if re.search(rf"{pattern}\Z", text + found, re.IGNORECASE):
+            return words
     if before in AFTER:
         return AFTER[before]
     if not found[:1].isalpha() or found.upper() in ("", *expected):
         return None
     if found.upper() in RESERVED:
         return "Write FROM and a source before it." if "FROM" in expected else None
-    if "AS" in expected:
-        return f"Write a comma before a column, or AS before a name: AS {found}."
-    return "A source needs no other name." if re.search(r"\bFROM\s+\w+\s*\Z", text, re.IGNORECASE) else None
+    return f"Write a comma before a column, or AS before a name: AS {found}." if "AS" in expected else None

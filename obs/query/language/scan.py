@@ -28,9 +28,9 @@ QUOTED_TEXT = r"'(?:[^']|'')*'"
 QUOTED_NAME = r'"(?:[^"]|"")*"'
 PARAMETER = r":[^\W\d]\w*+"
 _QUOTED = f"{QUOTED_TEXT}|{QUOTED_NAME}"
-_COMMENT = r"--(?=\s|\Z)[^\n]*|(?<!\S)--[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
-_ODD_SPACE = r"[^\S \n\r\t]|[\u200b\ufeff]"  # spaces that are copied from web pages
-_OUTLINE = re.compile(rf"{_QUOTED}|(?P<unclosed>['\"])|(?P<curly>[\u2018-\u201f])|(?P<blank>{_COMMENT}|{_ODD_SPACE})")
+_COMMENT = r"--(?=\s|\Z)[^\n]*|(?<!\S)--[^\n]*|/\*(?s:.*?)\*/"
+_BLANK = rf"{_COMMENT}|[^\S \n\r\t]|[\u200b\ufeff]"  # comments, and spaces that are copied from web pages
+_OUTLINE = re.compile(rf"{_QUOTED}|(?P<blank>{_BLANK})|(?P<unclosed>['\"]|/\*)|(?P<curly>[\u2018-\u201f])")
 _GROUPS = re.compile(
     rf"{_QUOTED}"
     r"|(?P<case>\b(?ai:CASE)\b)"
@@ -117,9 +117,9 @@ def token_at(text: str, place: int) -> Span:
 def _blank(match: re.Match[str]) -> str:
     """What the grammar sees of a quoted text or of what is between tokens. Raises OqlError."""
     if match["unclosed"]:
-        what = "text" if match[0] == "'" else "name"
+        what, end = {"'": ("text", "'"), '"': ("name", '"')}.get(match[0], ("comment", "*/"))
         message = f"The {what} that starts here is never closed."
-        raise OqlError("oql_syntax", Span(*match.span()), message, expected=[match[0]])
+        raise OqlError("oql_syntax", Span(*match.span()), message, expected=[end])
     if match["curly"]:
         hint = "Use straight quotes: 'text'."
         raise OqlError("oql_syntax", Span(*match.span()), "This is a curly quote.", hint=hint)
