@@ -20,13 +20,14 @@ trap '[ -z "$folder" ] || rm -rf "$folder"' EXIT
 send() {
     event=$1
     shift
-    curl -fsS -m 10 --retry 3 --retry-connrefused -o /dev/null -X POST -H "X-API-Key: $OBS_API_KEY" \
+    curl -fsS -m 10 --retry 3 --retry-max-time 20 --retry-connrefused -o /dev/null -X POST -H "X-API-Key: $OBS_API_KEY" \
         -H "X-Platform-Host: $(uname -n)" "$@" "${OBS_URL%/}/api/v1/heartbeat/$job/$event" || true
 }
 
 send "start?run_id=$id" &
 started=$!
 # 3 is for the exit code, 4 for the output, so that neither needs a file.
+(exec 4>&1) 2>/dev/null || exec >/dev/null  # it may be closed
 exec 4>&1
 code=$({ { ("$@") 2>&1 3>&- 4>&-; echo $? >&3; } | tee "${output:-/dev/null}" >&4 3>&- 4>&-; } 3>&1)
 wait "$started"

@@ -23,7 +23,7 @@ from .server import Server, ServerError, configured
 
 _PATIENCE_SECONDS = 10.0  # how long the end of a run waits until its heartbeats are sent
 _MOST_RUNS, _MOST_BYTES = 10_000, 50_000_000  # that wait until the server can be reached
-_REFUSED = (400, 404, 405, 413, 415, 422)
+_REFUSED = (400, 413, 415, 422)
 """With these statuses the server will always refuse a heartbeat; with any other, it may accept it later."""
 
 
@@ -66,11 +66,17 @@ class Outbox:
         if self._thread.is_alive():
             self._thread.join(patience_seconds)
 
+    def release(self) -> None:
+        """In a fork of the process: leave the file to it."""
+        self._file.close()
+
     def _send(self) -> None:
         try:
             server = configured()
-            for event in iter(self._events.get, None):
+            for number, event in enumerate(iter(self._events.get, None)):
                 send(server, event)
+                if number == 0:
+                    flush()  # before the end of this run: the last outcome that the server gets is the newest one
             if self._path:
                 os.unlink(self._path)
         except ServerError:

@@ -52,6 +52,7 @@ class Run:
         took, status = round((time.monotonic() - begun) * 1000), "failed" if is_failed else "success"
         self._outbox.add("end", status=status, exit_code=code, duration_ms=took, message=problem)
         self._outbox.close()
+        self._leave_output()
         return code
 
     def _start(self) -> None:
@@ -65,10 +66,13 @@ class Run:
             pipes[1] = self._pipe(1)
             # Where both are the same file, one pipe keeps their order.
             pipes[2] = pipes[1] if os.path.sameopenfile(1, 2) else self._pipe(2)
-        self._process = subprocess.Popen(self._command, stdout=pipes.get(1), stderr=pipes.get(2))  # noqa: S603
-        for pipe in set(pipes.values()):
-            os.close(pipe)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        out, err = pipes.get(1), pipes.get(2)
+        try:
+            self._process = subprocess.Popen(self._command, stdout=out, stderr=err, close_fds=False)  # noqa: S603
+        finally:
+            for pipe in set(pipes.values()):
+                os.close(pipe)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as after nohup
                 signal.signal(number, self._forward)
 
@@ -115,6 +119,15 @@ class Run:
         self._sent, self._sent_at = self._sent + len(output), time.monotonic()
         for message in () if self._options.no_log else messages(output):
             self._outbox.add("log", message=message)
+
+    def _leave_output(self) -> None:
+        """Pass on what processes in the background may still write, in a process of its own, until they close it."""
+        reads = self._selector.get_map()
+        if any(key.data for key in reads.values()) and not os.fork():
+            self._outbox.release()
+            while any(key.data for key in reads.values()):
+                self._pass_on(None)
+            os._exit(0)
 
     def _forward(self, number: int, _frame: object) -> None:
         with suppress(OSError):

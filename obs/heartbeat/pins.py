@@ -27,6 +27,13 @@ _CRON_FIELDS = (
     ("month", "month", "1-12"),
     ("day-of-week", "day of the week", "0-7, where 0 and 7 are Sunday"),
 )
+_NICKNAMES = {
+    **dict.fromkeys(("@yearly", "@annually"), "0 0 1 1 *"),
+    **dict.fromkeys(("@daily", "@midnight"), "0 0 * * *"),
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@hourly": "0 * * * *",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +112,16 @@ def to_json(pin: Pin | None) -> str | None:
     return None if pin is None else json.dumps(to_dict(pin))
 
 
+def expanded(expression: str) -> str:
+    """The cron expression for a nickname, such as ``@daily``; any other text as it is."""
+    return _NICKNAMES.get(expression.lower(), expression)
+
+
 def check_expression(expression: str) -> None:
     if len(expression) > MAX_CRON_LENGTH:
         raise ValidationError(f"The cron expression must be at most {MAX_CRON_LENGTH} characters long.")
     try:
-        CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
+        CronSim(expanded(expression), datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         parts = expression.split()
         for (field, name, values), part in zip(_CRON_FIELDS, parts[-len(_CRON_FIELDS) :], strict=False):

@@ -25,6 +25,9 @@ def _text(check: Callable[[str], None], longest: int, description: str, example:
     return ma.fields.Str(validate=check, metadata={**limits, **about(description, example)}, **kwargs)
 
 
+_cron = partial(_text, pins.check_expression, pins.MAX_CRON_LENGTH, post_load=pins.expanded)
+
+
 def _seconds(name: str, least: int, days: int, description: str, example: int, **kwargs: Any) -> WholeNumber:
     error = f"The {name} must be {least} second{'' if least == 1 else 's'} to {days} days."
     limits = ma.validate.Range(least, days * 86_400, error=error)
@@ -34,7 +37,7 @@ def _seconds(name: str, least: int, days: int, description: str, example: int, *
 class PinSchema(Schema):
     """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
-    cron = _text(pins.check_expression, pins.MAX_CRON_LENGTH, "A cron expression.", "0 2 * * 1-5")
+    cron = _cron("A cron expression.", "0 2 * * 1-5")
     timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
     interval_seconds = _seconds("interval", 1, _YEAR_DAYS, "The longest time between two heartbeats.", 3600)
     grace_seconds = _seconds("grace period", 0, _YEAR_DAYS, "How late a heartbeat may be; default 60.", 300)
@@ -91,7 +94,7 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
     title = Text(1, 500, load_default="Maintenance", metadata={"example": "New disks"})
     start_time = Time()
     end_time = Time(metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
-    cron = _text(pins.check_expression, pins.MAX_CRON_LENGTH, "When it begins, again.", "0 22 * * 6", allow_none=True)
+    cron = _cron("When it begins, again.", "0 22 * * 6", allow_none=True)
     timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
     duration_seconds = _seconds("length", 60, _LONGEST_DAYS, "How long each one lasts.", 28_800, allow_none=True)
 

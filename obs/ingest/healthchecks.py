@@ -34,7 +34,7 @@ _ACTIONS: Mapping[str, tuple[Kind, Status | None]] = {
     "fail": (Kind.END, Status.FAILED),
     "log": (Kind.LOG, None),
 }
-_EXIT_STATUS = re.compile(r"[0-9]{1,3}")
+_EXIT_STATUS = re.compile(r"-?[0-9]{1,10}")
 _RUN_ID = re.compile(r"[0-9a-f]{32}", re.IGNORECASE)
 _HEADERS = {
     "Content-Type": "text/plain; charset=utf-8",
@@ -78,7 +78,7 @@ def _heartbeat(action: str, now_ms: int, run_id: str | None, output: bytes, left
     """What a ping reports. Raises ServiceError (422) for an unknown `action`."""
     note = f"(The first {left_out:,} bytes were left out.)\n".encode() if left_out else b""
     *earlier, message = messages(note + output) or [""]
-    if action not in _ACTIONS and (not _EXIT_STATUS.fullmatch(action) or int(action) > 255):
+    if action not in _ACTIONS and (not _EXIT_STATUS.fullmatch(action) or not 0 <= int(action) <= 255):
         raise invalid_field("path", "exit_status", "Must be a whole number from 0 to 255.")
     kind, status = _ACTIONS.get(action, (Kind.END, None))
     exit_code = None if action in _ACTIONS else int(action)

@@ -18,6 +18,7 @@ from encodings import normalize_encoding
 from encodings.aliases import aliases
 from typing import Any
 
+import brotli
 from werkzeug.http import parse_options_header
 
 from obs.errors import ServiceError
@@ -84,17 +85,26 @@ def read_end(environ: Mapping[str, Any], most_bytes: int) -> tuple[bytes, int]:
 
 
 def _decompressed(body: bytes, coding: str) -> bytes:
-    if coding.lower() not in ("gzip", "x-gzip", "deflate"):
-        message, hint = f"The Content-Encoding {coding!r} is not supported.", "Use gzip or deflate, or none."
-        raise ServiceError("unsupported_media_type", message, hint=hint, headers={"Accept-Encoding": "gzip, deflate"})
-    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: both formats
+    name = coding.lower()
+    if name not in ("br", "gzip", "x-gzip", "deflate"):
+        message, hint = f"The Content-Encoding {coding!r} is not supported.", "Use gzip, deflate or br, or none."
+        headers = {"Accept-Encoding": "gzip, deflate, br"}
+        raise ServiceError("unsupported_media_type", message, hint=hint, headers=headers)
+    stream: Any
     try:
-        plain = stream.decompress(body, MOST_BODY_BYTES + 1)
+        if name == "br":
+            stream = brotli.Decompressor()
+            plain: bytes = stream.process(body, output_buffer_limit=MOST_BODY_BYTES + 1)
+            is_whole = stream.is_finished()
+        else:
+            stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: both formats
+            plain = stream.decompress(body, MOST_BODY_BYTES + 1)
+            is_whole = stream.eof and not stream.unused_data
         if len(plain) > MOST_BODY_BYTES:
             raise body_too_large(f"more than {MOST_BODY_BYTES}")
-        if not stream.eof or stream.unused_data:
+        if not is_whole:
             raise zlib.error("it is not one complete stream")
-    except zlib.error as error:
+    except (brotli.error, zlib.error) as error:
         raise ServiceError("bad_request", f"The body is not valid {coding}: {error}.") from error
     return plain
 

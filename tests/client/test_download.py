@@ -52,3 +52,13 @@ def test_a_command_of_the_shell_script_runs_in_any_case(
     assert (done.returncode, done.stdout) == (9, b"text\nerr\n")
     runs = client.get("/api/v1/jobs/photos/runs").json.get("runs", [])
     assert [(run["status"], run["exit_code"]) for run in runs] == [("failed", 9)] * is_reported
+
+
+@pytest.mark.curl
+def test_a_command_of_the_shell_script_runs_without_standard_output(machine: Machine, client: KeyClient) -> None:
+    (machine.home / "obs.sh").write_bytes(client.get("/client/obs.sh").data)
+    script = f"sh {machine.home}/obs.sh photos touch {machine.home}/touched >&-"
+    assert subprocess.run(["sh", "-c", script], env=machine.environment).returncode == 0
+    assert (machine.home / "touched").exists()
+    (run,) = client.get("/api/v1/jobs/photos/runs").json["runs"]
+    assert run["status"] == "success"

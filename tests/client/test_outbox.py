@@ -19,7 +19,7 @@ from obs.services import services
 from obs.tenancy import service
 from obs.times import format_ms
 from tests.client.conftest import ALL_RESPONSES, REFUSING, RESPONSES, Machine, log
-from tests.conftest import ACME, Clock, serving
+from tests.conftest import ACME, Clock, KeyClient, serving
 
 Runs = Callable[[str], list[dict[str, Any]]]
 
@@ -39,6 +39,30 @@ def test_while_the_server_is_unreachable_runs_wait_in_the_spool(machine: Machine
     ]
     assert [run["started_at"] for run in runs("photos")] == [waiting[0][1]["time"], waiting[3][1]["time"]]
     assert machine.waiting() == []
+
+
+@pytest.mark.parametrize("codes", [(0, 4), (4, 0)])
+def test_the_outcome_of_a_job_is_that_of_its_newest_run(
+    machine: Machine, client: KeyClient, codes: tuple[int, int]
+) -> None:
+    url, machine.url = machine.url, REFUSING
+    for code in codes:
+        machine.obs("run", "photos", "--", "sh", "-c", f"exit {code}")
+        machine.url = url
+    job = client.get("/api/v1/jobs/photos").json
+    assert (job["last_outcome"], job["failures_in_row"]) == (("failed", 1) if codes[1] else ("success", 0))
+
+
+def test_a_wrong_path_in_the_url_loses_nothing(machine: Machine, runs: Runs) -> None:
+    url, machine.url = machine.url, REFUSING
+    machine.obs("run", "photos", "--", "true")
+    machine.url = f"{url}/api/v1"
+    done = machine.obs("run", "photos", "--", "true")
+    assert (done.returncode, b"heartbeats are kept" in done.stderr) == (0, True)
+    assert machine.obs("flush").returncode == 1
+    machine.url = url
+    assert machine.obs("flush").stderr == b"obs: sent the heartbeats of 2 runs\n"
+    assert [run["status"] for run in runs("photos")] == ["success", "success"]
 
 
 @pytest.mark.parametrize(("sizes", "kept"), [([30_000_000, 1, 29_000_000, 20_000_000], 3), ([1] * 10_003, 9_999)])

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_command_that_cannot_be_run_failed_as_in_a_shell(
     assert command in run["timeline"][-1]["message"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", list(map(signal.Signals, (1, 2, 3, 10, 12, 15))))
 def test_signals_are_forwarded(machine: Machine, runs: Runs, number: signal.Signals) -> None:
     script = f"trap 'echo stopping; exit 9' {number.value}; echo ready; while :; do sleep 0.05; done"
     # A shell cannot trap what it inherits as ignored, such as SIGINT in a background job.
@@ -106,10 +107,18 @@ def test_a_command_that_takes_too_long_is_stopped(
 
 
 def test_a_process_in_the_background_does_not_keep_the_run_open(machine: Machine, runs: Runs) -> None:
-    begun = time.monotonic()
-    assert machine.obs("run", "photos", "--", "sh", "-c", "sleep 30 & echo done").stdout == b"done\n"
-    assert time.monotonic() - begun < 20
+    script = "exec 3<&0; (read -r line; echo late; echo more) <&3 & echo done"
+    process = machine.start("run", "photos", "--", "sh", "-c", script, stdin=subprocess.PIPE)
+    assert process.wait(timeout=30) == 0
     assert (runs("photos")[0]["status"], log(runs("photos")[0])) == ("success", "done\n")
+    assert machine.waiting() == []
+    assert process.communicate(b"go on\n", timeout=30)[0] == b"done\nlate\nmore\n"
+
+
+def test_a_command_has_the_file_descriptors_that_it_is_given(machine: Machine, tmp_path: Path) -> None:
+    script = f'"$@" run photos -- sh -c "echo text >&3" 3> {tmp_path}/file'
+    assert machine.obs(args=["sh", "-c", script, "sh", *machine.program]).returncode == 0
+    assert (tmp_path / "file").read_text() == "text\n"
 
 
 def test_a_reader_that_ends_stops_the_command_as_without(machine: Machine, runs: Runs) -> None:

@@ -96,6 +96,22 @@ def test_a_time_in_which_nobody_can_know_whether_the_job_ran(
     assert pins.due(pin, midnight, [(moment(start), moment(end)) for start, end in unknown]) == expected
 
 
+@pytest.mark.parametrize(
+    ("nickname", "expression"),
+    [
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        ("@monthly", "0 0 1 * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@Hourly", "0 * * * *"),
+    ],
+)
+def test_a_nickname_is_a_cron_expression(nickname: str, expression: str) -> None:
+    assert load({"cron": nickname, "timezone": "Europe/Berlin"}) == Cron(expression, "Europe/Berlin")
+
+
 def test_never() -> None:
     assert pins.due(Never(), 1_000_000) is None
 

@@ -105,6 +105,16 @@ def test_an_invalid_url_is_rejected_and_nothing_recorded(
     assert len(rows("SELECT id FROM events")) == 1
 
 
+@pytest.mark.parametrize("status", ["256", "1000", "-1", "3221225477"])
+def test_an_exit_status_out_of_range_is_not_a_name(
+    web: FlaskClient, ping_key: str, ping_url: str, rows: Rows, status: str
+) -> None:
+    for url in (ping_url, f"/ping/{ping_key}/backup"):
+        response = web.get(f"{url}/{status}")
+        assert (response.status_code, response.text) == (400, "invalid url format")
+    assert len(rows("SELECT id FROM events")) == 1
+
+
 @pytest.mark.parametrize("path", [f"/ping/{ID}", f"/ping/{ID}/start", "/ping/wrong/backup", f"/ping/{'0' * 32}/backup"])
 def test_an_unknown_uuid_or_key_is_not_found(web: FlaskClient, ping_url: str, rows: Rows, path: str) -> None:
     response = web.get(path)
