@@ -23,16 +23,12 @@ _PARAMS = about(
 
 
 class QuerySchema(Schema):
-    """The body of POST /api/v1/dsl."""
-
     # Their lengths and types are checked later: what is wrong with them is an error of the language.
     query = Text(0, None, required=True, metadata=about("An OQL statement.", _EXAMPLE))
     params = ma.fields.Dict(metadata=_PARAMS)
 
 
 class QueryResultSchema(Schema):
-    """The result of a statement."""
-
     output_type = ma.fields.String(
         metadata=about("The natural presentation: timeseries, table, single_value or bar."),
         validate=ma.validate.OneOf(["timeseries", "table", "single_value", "bar"]),

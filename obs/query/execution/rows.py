@@ -62,7 +62,6 @@ def read_rows(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list
 
 
 def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[list[Row], int]:
-    """The rows, with all `results` of the plan, and the number of rows scanned."""
     scan = scans[0]
     read = plan.to_read()
     grid = read_grid(read, scan, session)
@@ -70,8 +69,7 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
     empty = _empty_rows(read, scan, session)
     keys: Iterable[Key] = ()
     if scan.timeline is not None and plan.fills:
-        groups = _groups_to_fill(read, scan, grid, earlier, session)
-        keys = product(range(len(scan.timeline.starts)), groups)
+        keys = product(range(len(scan.timeline.starts)), _groups_to_fill(read, scan, grid, earlier, session))
     elif earlier is not None and plan.top is None:
         keys = earlier.rows
     now = _complete(grid, keys, empty)
