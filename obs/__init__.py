@@ -12,9 +12,7 @@ from obs import api, checks, config, dashboard, errors
 from obs.alerts import routes as alert_routes
 from obs.alerts.service import AlertService
 from obs.alerts.source import DELIVERIES, INCIDENTS
-from obs.annotations import grafana
-from obs.annotations import routes as annotation_routes
-from obs.annotations import store as annotation_store
+from obs.annotations import grafana, routes as annotation_routes, store as annotation_store
 from obs.annotations.source import ANNOTATIONS
 from obs.background import Background, Task
 from obs.dashboard.overview import JobsOfOrg
@@ -32,8 +30,7 @@ from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services
 from obs.sweep import time_zones
-from obs.tenancy import instance
-from obs.tenancy import routes as tenancy_routes
+from obs.tenancy import instance, routes as tenancy_routes
 from obs.tenancy.audit import AUDIT
 
 SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, AUDIT)

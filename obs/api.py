@@ -13,8 +13,7 @@ import flask
 import marshmallow as ma
 from apispec import APISpec
 from flask import Flask, current_app
-from flask_smorest import Api as SmorestApi
-from flask_smorest import Blueprint as SmorestBlueprint
+from flask_smorest import Api as SmorestApi, Blueprint as SmorestBlueprint
 from flask_smorest.spec.plugins import FlaskPlugin
 from itsdangerous import BadData, URLSafeSerializer
 from webargs.flaskparser import FlaskParser

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from obs.config import ConfigError
-from obs.config import load as load_settings
+from obs.config import ConfigError, load as load_settings
 from obs.services import services
 from obs.tenancy import service
 from tests.conftest import KeyClient

@@ -1,8 +1,7 @@
 """Parsing and formatting of times."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, WEEK_MS, format_ms, format_optional_ms, parse_iso, parse_time
 

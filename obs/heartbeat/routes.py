@@ -12,8 +12,7 @@ from obs.heartbeat import schemas
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import OUTCOMES, TROUBLE
 from obs.heartbeat.service import known_job, no_job
-from obs.heartbeat.store import expectations, maintenance
-from obs.heartbeat.store import jobs as store
+from obs.heartbeat.store import expectations, jobs as store, maintenance
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 

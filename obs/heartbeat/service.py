@@ -15,8 +15,7 @@ from obs.heartbeat import pins
 from obs.heartbeat.store import expectations, jobs, maintenance, rollups
 from obs.heartbeat.store.record import Attribution, find_attribution
 from obs.storage.databases import BACKGROUND_SHARE, Databases, Org, in_batches
-from obs.tenancy import audit, keys
-from obs.tenancy import service as tenancy_service
+from obs.tenancy import audit, keys, service as tenancy_service
 from obs.tenancy.auth import Caller
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from flask import Flask
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from obs.services import services
 from tests.conftest import ACME, KeyClient

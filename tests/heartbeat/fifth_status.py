@@ -40,15 +40,13 @@ class _Finder(MetaPathFinder):
 def totals(folder: Path) -> dict[str, Any]:
     """Create an organization with runs of every status; returns its totals, each as it is counted in one place."""
     from obs import create_app
-    from obs.dashboard import drawings, wording
-    from obs.dashboard import store as dashboard_store
+    from obs.dashboard import drawings, store as dashboard_store, wording
     from obs.heartbeat.runs import STATUSES, Heartbeat, Kind, Status
     from obs.heartbeat.service import SETTLED_MS
     from obs.heartbeat.store import rollups
     from obs.heartbeat.store.record import JobHeartbeat, record
     from obs.services import services
-    from obs.tenancy import keys, service
-    from obs.tenancy import store as tenancy_store
+    from obs.tenancy import keys, service, store as tenancy_store
     from obs.times import DAY_MS, HOUR_MS
     from tests.conftest import ACME
 

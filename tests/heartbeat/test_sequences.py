@@ -4,8 +4,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from obs.heartbeat.store.record import RECENT_RUNS
 from obs.times import format_ms

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from obs.alerts.store.incidents import KINDS, IncidentKind
-from obs.heartbeat.runs import KINDS as EVENT_KINDS
-from obs.heartbeat.runs import OUTCOMES, STATES, STATUSES, Kind, Status
+from obs.heartbeat.runs import KINDS as EVENT_KINDS, OUTCOMES, STATES, STATUSES, Kind, Status
 from obs.heartbeat.source import STATE_SQL
 
 OBS = Path(__file__).parents[2] / "obs"

@@ -6,8 +6,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from obs.heartbeat.runs import STATUSES
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, format_ms, parse_iso

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import migrations.tenant
-from obs.alerts.store import incidents as alerts
-from obs.alerts.store import outbox
+from obs.alerts.store import incidents as alerts, outbox
 from obs.annotations import store as annotations
 from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store import expectations, jobs, rollups, upkeep

@@ -10,8 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.alerts.routes import AlertRequestSchema, AlertSchema, ChannelRequestSchema, PreviewRequestSchema
 from obs.alerts.service import result_of_test
-from obs.alerts.store import incidents as store
-from obs.alerts.store import outbox
+from obs.alerts.store import incidents as store, outbox
 from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS, UNSET, Channel
 from obs.api import ROW_ID, load
 from obs.dashboard import forms

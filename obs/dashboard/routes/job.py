@@ -18,8 +18,7 @@ from obs.heartbeat.pins import cron_times
 from obs.heartbeat.runs import PROBLEMS, STATUSES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
 from obs.heartbeat.service import known_job
-from obs.heartbeat.store import expectations, maintenance
-from obs.heartbeat.store import jobs as job_store
+from obs.heartbeat.store import expectations, jobs as job_store, maintenance
 from obs.services import services
 from obs.times import DAY_MS
 

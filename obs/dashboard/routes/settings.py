@@ -9,8 +9,7 @@ from flask.typing import ResponseReturnValue
 from obs.annotations.source import RETENTION_MS
 from obs.annotations.store import count_annotations
 from obs.api import ROW_ID, load
-from obs.dashboard import forms
-from obs.dashboard import store as page_store
+from obs.dashboard import forms, store as page_store
 from obs.dashboard.routes.sign_in import find_user
 from obs.dashboard.sessions import is_admin, keep_new_key, require_admin, take_new_key, viewer
 from obs.errors import ServiceError, invalid_field

@@ -3,8 +3,7 @@
 import math
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from obs.heartbeat.schedule import Fit, deadline, describe, learn, too_often
 from obs.heartbeat.schedule.grace import duration_bound

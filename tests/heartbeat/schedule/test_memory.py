@@ -3,8 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from obs.heartbeat.schedule import Memory, deadline, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS

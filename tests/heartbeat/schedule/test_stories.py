@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from obs.heartbeat.schedule import Memory, deadline, describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
