@@ -59,6 +59,21 @@ def test_a_job_that_is_silent_from_the_step_on_is_reported_on_time(server: Serve
     server.dies_and_is_reported()
 
 
+@PINS
+@pytest.mark.parametrize("error", [{"days": 100}, {"days": -3}, {"days": -2000}], ids=str)
+@pytest.mark.parametrize("is_corrected", [True, False])
+def test_a_clock_that_is_wrong_while_no_heartbeat_arrives_blinds_no_job(
+    server: Server, pin: dict[str, int] | None, error: dict[str, float], *, is_corrected: bool
+) -> None:
+    server.client.patch(JOB, json={"pin": pin})
+    server.pass_time(hours=0.05)
+    server.set_clock(**error)
+    assert server.job()["interval_ms"] == HOUR_MS
+    if is_corrected:
+        server.set_clock()
+    server.dies_and_is_reported()
+
+
 @pytest.mark.parametrize("error", [{"days": 3}, {"days": -3}], ids=str)
 def test_what_was_learned_is_the_same_after_a_wrong_clock(server: Server, error: dict[str, float]) -> None:
     server.set_clock(**error)

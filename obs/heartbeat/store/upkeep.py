@@ -80,7 +80,7 @@ _STATEMENTS = (
     f"UPDATE runs SET {_RUN} WHERE status = {Status.OPEN:d}"
     f" AND NOT EXISTS (SELECT 1 FROM events WHERE run_id = runs.id AND {_WRONG})",
     f"UPDATE runs SET {_RUN} WHERE id IN (SELECT run_id FROM events WHERE {_WRONG} AND {_TIME_IS_WRONG})",
-    "DELETE FROM fits WHERE job_id IN (SELECT job_id FROM events WHERE id > :after"
+    f"DELETE FROM fits WHERE job_id IN (SELECT job_id FROM events WHERE {_WRONG}"
     f" UNION SELECT id FROM jobs WHERE last_heartbeat_at > :latest_ms + {FUTURE_MS})",
     f"UPDATE events SET time = CASE WHEN {_TIME_IS_WRONG} THEN min(time + :step_ms, :latest_ms) ELSE time END,"
     f" received_at = min(received_at + :step_ms, :latest_ms) WHERE {_WRONG}",
