@@ -133,6 +133,12 @@ def ping(server: Server) -> int:
     return server.ask("POST", "/api/v1/heartbeat/a/ping", headers={"X-API-Key": server.key()}).status
 
 
+def _states_of_children(pid: int) -> list[str]:
+    """The states of the child processes, such as S, or Z for one that has ended and was not waited for. On Linux."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] for child in children]
+
+
 def test_the_address_is_printed_when_requests_are_answered(serve: Callable[..., Server]) -> None:
     server = serve()
     wait_for_line(server, "obs listens at")
@@ -197,6 +203,11 @@ def test_sighup_starts_the_installed_version_with_its_settings(serve: Callable[.
         server.process.send_signal(signal.SIGHUP)
         wait_for_line(server, "obs listens at https://obs.example.org", times)
         assert ping(server) == 200
+    if sys.platform == "linux":
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while "Z" in _states_of_children(server.process.pid):
+            assert time.monotonic() < deadline, "the workers that were replaced are still there"
+            wait_a_moment()
     code, seconds = server.stop()
     assert code == 0, server.printed()
     assert seconds < 5

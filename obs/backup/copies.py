@@ -89,6 +89,8 @@ def restore(source: Path, org: str | None, new_name: str | None, folder: Path) -
 
     SOURCE is the folder of a backup, or, with --org, the file of one organization.
     """
+    if new_name is not None and org is None:
+        raise click.UsageError("--as needs --org.")
     previous = _restore(source, folder) if org is None else _restore_organization(source, folder, org, new_name or org)
     kept = "" if previous is None else f" The previous data is in {previous}."
     click.echo(f"Restored {new_name or org or folder} from {source}.{kept}", err=True)

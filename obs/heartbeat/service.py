@@ -99,7 +99,9 @@ class HeartbeatService:
             jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected
                 expectations.expect_for_now(db, job.id, caller.now_ms)
-                audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: {', '.join(changes)}")
+            if is_rescheduled and not (is_new and changes.keys() == {"name"}):
+                what = ", ".join(f"name {value}" if field == "name" else field for field, value in changes.items())
+                audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: {what}")
             if changes.get("name", job.name) != job.name:
                 self._rename_bands(db, job.name, caller.now_ms, changes["name"])
             return known_job(db, changes.get("name", job.name), caller.now_ms), is_new

@@ -122,6 +122,7 @@ class Supervisor:
         """Kill the worker if it hangs: it has answered no request, although the last checks have sent one each."""
         self._check_at = time.monotonic() + _CHECK_SECONDS
         notify("WATCHDOG=1")
+        self._reap()  # the worker of the program that this one has replaced
         if self._pid and self._answers:
             self._silent_checks += 1
             if self._silent_checks > _MOST_SILENT_CHECKS:

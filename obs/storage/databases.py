@@ -23,7 +23,7 @@ Step = Callable[[sqlite3.Connection, int], int]
 _MOST_FILES = 2_048  # a file with a writer and a reader takes about 0.4 MB of memory
 
 REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
-SETTLE_SECONDS = 30.0  # another problem stays known after it was logged: one that comes and goes is logged once
+SETTLE_SECONDS = 30.0  # until a problem has ended that does not occur again: one that comes and goes is logged once
 _UNUSABLE = "storage_unavailable"
 _ERROR_CODES = frozenset({"storage_busy", "storage_full", _UNUSABLE})
 
@@ -48,13 +48,20 @@ class Org(NamedTuple):
         return self.slug
 
 
+class _Problem(NamedTuple):
+    kind: str
+    logged_at: float
+    occurred_at: float
+    persists: bool = True  # no operation has succeeded since
+
+
 class FileProblems:
     """The current problems with organizations' files. `operation` is ``read`` or ``write``. Thread-safe."""
 
     def __init__(self, path: Callable[[Org], Path]) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._known: dict[tuple[Org, str], tuple[str, float]] = {}  # the kind of problem, and when it was logged
+        self._known: dict[tuple[Org, str], _Problem] = {}
 
     def failed(self, org: Org, operation: str, error: ServiceError) -> None:
         """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
@@ -62,11 +69,12 @@ class FileProblems:
             return
         now = time.monotonic()
         with self._lock:
-            known, logged_at = self._known.get((org, operation), ("", 0.0))
-            if known == error.error and now - logged_at < REPEAT_SECONDS:
-                return
-            self._known[org, operation] = error.error, now
-        _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
+            known = self._known.get((org, operation))
+            is_known = known is not None and known.kind == error.error and now - known.logged_at < REPEAT_SECONDS
+            logged_at = known.logged_at if known is not None and is_known else now
+            self._known[org, operation] = _Problem(error.error, logged_at, now)
+        if not is_known:
+            _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
 
     def worked(self, org: Org, operation: str) -> None:
         """Record that an operation on the file of `org` succeeded. A file that can be written can also be read."""
@@ -74,8 +82,11 @@ class FileProblems:
             return
         for working in ("write", "read") if operation == "write" else ("read",):
             with self._lock:
-                known, logged_at = self._known.get((org, working), ("", math.inf))
-                if known != _UNUSABLE and time.monotonic() - logged_at < SETTLE_SECONDS:
+                known = self._known.get((org, working))
+                if known is None:
+                    continue
+                if time.monotonic() - known.occurred_at < SETTLE_SECONDS:
+                    self._known[org, working] = known._replace(persists=False)
                     continue
                 del self._known[org, working]
             _log.warning("organization %s can %s %s again", org, working, self._path(org))
@@ -83,7 +94,7 @@ class FileProblems:
     def unusable(self) -> set[Org]:
         """The organizations whose file cannot be used; some of them may have been deleted since."""
         with self._lock:
-            return {org for (org, _), (known, _) in self._known.items() if known == _UNUSABLE}
+            return {org for (org, _), known in self._known.items() if known.persists and known.kind == _UNUSABLE}
 
 
 def allow_many_descriptors() -> int:

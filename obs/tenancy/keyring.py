@@ -72,7 +72,7 @@ class KeyRing:
         """All keys of `org`, the oldest first. Raises ServiceError (503)."""
         with self._control.read() as db:
             found, last = store.keys_of(db, org), self._last_used
-        return [replace(key, last_used_at=max(key.last_used_at or 0, last.get(key.id, 0)) or None) for key in found]
+        return [replace(key, last_used_at=last.get(key.id, key.last_used_at)) for key in found]
 
     def flush_last_used(self) -> None:
         """Store when keys were last used. After a failure they are kept for the next call."""

@@ -180,8 +180,7 @@ def set_limit(db: sqlite3.Connection, org: Org, name: str, value: int | None) ->
 
 
 def record_last_use(db: sqlite3.Connection, last_used: dict[int, int]) -> None:
-    note = "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?2) WHERE id = ?1"
-    db.executemany(note, last_used.items())
+    db.executemany("UPDATE api_keys SET last_used_at = ?2 WHERE id = ?1", last_used.items())
 
 
 def add_sign_in_link(db: sqlite3.Connection, org: Org, token: str, expires_at: int, now_ms: int) -> None:

@@ -146,6 +146,14 @@ def test_an_organization_under_another_name(obs: Obs, backup: Path, instance: Pa
     assert stored(file_of(instance, "acme-before"))["runs"] == stored(file_of(instance, "acme"))["runs"]
 
 
+def test_another_name_is_for_one_organization(obs: Obs, backup: Path, instance: Path) -> None:
+    before = stored(instance / "control.db")
+    done = obs("restore", str(backup), "--as", "acme-before")
+    assert (done.exit_code, "--as needs --org." in done.stderr) == (2, True)
+    assert stored(instance / "control.db") == before
+    assert not list(instance.glob("previous-*"))
+
+
 def test_a_file_of_one_organization(obs: Obs, instance: Path, backups: Path) -> None:
     obs("backup", str(backups / "acme.db"), "--org", "acme")
     assert obs("restore", str(backups / "acme.db"), "--org", "again").exit_code == 0

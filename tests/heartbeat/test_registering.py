@@ -173,6 +173,17 @@ def test_registering_takes_an_admin_key_and_is_in_the_audit_log(
     assert sorted(row[0] for row in entries["rows"]) == ["change job", "change job", "create job"]
 
 
+def test_the_audit_log_tells_a_new_job_from_one_that_is_renamed(admin: KeyClient, clock: Clock) -> None:
+    admin.post(JOBS, json={"name": "backup"})
+    admin.patch(JOB, json={"name": "nightly", "failure_tolerance": 2})
+    clock.advance(seconds=1)
+    entries = admin.post("/api/v1/dsl", json={"query": "SELECT action, object FROM audit LAST 1h"}).json
+    assert [row for row in entries["rows"] if row[0].endswith(" job")] == [
+        ["create job", "backup"],
+        ["change job", "backup: failure_tolerance, name nightly"],
+    ]
+
+
 def test_registering_counts_for_the_quota(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]) -> None:
     admin = new_client("acme", "admin", app=make_app(MAX_JOBS=1))
     assert admin.post(JOBS, json={"name": "one"}).status_code == 201

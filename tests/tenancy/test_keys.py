@@ -10,6 +10,7 @@ from flask import Flask
 from obs.services import services
 from obs.tenancy import keys, store
 from obs.tenancy.auth import Tenancy
+from obs.times import DAY_MS
 from tests.conftest import ACME, Clock, KeyClient
 
 KEYS = "/api/v1/keys"
@@ -181,6 +182,19 @@ def test_the_last_use_is_visible_immediately_and_stored_later(
     listed = admin.get(KEYS).json
     assert listed is not None
     assert listed["keys"][-1]["last_used_at"] == "2026-06-21T10:05:00.000Z"
+
+
+@pytest.mark.parametrize("stores", [True, False])
+def test_the_last_use_by_a_clock_that_was_ahead_does_not_stay(
+    app: Flask, admin: KeyClient, clock: Clock, *, stores: bool
+) -> None:
+    created = _create(admin)
+    now_ms = clock.now_ms
+    for clock.now_ms in (now_ms + 100 * DAY_MS, now_ms):
+        _with(app, created["key"]).post(PING)
+        if stores:
+            services(app).background.tasks["last use of keys"].run()
+    assert admin.get(KEYS).json["keys"][-1]["last_used_at"] == "2026-06-21T10:00:00.000Z"
 
 
 def test_a_rejected_key_counts_as_unused(app: Flask, admin: KeyClient, clock: Clock) -> None:
