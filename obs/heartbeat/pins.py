@@ -27,13 +27,8 @@ _CRON_FIELDS = (
     ("month", "month", "1-12"),
     ("day-of-week", "day of the week", "0-7, where 0 and 7 are Sunday"),
 )
-_NICKNAMES = {
-    **dict.fromkeys(("@yearly", "@annually"), "0 0 1 1 *"),
-    **dict.fromkeys(("@daily", "@midnight"), "0 0 * * *"),
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@hourly": "0 * * * *",
-}
+_NICKNAMES = {"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
+_NICKNAMES |= {"@midnight": "0 0 * * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,20 +48,15 @@ class Org(NamedTuple):
         return self.slug
 
 
-class _Problem(NamedTuple):
-    kind: str
-    logged_at: float
-    occurred_at: float
-    persists: bool = True  # no operation has succeeded since
-
-
 class FileProblems:
     """The current problems with organizations' files. `operation` is ``read`` or ``write``. Thread-safe."""
 
     def __init__(self, path: Callable[[Org], Path]) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._known: dict[tuple[Org, str], _Problem] = {}
+        self._known: dict[
+            tuple[Org, str], tuple[str, float, float]
+        ] = {}  # its kind, and when it was logged, and last seen
 
     def failed(self, org: Org, operation: str, error: ServiceError) -> None:
         """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
@@ -69,11 +64,10 @@ class FileProblems:
             return
         now = time.monotonic()
         with self._lock:
-            known = self._known.get((org, operation))
-            is_known = known is not None and known.kind == error.error and now - known.logged_at < REPEAT_SECONDS
-            logged_at = known.logged_at if known is not None and is_known else now
-            self._known[org, operation] = _Problem(error.error, logged_at, now)
-        if not is_known:
+            known, logged_at, _ = self._known.get((org, operation), ("", 0.0, 0.0))
+            is_logged = known == error.error and now - logged_at < REPEAT_SECONDS
+            self._known[org, operation] = error.error, logged_at if is_logged else now, now
+        if not is_logged:
             _log.error("organization %s cannot %s %s: %s", org, operation, self._path(org), error.message)
 
     def worked(self, org: Org, operation: str) -> None:
@@ -82,19 +76,16 @@ class FileProblems:
             return
         for working in ("write", "read") if operation == "write" else ("read",):
             with self._lock:
-                known = self._known.get((org, working))
-                if known is None:
-                    continue
-                if time.monotonic() - known.occurred_at < SETTLE_SECONDS:
-                    self._known[org, working] = known._replace(persists=False)
+                _, _, seen_at = self._known.get((org, working), ("", 0.0, math.inf))
+                if time.monotonic() - seen_at < SETTLE_SECONDS:
                     continue
                 del self._known[org, working]
             _log.warning("organization %s can %s %s again", org, working, self._path(org))
 
     def unusable(self) -> set[Org]:
-        """The organizations whose file cannot be used; some of them may have been deleted since."""
+        """The organizations whose file cannot be used, or could not a moment ago; some may have been deleted since."""
         with self._lock:
-            return {org for (org, _), known in self._known.items() if known.persists and known.kind == _UNUSABLE}
+            return {org for (org, _), (known, *_) in self._known.items() if known == _UNUSABLE}
 
 
 def allow_many_descriptors() -> int:

@@ -172,5 +172,6 @@ def test_a_file_that_is_put_back_is_used_again(troubled: Troubled) -> None:
         assert troubled.ping(org)[0] == 503
         troubled.path(org).write_bytes(troubled.good)
         assert troubled.ping(org)[0] == 200
-    metrics = troubled.service.get("/metrics")[1].decode()
-    assert f"obs_unusable_files {len(TROUBLES) - 2}.0" in metrics
+    deadline = time.monotonic() + 60
+    while f"obs_unusable_files {len(TROUBLES) - 2}.0" not in troubled.service.get("/metrics")[1].decode():
+        assert time.monotonic() < deadline, troubled.service.logged()
