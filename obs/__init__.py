@@ -1,6 +1,7 @@
 """obs: annotations, OQL queries and cron heartbeats behind one HTTP API."""
 
 import time
+import tomllib
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -60,6 +61,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     settings = {**config.load(folder), **remaining}
 
     app = Flask(__name__, instance_path=str(folder.absolute()), static_folder=None)
+    app.config.from_file("flask.toml", tomllib.load, text=False)
     boot_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     clocks = {"MONOTONIC": time.monotonic, "BOOT_CLOCK": remaining.get("MONOTONIC", boot_clock)}
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)

@@ -66,10 +66,6 @@ class Outbox:
         if self._thread.is_alive():
             self._thread.join(patience_seconds)
 
-    def release(self) -> None:
-        """In a fork of the process: leave the file to it."""
-        self._file.close()
-
     def _send(self) -> None:
         try:
             server = configured()

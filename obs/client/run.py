@@ -121,13 +121,12 @@ class Run:
             self._outbox.add("log", message=message)
 
     def _leave_output(self) -> None:
-        """Pass on what processes in the background may still write, in a process of its own, until they close it."""
-        reads = self._selector.get_map()
-        if any(key.data for key in reads.values()) and not os.fork():
-            self._outbox.release()
-            while any(key.data for key in reads.values()):
-                self._pass_on(None)
-            os._exit(0)
+        """Have other processes pass on what processes in the background may still write, until these close it."""
+        for key in self._selector.get_map().values():
+            if key.data:
+                output = subprocess.DEVNULL if self._options.quiet else key.data
+                with suppress(OSError):  # there can be no more processes
+                    subprocess.Popen(["cat"], stdin=key.fd, stdout=output)  # noqa: S607
 
     def _forward(self, number: int, _frame: object) -> None:
         with suppress(OSError):

@@ -3,7 +3,6 @@
 import secrets
 import shutil
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -39,17 +38,7 @@ def init_app(app: Flask) -> None:
     app.config.update(
         # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
         SESSION_COOKIE_NAME="__Host-obs_session" if is_https else "obs_session",
-        SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=is_https,
-        # The control file says when a session expires, so its cookie is sent once, and kept as long as browsers allow.
-        PERMANENT_SESSION_LIFETIME=timedelta(days=400),
-        SESSION_REFRESH_EACH_REQUEST=False,
-        # The API uses keys, not cookies; the pages check their forms themselves.
-        WTF_CSRF_CHECK_DEFAULT=False,
-        # A token is valid as long as its session: a page may stay open for days.
-        WTF_CSRF_TIME_LIMIT=None,
-        # The token is enough. Comparing the Referer too would refuse every form if a proxy does not pass the host on.
-        WTF_CSRF_SSL_STRICT=False,
     )
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(

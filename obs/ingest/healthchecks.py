@@ -1,9 +1,4 @@
-"""The ping protocol of Healthchecks.
-
-A ping goes to the URL of a job, or to a name below a ping key::
-
-    /ping/6ba7b810-9dad-41d1-80b4-00c04fd430c8
-    /ping/0f3b5c7d9e1f3a5b7c9d1e3f5a7b9c1d/nightly-backup
+"""The ping protocol of Healthchecks: /ping/UUID, or /ping/KEY/nightly-backup.
 
 Alone it reports success. It may be followed by ``/start``, ``/fail``, ``/log`` or an exit status. The method makes no
 difference. The body, of any type, is the output of the job.

@@ -1,12 +1,5 @@
-"""The heartbeat API of obs, in two request forms.
-
-In the path form the name of the job is in the path, the fields are query parameters, and the body is the message::
-
-    POST /api/v1/heartbeat/nightly-backup/end?status=success
-
-In the body form everything is in a JSON object::
-
-    POST /api/v1/heartbeat/end  {"name": "nightly-backup", "status": "success"}
+"""The heartbeat API of obs. In the path form, the name of the job is in the path, the fields are query parameters, and
+the body is the message: /nightly-backup/end?status=success. In the body form, everything is in a JSON object.
 """
 
 import json
