@@ -1,11 +1,13 @@
 """What is shown when there is more than fits: the most severe open incidents, and deploys before incidents."""
 
+import html
 import re
 import sqlite3
 
 import pytest
 from flask import Flask
 
+from obs.alerts.store import incidents
 from obs.alerts.store.incidents import IncidentKind
 from obs.services import services
 from tests.conftest import ACME, Clock, KeyClient
@@ -51,6 +53,26 @@ def many_incidents(app: Flask, client: KeyClient, clock: Clock) -> None:
 def test_the_most_severe_incident_is_shown_first_among_more_than_fit(reader: Visitor) -> None:
     text = reader.get("/incidents").text
     assert text.index(">backup<") < text.index(">other-249<")
+
+
+@pytest.mark.usefixtures("many_incidents")
+def test_more_incidents_than_fit_are_counted_and_a_query_lists_them(reader: Visitor, app: Flask) -> None:
+    with services(app).tenancy.databases.read(ACME) as db:
+        newest = incidents.incidents(db, limit=1)[0]
+    services(app).tenancy.databases.write(
+        ACME, lambda db: db.execute("UPDATE incidents SET ended_at = started_at + 1 WHERE id <> ?", (newest.id,))
+    )
+    text = reader.get("/incidents").text
+    assert "<h1>1 open incident</h1>" in text
+    assert "The newest 199 are shown." in text
+    services(app).tenancy.databases.write(ACME, lambda db: db.execute("UPDATE incidents SET ended_at = NULL"))
+    text = reader.get("/incidents").text
+    assert "<h1>251 open incidents</h1>" in text
+    assert "The most severe 200 are shown." in text
+    assert "No past incidents." not in text
+    every_open, resolved = (reader.get(html.unescape(path)).text for path in re.findall('"(/query\\?q=[^"]+)"', text))
+    assert "<span>251 rows</span>" in every_open
+    assert "<span>0 rows</span>" in resolved
 
 
 @pytest.mark.usefixtures("many_incidents")

@@ -33,12 +33,13 @@ _ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep
 @incidents.get("", endpoint="page")
 def incidents_page(form: forms.Form | None = None) -> str:
     with viewer().read() as db:
-        windows = maintenance.windows(db)
+        windows, count_open = maintenance.windows(db), store.count_open(db)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     shown = [(one.id, one.ended_at, one.notified, one.acknowledged_at, one.verdict) for one in found]
-    version = page_version(shown, windows)
-    values = {"found": found, "windows": windows, "version": None if form else version}
-    return render_template("incidents.html", form=form or forms.Form({"title": "Maintenance"}), **values)
+    version = page_version(shown, windows, count_open)
+    values = {"found": found, "count_open": count_open, "windows": windows, "version": None if form else version}
+    form = form or forms.Form({"title": "Maintenance"})
+    return render_template("incidents.html", form=form, most=_INCIDENTS_SHOWN, **values)
 
 
 @incidents.post(f"/{_NUMBER}/<any(acknowledge, false_alarm, right):what>")
