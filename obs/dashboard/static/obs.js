@@ -58,10 +58,10 @@ function showColours(place) {
   let start = 0;
   const parts = [];
   const add = (end) => {
-    const part = document.createElement("span");
-    part.textContent = text.slice(start, end);
-    part.className = [colour && `ansi-${colour}`, isBold && "ansi-bold"].filter(Boolean).join(" ");
-    if (end > start) parts.push(part);
+    const words = text.slice(start, end);
+    const className = [colour && `ansi-${colour}`, isBold && "ansi-bold"].filter(Boolean).join(" ");
+    if (className && words) parts.push(Object.assign(document.createElement("span"), { className, textContent: words }));
+    else if (words) parts.push(words);
   };
   for (const escape of text.matchAll(ESCAPE)) {
     add(escape.index);
@@ -175,3 +175,18 @@ document.addEventListener("submit", (event) => {
   const question = event.target.dataset.confirm;
   if (question && !confirm(question)) event.preventDefault();
 });
+
+/* A double click sends a form once. The form can be sent again when the page is shown again, or if it stays: after a request
+   that was stopped, or a download. */
+{
+  const AGAIN_MS = 30000;
+  const letAgain = (form) => { delete form.dataset.sent; };
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || form.method !== "post") return;
+    if ("sent" in form.dataset) event.preventDefault();
+    else setTimeout(letAgain, AGAIN_MS, form);
+    form.dataset.sent = "";
+  });
+  addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach(letAgain));
+}

@@ -1,6 +1,8 @@
 """Annotations and maintenance windows, added and changed in a browser."""
 
-from playwright.sync_api import Page, expect
+import re
+
+from playwright.sync_api import Page, Route, expect
 
 from tests.conftest import KeyClient
 
@@ -22,6 +24,31 @@ def test_an_annotation_is_added_edited_ended_and_deleted(page: Page, address: st
     row.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status")).to_have_text("Deleted Database is very slow.")
     expect(row).to_have_count(0)
+
+
+def test_a_form_is_sent_once_and_later_again_if_the_page_stays(page: Page, address: str) -> None:
+    sent = list[str]()
+
+    def stay(route: Route) -> None:
+        sent.append(route.request.post_data or "")
+        route.fulfill(status=204)
+
+    page.clock.install()
+    page.goto(f"{address}/annotations")
+    page.route("**/annotations", stay)
+    page.get_by_label("Name", exact=True).fill("deploy/web")
+    title, add = page.get_by_label("Title", exact=True), page.get_by_role("button", name="Add")
+    title.fill("first")
+    with page.expect_request("**/annotations"):
+        add.click()
+    title.fill("second")
+    add.click()
+    page.clock.fast_forward(30_000)
+    title.fill("third")
+    with page.expect_request("**/annotations"):
+        add.click()
+    page.unroute("**/annotations")  # when both were handled
+    assert [re.findall("title=([a-z]+)", one)[0] for one in sent] == ["first", "third"]
 
 
 def test_a_problem_is_shown_beside_its_field_and_the_entered_text_stays(page: Page, address: str) -> None:

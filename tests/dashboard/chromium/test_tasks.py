@@ -136,6 +136,7 @@ def test_the_last_line_of_the_log_and_when_it_was_last_fine_take_one_click(page:
         )
         expect(now.get_by_text("gave up")).to_be_in_viewport()
     assert page.locator(".now .ansi-red.ansi-bold").inner_text() == "ERROR: relay denied"
+    expect(page.locator('.log span[class=""]')).to_have_count(0)
     assert "\x1b" not in now.inner_text()
 
 
