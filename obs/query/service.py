@@ -59,7 +59,7 @@ class QueryService:
         place, value = plan.outputs.index(output), output.expression
         returns_all = (plan.top, plan.limit, plan.offset, plan.having) == (None, None, 0, None)
         absent = 0 if returns_all and isinstance(value, Aggregate) and value.name == "count" else None
-        groups = (["none" if cell is None else cell for cell in (*row[:place], *row[place + 1 :])] for row in rows)
+        groups = (["(not set)" if cell is None else cell for cell in (*row[:place], *row[place + 1 :])] for row in rows)
         found = {", ".join(map(str, group)): row[place] for group, row in zip(groups, rows, strict=True)}
         return found or {"": absent}, absent
 

@@ -78,6 +78,16 @@ def test_each_group_has_an_incident_of_its_own(world: World) -> None:
     assert sorted(one["job"] for one in listed if one["kind"] == "alert") == ["failures: nas01", "failures: nas02"]
 
 
+def test_the_group_without_a_value_is_called_not_set(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver, events=["alert"])
+    create_alert(world, query=BY_HOST)
+    fail(world, 2)
+    evaluate(world, seconds=1)
+    world.pass_time(seconds=11)
+    [message] = receiver.messages()
+    assert message["title"].startswith("failures: (not set) is firing since ")
+
+
 @pytest.mark.parametrize(("no_data", "states"), [("keep", "firing"), ("ok", "ok"), ("alert", "firing")])
 def test_what_no_data_means_for_an_alert_that_fires(world: World, no_data: str, states: str) -> None:
     query = "SELECT avg(duration_ms) FROM runs LAST 1h"

@@ -46,6 +46,23 @@ def test_every_run_is_on_a_page_newest_first(client: KeyClient, reader: Visitor,
     assert shown == list(range(pages * A_PAGE, 0, -1))
 
 
+def test_a_single_run_without_a_duration_is_a_sentence_in_place_of_a_chart(
+    client: KeyClient, reader: Visitor, clock: Clock
+) -> None:
+    client.post("/api/v1/heartbeat/fresh/ping")
+    page = reader.get("/job?name=fresh").text
+    assert "The time between runs is drawn from the second run on." in page
+    assert "data-chart" not in page
+    clock.advance(hours=9)
+    client.post("/api/v1/heartbeat/fresh/ping")
+    assert "data-chart" in reader.get("/job?name=fresh").text
+    for _ in range(3):
+        client.post("/api/v1/heartbeat/hasty/ping")
+    page = reader.get("/job?name=hasty").text
+    assert "The runs came too close together to draw the time between them." in page
+    assert "data-chart" not in page
+
+
 def test_the_page_of_a_job_that_is_pinned_by_the_second_takes_no_minutes(
     app: Flask, client: KeyClient, new_client: Callable[..., KeyClient], reader: Visitor
 ) -> None:

@@ -32,6 +32,22 @@ def test_a_number_is_shown_large(reader: Visitor) -> None:
     assert '<p class="single"><b>3</b> count' in text
 
 
+def test_durations_are_written_out_once_and_so_are_those_that_are_compared(
+    reader: Visitor, client: KeyClient, clock: Clock
+) -> None:
+    client.post("/api/v1/annotations", json={"name": "deploy/web", "title": "Shop 4.0"})
+    clock.advance(minutes=5)
+    client.post("/api/v1/heartbeat/slow/end?duration_ms=61000")
+    clock.advance(minutes=1)
+    single = ask(reader, "SELECT max(duration_ms) FROM runs LAST 1d")[1]
+    assert '<p class="single"><b><span title="61,000 ms">1 min 1 s</span></b> max_duration_ms</p>' in single
+    cell = '<td class="number"><span title="61,000 ms">1 min 1 s</span></td>'
+    around = ask(reader, "SELECT max(duration_ms) FROM runs AROUND 'deploy/' WITHIN 1h LAST 1d")[1]
+    clock.advance(hours=1)
+    compared = ask(reader, "SELECT max(duration_ms) FROM runs COMPARE WITH 1h AGO LAST 1h")[1]
+    assert (around.count(cell), compared.count(cell)) == (2, 1)
+
+
 @pytest.mark.parametrize("written", ["max(time) - 36525d", "any('2026-02-30T10:00:00.000Z')"])
 def test_what_is_no_time_of_the_service_is_shown_as_text(reader: Visitor, clock: Clock, written: str) -> None:
     clock.advance(seconds=1)

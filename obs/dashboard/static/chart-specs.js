@@ -3,11 +3,13 @@
 /* What each kind of chart draws from the data in the page, as Vega-Lite specifications. Times and durations are milliseconds; in
    a result, times are ISO 8601. "--failed" is a colour of the style sheet. */
 const LENGTHS = [[86400000, "days"], [3600000, "hours"], [60000, "minutes"], [1000, "seconds"], [1, "milliseconds"]];
+const DURATION = /^(.*)_ms(_before|_after|_previous)?$/; /* a column; with the additions of AROUND and COMPARE WITH */
 const PREVIOUS = "_previous";
+const UNSET = "(not set)"; /* a group without a value, as on the page Projects */
 const TICKS = { year: "%Y", quarter: "%b", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S" };
 const TIME = {
   field: "t", type: "temporal", title: null, scale: { nice: false },
-  axis: { format: TICKS, labelOverlap: true, labelSeparation: 8, grid: false },
+  axis: { format: TICKS, tickCount: { signal: "ceil(width / 90)" }, labelOverlap: true, labelSeparation: 8, grid: false },
 };
 const WHEN = { field: "t", type: "temporal", format: "%a %d %b %Y %H:%M", title: "Time" };
 const ABOUT_ANNOTATION = [WHEN, { field: "name", title: "Annotation" }, { field: "title", title: "Title" }];
@@ -20,9 +22,10 @@ function unitFor(durations) {
 
 /* By what the numbers of a column are divided, and the title of their axis. */
 function axisOf(name, numbers) {
-  if (!name.endsWith("_ms")) return [1, name];
+  const [, what, when = ""] = DURATION.exec(name) ?? [];
+  if (what === undefined) return [1, name];
   const [length, unit] = unitFor(numbers);
-  return [length, `${name.slice(0, -"_ms".length)}, ${unit}`];
+  return [length, `${what}${when}, ${unit}`];
 }
 
 function inUnit(number, length) {
@@ -141,7 +144,7 @@ function linesOf(name, columns, rows, numbers, groups, annotations) {
   const hasSeveral = numbers.length > 1 || groups.length > 0;
   const [length, title] = axisOf(name, rows.flatMap((row) => numbers.map((place) => row[place])));
   const nameOf = (row, place) => {
-    const group = groups.map((one) => row[one] ?? "none");
+    const group = groups.map((one) => row[one] ?? UNSET);
     return (numbers.length > 1 ? [...group, columns[place]] : group).join(" · ");
   };
   const values = rows.flatMap((row) => numbers.map((place) => (
@@ -194,7 +197,7 @@ function preview({ numbers, absent, threshold }, annotations) {
 /* A bar for each row: the first column is its name, the second its length. */
 function bars({ columns: [group, name], rows }) {
   const [length, title] = axisOf(name, rows.map((row) => row[1]));
-  const values = rows.map((row) => ({ name: String(row[0] ?? "none"), y: inUnit(row[1], length) }));
+  const values = rows.map((row) => ({ name: String(row[0] ?? UNSET), y: inUnit(row[1], length) }));
   const encoding = {
     y: { field: "name", type: "nominal", title: group, sort: null },
     x: { field: "y", type: "quantitative", title },

@@ -1,5 +1,6 @@
 """The charts as they are drawn: marks, axes, legends and tooltips of each kind."""
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -117,7 +118,7 @@ def test_the_chart_of_durations_spans_its_range_and_bands_are_cut_to_it(
         client.post("/api/v1/annotations", json={"name": "incident/db", "title": "Slow", **times})
     note = {"name": "deploy/web", "title": "Out", "start_time": "2026-06-20T22:00:00Z"}
     client.post("/api/v1/annotations", json=note)
-    client.post("/api/v1/heartbeat/alpha/ping")
+    client.post("/api/v1/heartbeat/alpha/end?duration_ms=1000")
     (chart,) = charts(page, f"{address}/job?name=alpha&range=24h")
     start, end = (mark["x"] for mark in chart if mark["kind"] == "rule" and mark["opacity"] == 0)
     assert (start, end - start) == (pytest.approx(0, abs=1), pytest.approx(end))
@@ -157,6 +158,15 @@ def test_a_timeseries_is_a_line_with_annotations_of_a_prefix_over_it(page: Page,
     assert box is not None
     page.mouse.move(box["x"] + origin[0] + marker["x"], box["y"] + origin[1] + marker["y"])
     expect(page.locator(".tip")).to_contain_text("Web is out")
+
+
+@pytest.mark.parametrize(("width", "days"), [(1280, 7), (1280, 14), (375, 7)])
+@pytest.mark.usefixtures("runs")
+def test_the_axis_of_several_days_names_dates(page: Page, address: str, width: int, days: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    (chart,) = asked(page, address, f"SELECT count(*) FROM runs EVERY 6h LAST {days}d")
+    labels = [mark for mark in chart if mark["kind"] == "axis-label" and mark["opacity"] > 0]
+    assert [mark["text"] for mark in labels if re.fullmatch("[0-9]{2} [A-Z][a-z]{2}|[A-Z][a-z]{2}", mark["text"])]
 
 
 def test_values_between_gaps_are_points(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
@@ -219,17 +229,17 @@ def test_groups_are_bars(page: Page, address: str) -> None:
 def test_bars_of_durations_have_a_unit(page: Page, address: str) -> None:
     (chart,) = asked(page, address, "SELECT sum(duration_ms) AS sum_ms FROM runs BY host LAST 1d")
     assert titles_of_axes(chart) == ["sum, minutes", "host"]
-    assert tips(chart, "rect") == [{"host": "none", "sum, minutes": "3.05"}]
+    assert tips(chart, "rect") == [{"host": "(not set)", "sum, minutes": "3.05"}]
 
 
 @pytest.mark.usefixtures("runs")
-def test_a_group_without_a_value_is_called_none(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
+def test_a_group_without_a_value_is_called_not_set(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
     client.post("/api/v1/heartbeat/alpha/ping", headers={"X-Platform-Host": "nas"})
     clock.advance(hours=1)
     (bars,) = asked(page, address, "SELECT count(*) FROM runs BY host LAST 1d")
-    assert {tip["host"] for tip in tips(bars, "rect")} == {"nas", "none"}
+    assert {tip["host"] for tip in tips(bars, "rect")} == {"nas", "(not set)"}
     (lines,) = asked(page, address, "SELECT count(*) FROM runs BY host EVERY 1h LAST 4h")
-    assert set(texts(lines, "legend-label")) == {"nas", "none"}
+    assert set(texts(lines, "legend-label")) == {"nas", "(not set)"}
 
 
 @pytest.mark.usefixtures("runs")
