@@ -25,7 +25,7 @@ _TIME_OF_DAY = ma.validate.Regexp(r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", erro
 
 
 def _events(description: str, least: int) -> ma.fields.List[str]:
-    one, several = ma.fields.Str(validate=ma.validate.OneOf(EVENTS)), ma.validate.Length(least, error="At least one.")
+    one, several = ma.fields.Str(validate=ma.validate.OneOf(EVENTS)), ma.validate.Length(least, error="Pick an event.")
     return ma.fields.List(one, validate=several, metadata={"description": description, "example": ["failed"]})
 
 

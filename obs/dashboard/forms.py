@@ -22,8 +22,9 @@ _PLAINER = (
     (re.compile(r"Missing data for required field\."), "Enter a value."),
     (re.compile(r"Length must be between 0 and (\d+)\."), r"Enter at most \1 characters."),
     (re.compile(r"Length must be between (\d+) and (\d+)\."), r"Enter \1 to \2 characters."),
-    (re.compile(r"\bstart_time\b"), "the start"),
-    (re.compile(r"\bend_time\b"), "the end"),
+    (re.compile(r"Not a valid (number|integer)\."), "Enter a number, e.g. 30."),
+    (re.compile(r'^"" is not a cron expression\..*'), "Enter a cron expression, e.g. 0 2 * * *."),
+    (re.compile(r"\b(start|end)_time\b"), r"the \1"),
 )
 
 

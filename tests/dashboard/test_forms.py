@@ -51,7 +51,7 @@ def value(text: str, field: str) -> str:
             "cron",
             "Use five fields: minute, hour, day of the month, month and day of the week.",
         ),
-        ({"kind": "cron", "cron": ""}, {"cron": ""}, "cron", "Use five fields"),
+        ({"kind": "cron", "cron": ""}, {"cron": ""}, "cron", "Enter a cron expression, e.g. 0 2 * * *."),
         (
             {"kind": "cron", "cron": "0 2 * * *", "timezone": "Mars/Base"},
             {"cron": "0 2 * * *", "timezone": "Mars/Base"},
@@ -321,14 +321,21 @@ def test_every_change_on_a_page_answers_with_a_redirect(admin: Visitor, api: Key
 
 
 def test_a_missing_page_or_job_is_named_in_plain_words(admin: Visitor) -> None:
-    for path, message in (
-        ("/nothing", "Page not found."),
-        ("/job?name=", "Job not found."),
-        ("/job?name=nothing", "Job not found."),
-        ("/job/run/99", "Run not found."),
-        ("/annotations/99", "Annotation not found."),
+    for ask, path, message, area in (
+        (admin.get, "/nothing", "Page not found.", "Cron Jobs"),
+        (admin.get, "/job?name=", "Job not found.", "Cron Jobs"),
+        (admin.get, "/job?name=nothing", "Job not found.", "Cron Jobs"),
+        (admin.get, "/job/run/99", "Run not found.", "Cron Jobs"),
+        (admin.get, "/annotations/99", "Annotation not found.", "Annotations"),
+        (admin.post, "/annotations/99/end", "Annotation not found.", "Annotations"),
+        (admin.post, "/incidents/99/acknowledge", "Incident not found.", "Incidents"),
+        (admin.post, "/incidents/maintenance/99/delete", "Maintenance window not found.", "Incidents"),
+        (admin.post, "/alerts/99", "Channel not found.", "Alerts"),
+        (admin.post, "/alerts/query/99", "Alert not found.", "Alerts"),
+        (admin.post, "/alerts/deliveries/99/retry", "Delivery not found.", "Alerts"),
+        (admin.post, "/settings/keys/99/revoke", "Key not found.", "Settings"),
     ):
-        page = admin.get(path)
-        assert page.status_code == 404
-        assert f"<h1>{message}</h1>" in page.text
-        assert "Back to Cron Jobs" in page.text
+        page = ask(path)
+        assert page.status_code == 404, path
+        assert f"<h1>{message}</h1>" in page.text, path
+        assert f">Back to {area}</a>" in page.text, path

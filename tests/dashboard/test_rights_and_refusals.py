@@ -38,6 +38,14 @@ def test_signing_in_with_a_key_leaves_nothing_of_the_session_before(
     assert not {"old form", "own form"} & set(_labels(app))
 
 
+def test_a_channel_without_an_event_is_explained(admin: Visitor) -> None:
+    fields = {"form": "webhook", "name": "mine", "url": "https://example.com/hook", "secret": "s" * 16}
+    refused = admin.post("/alerts", **fields, reminder_hours="1,5")
+    assert refused.status_code == 422
+    problems = re.findall(r'<p class="problem"[^>]*>([^<]*)</p>', refused.text)
+    assert sorted(problems) == ["Enter a number, e.g. 30.", "Pick an event."]
+
+
 @pytest.mark.parametrize("scopes", [[], ["everything"], ["query:read", "Admin"]])
 def test_a_key_needs_scopes_that_there_are(app: Flask, new_client: Callable[..., KeyClient], scopes: list[str]) -> None:
     admin = new_client("acme", "admin")

@@ -85,7 +85,8 @@ def test_deleting_asks_first_and_deletes_what_it_names(admin: Visitor, boss: Key
 def test_without_a_selection_nothing_is_deleted(admin: Visitor, boss: KeyClient) -> None:
     assert "No job is selected." in admin.post("/jobs/selected/delete").text
     assert "No job is selected." in admin.post("/jobs/selected/delete", job=["x", "999"]).text
-    assert admin.post("/jobs/selected/pause", until="").status_code == 302
+    assert "No job is selected." in admin.post("/jobs/selected/pause", until="").text
+    assert "No job is selected." in admin.post("/jobs/selected/resume").text
     assert admin.post("/jobs/selected/explode", job="1").status_code in (404, 405)
     assert set(state(boss).values()) == {None}
 

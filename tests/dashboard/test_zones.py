@@ -125,6 +125,9 @@ def test_the_filters_of_the_annotations_are_read_in_the_zone(
     assert "at 3 UTC" not in found
     assert "at 3 UTC" not in new_yorker.get("/annotations?start=-6h").text
     assert "at 3 UTC" in new_yorker.get("/annotations?start=2026-06-21T03:00Z").text
+    assert "at 3 UTC" in new_yorker.get("/annotations?end=2026-06-20").text  # all of that day, which ends at 04:00 UTC
+    assert "at 5 UTC" not in new_yorker.get("/annotations?end=2026-06-20").text
+    assert "at 5 UTC" in new_yorker.get("/annotations?end=2026-06-21").text
     refused = new_yorker.get("/annotations?start=soon&q=UTC")
     assert refused.status_code == 422
     assert list(problems(refused.text)) == ["start"]

@@ -36,18 +36,17 @@ def incidents_page(form: forms.Form | None = None) -> str:
         windows, count_open = maintenance.windows(db), store.count_open(db)
         found = store.incidents(db, limit=_INCIDENTS_SHOWN)
     shown = [(one.id, one.ended_at, one.notified, one.acknowledged_at, one.verdict) for one in found]
-    version = page_version(shown, windows, count_open)
-    values = {"found": found, "count_open": count_open, "windows": windows, "version": None if form else version}
-    form = form or forms.Form({"title": "Maintenance"})
-    return render_template("incidents.html", form=form, most=_INCIDENTS_SHOWN, **values)
+    version = None if form else page_version(shown, windows, count_open)
+    values = {"found": found, "count_open": count_open, "max": _INCIDENTS_SHOWN, "windows": windows, "version": version}
+    return render_template("incidents.html", form=form or forms.Form({"title": "Maintenance"}), **values)
 
 
 @incidents.post(f"/{_NUMBER}/<any(acknowledge, false_alarm, right):what>")
 def judge(number: int, what: str) -> ResponseReturnValue:
     """The response leads to the page of the job if the form was on it."""
     judged = services().background.sweeper.judge(viewer(), number, None if what == "acknowledge" else what)
-    name, message = request.form.get("job"), judged["effect"] or "Your answer is noted."
-    return forms.saved(message, f"dashboard.{'job' if name else 'incidents'}.page", name=name)
+    name, otherwise = request.form.get("job"), "Acknowledged." if what == "acknowledge" else "Your answer is noted."
+    return forms.saved(judged["effect"] or otherwise, f"dashboard.{'job' if name else 'incidents'}.page", name=name)
 
 
 @incidents.post("/maintenance")

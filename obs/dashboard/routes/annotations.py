@@ -29,8 +29,9 @@ def page(form: forms.Form | None = None) -> tuple[str, int]:
     query: dict[str, Any] = {**filters, "limit": _PAGE_SIZE, "cursor": request.args.get("cursor") or None}
     problems = dict[str, str]()
     for name in ("start", "end"):
+        text = filters[name] + ("T23:59:59.999" if name == "end" and len(filters[name]) == 10 else "")  # all of a day
         try:
-            query[name] = forms.parse_typed(filters[name], forms.form_zone(), caller.now_ms) if filters[name] else None
+            query[name] = forms.parse_typed(text, forms.form_zone(), caller.now_ms) if text else None
         except ValueError as error:
             query[name], problems[name] = None, str(error)
     with caller.read() as db:
@@ -58,9 +59,8 @@ def add() -> ResponseReturnValue:
 
 @blp.get(f"/{_NUMBER}")
 def edit(number: int, form: forms.Form | None = None) -> ResponseReturnValue:
-    annotation = service.get(viewer(), number)
-    form = form or forms.Form(_as_typed(annotation))
-    return render_template("annotations/edit.html", annotation=annotation, form=form)
+    found = service.get(viewer(), number)
+    return render_template("annotations/edit.html", annotation=found, form=form or forms.Form(_as_typed(found)))
 
 
 @blp.post(f"/{_NUMBER}")
@@ -79,8 +79,7 @@ def change(number: int) -> ResponseReturnValue:
 
 @blp.post(f"/{_NUMBER}/end")
 def end_now(number: int) -> ResponseReturnValue:
-    caller = viewer()
-    service.update(caller, number, {"end_time": caller.now_ms})
+    service.update(viewer(), number, {"end_time": viewer().now_ms})
     return forms.saved("Annotation ended.", "dashboard.annotations.page")
 
 

@@ -75,8 +75,8 @@ def trouble() -> str:
 @blp.route("/jobs/delete", methods=["GET", "POST"])
 def delete() -> ResponseReturnValue:
     caller, prefix = require_admin(), request.values.get("prefix", "")
-    counted = services().heartbeats.delete_jobs(caller, prefix, dry_run=request.method == "GET")
-    if request.method == "GET" or counted["remaining"]:
+    counted = services().heartbeats.delete_jobs(caller, prefix, dry_run=request.method == "GET") if prefix else {}
+    if not prefix or request.method == "GET" or counted["remaining"]:
         return render_template("jobs/delete.html", prefix=prefix, **counted)
     return forms.saved(f"Jobs deleted: {counted['deleted']:,}.", "dashboard.jobs.page")
 
@@ -91,7 +91,7 @@ def change_selected(action: str) -> ResponseReturnValue:
         everything = [job for job in everything if action == "delete" or job.paused is not (action == "pause")]
         ids = set(Selection(choice, everything).page(1, len(everything) or 1))
     jobs = [job for job in everything if job.id in ids]
-    if action == "delete" and "confirmed" not in request.form:
+    if "confirmed" not in request.form and (action == "delete" or not (jobs or "all" in request.form)):
         return render_template("jobs/delete.html", jobs=jobs, choice=choice)
     until = forms.chosen_time("until", PAUSES) if action == "pause" else None
     changes = load(JobChangesSchema, {"paused": action == "pause"} | ({"paused_until": until} if until else {}))

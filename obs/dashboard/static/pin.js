@@ -5,14 +5,22 @@
 {
   const FIELDS = { cron: ["cron", "timezone", "grace"], interval: ["interval", "grace"] };
   const WAIT_MS = 300;
+  const NO_MINUTES = "Enter a number of minutes, e.g. 30.";
   const place = document.getElementById("pin-preview");
   const form = place.closest("form");
-  const { kind, timezone, interval, grace } = form.elements;
+  const { kind, cron, timezone, interval, grace } = form.elements;
   const format = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
-  const inZone = (moment, zone) => new Intl.DateTimeFormat(undefined, { ...format, timeZone: zone }).format(moment);
+  const yearIn = (zone, moment) => new Intl.DateTimeFormat("en", { year: "numeric", timeZone: zone }).format(moment);
+  const isMinutes = (field, least) => Number(field.value) >= least && Number.isFinite(Number(field.value));
   let runs;
   let timer;
   let asked = 0;
+
+  /* With the year if it is another one. */
+  function inZone(moment, zone) {
+    const year = yearIn(zone, moment) === yearIn(zone, Date.now()) ? {} : { year: "numeric" };
+    return new Intl.DateTimeFormat(undefined, { ...format, ...year, timeZone: zone }).format(moment);
+  }
 
   async function timesAfter(since) {
     const fields = new FormData(form);
@@ -41,10 +49,12 @@
   }
 
   async function preview() {
+    const isTyped = { cron, interval }[kind.value]?.value.trim();
+    if (!isTyped) return [];
+    if (!isMinutes(grace, 0) || (kind.value === "interval" && !isMinutes(interval, 1 / 60))) return [line("p", NO_MINUTES)];
     if (kind.value === "interval") {
-      return interval.value ? [line("p", judge(await lastRuns(), (end) => end + Number(interval.value) * 60000))] : [];
+      return [line("p", judge(await lastRuns(), (end) => end + Number(interval.value) * 60000))];
     }
-    if (kind.value !== "cron") return [];
     const zone = timezone.value.trim() || "UTC";
     const list = document.createElement("ul");
     const [next, found] = await Promise.all([timesAfter(), lastRuns()]);

@@ -8,6 +8,11 @@
   const form = section.querySelector("form");
   const problem = section.querySelector(".problem");
 
+  function explain(words) {
+    problem.textContent = words;
+    problem.hidden = !words;
+  }
+
   function link(name, statement) {
     const created = document.createElement("a");
     created.href = `?${new URLSearchParams({ q: statement })}`;
@@ -42,13 +47,14 @@
       show(saved);
     } catch (error) {
       if (!(error instanceof DOMException)) throw error;
-      problem.hidden = false; /* a browser that stores nothing */
+      explain("Your browser does not let this page store anything.");
     }
   }
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const statement = document.getElementById("q").value.trim();
+    explain(statement ? "" : "Write a query first.");
     if (statement) change((saved) => { saved[form.elements.name.value.trim()] = statement; });
     if (statement) form.reset();
   });

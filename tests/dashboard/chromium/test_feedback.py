@@ -35,7 +35,7 @@ def test_an_incident_is_acknowledged_and_was_a_false_alarm(page: Page, address: 
     page.goto(f"{address}/job?name=photos")
     card = page.get_by_label("Now")
     card.get_by_role("button", name="Acknowledge").click()
-    expect(page.get_by_role("status").last).to_have_text("Your answer is noted.")
+    expect(page.get_by_role("status").last).to_have_text("Acknowledged.")
     expect(card).to_contain_text("by session of key")
     expect(card.get_by_role("button", name="Acknowledge")).to_have_count(0)
     assert violations(page) == []
@@ -56,7 +56,7 @@ def test_the_list_of_incidents_has_the_same_buttons_on_a_phone(page: Page, addre
         assert box is not None
         assert box["x"] + box["width"] <= 390
     page.get_by_role("button", name="Acknowledge: photos").click()
-    expect(page.get_by_text("Acknowledged")).to_be_visible()
+    expect(page.get_by_text("Acknowledged 15 Jun")).to_be_visible()
     assert violations(page) == []
     page.get_by_role("button", name="That was right: photos").click()
     expect(page.get_by_text("A right alarm")).to_be_visible()

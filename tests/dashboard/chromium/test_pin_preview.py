@@ -58,6 +58,22 @@ def test_an_interval_shows_what_it_would_have_flagged(preview: Page) -> None:
     expect(preview.locator("#pin-preview")).to_have_text("Of the last 11 runs, 2 would have been overdue.")
 
 
+def test_what_is_no_number_of_minutes_is_judged_by_nothing(preview: Page) -> None:
+    preview.get_by_label("Schedule type").select_option("Interval")
+    for field, least in (("Interval (minutes)", "0"), ("Grace period (minutes)", "-1")):
+        for typed in ("7,5", "nan", least, "-5"):
+            preview.get_by_label(field).fill("1440")
+            expect(preview.locator("#pin-preview")).to_contain_text("would have been overdue")
+            preview.get_by_label(field).fill(typed)
+            expect(preview.locator("#pin-preview")).to_have_text("Enter a number of minutes, e.g. 30.")
+        preview.get_by_label(field).fill("1440")
+    preview.get_by_label("Schedule type").select_option("Cron expression")
+    preview.get_by_label("Cron expression").fill("0 2 29 2 *")
+    expect(preview.locator("#pin-preview li").first).to_have_text("Tue, 29 Feb 2028, 02:00 (Tue, 29 Feb 2028, 03:00)")
+    preview.get_by_label("Cron expression").fill("")
+    expect(preview.locator("#pin-preview")).to_be_empty()
+
+
 def test_only_the_fields_of_the_chosen_type_are_shown(preview: Page) -> None:
     fields = preview.locator("#settings + .columns form").first.locator(".field:visible label")
     for chosen, names in (

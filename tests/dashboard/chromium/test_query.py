@@ -162,6 +162,18 @@ def test_a_statement_is_saved_by_name_in_this_browser(page: Page, address: str) 
     expect(page.locator("#saved li a")).to_have_text([hostile])
 
 
+def test_an_empty_editor_is_not_saved(page: Page, address: str) -> None:
+    page.goto(f"{address}/query")
+    page.fill("#q", " ")
+    page.fill("#saved [name=name]", "empty")
+    page.get_by_role("button", name="Save this query").click()
+    expect(page.get_by_role("alert").filter(has_text="Write a query first.")).to_be_visible()
+    page.fill("#q", "SELECT count(*) FROM runs LAST 1d")
+    page.get_by_role("button", name="Save this query").click()
+    expect(page.locator("#saved li a")).to_have_text(["empty"])
+    expect(page.get_by_text("Write a query first.")).to_be_hidden()
+
+
 def test_a_browser_that_stores_nothing_says_so(page: Page, address: str) -> None:
     page.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('denied'); }})")
     page.goto(f"{address}/query")
