@@ -35,11 +35,9 @@ def init_app(app: Flask) -> None:
     for leftover in Path(app.instance_path).glob(".backup-*"):  # of downloads that were killed
         shutil.rmtree(leftover, ignore_errors=True)
     is_https = str(app.config["BASE_URL"]).startswith("https://")
-    app.config.update(
-        # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
-        SESSION_COOKIE_NAME="__Host-obs_session" if is_https else "obs_session",
-        SESSION_COOKIE_SECURE=is_https,
-    )
+    # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
+    prefix = "__Host-" if is_https else ""
+    app.config.update(SESSION_COOKIE_NAME=f"{prefix}obs_session", SESSION_COOKIE_SECURE=is_https)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         {name: getattr(wording, name) for name in ("ago", "cell", "count", "duration", "moment", "results")},
