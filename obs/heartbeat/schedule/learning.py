@@ -251,13 +251,15 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: i
     """How long to wait because the job was silent for longer than `least` twice, and missed slots; 0 if it was not.
 
     That is: after the last two heartbeats, or at the same time on the last two days or weeks. Two such silences seldom
-    are failures. They are a change of schedule that is too recent to be learned.
+    are failures. They are a change of schedule that is too recent to be learned. If the job runs several times a day,
+    it takes three.
     """
     found = [0]
     bound, early = _late_and_early(best)
-    for period in () if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else (0, DAY_MS, WEEK_MS):
+    enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
+    for period in (0, DAY_MS, WEEK_MS):
         silences = []
-        for before in (1, 2):
+        for before in range(1, enough + 1):
             at = len(seen) - 1 - before
             if period:
                 then = seen[-1] - before * period
@@ -269,7 +271,7 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: i
                 break
             if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + min(bound, usual // 4):
                 silences.append(seen[at + 1] - seen[at])
-        if len(silences) == 2:
+        if len(silences) == enough:
             found.append(round(_LONGER * max(silences)))
     return max(found)
 

@@ -247,6 +247,23 @@ def test_a_daily_job_that_becomes_weekly_is_not_overdue_every_day() -> None:
     assert 0 < limit - (new[-1] + 7 * DAY_MS) < SOON_MS
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("0 */6 * * *", "0 0 * * *"), ("0 */12 * * *", "0 0 * * *"), ("0 */6 * * *", "0 */12 * * *")]
+)
+def test_a_job_that_ran_several_times_a_day_and_runs_less_often_is_overdue_wrongly_three_times(
+    before: str, after: str
+) -> None:
+    old = [time for time in cron(before, since="2025-01-10 00:00") if time < at("2025-01-25 06:00")]
+    new = cron(after, since="2025-01-25 06:00", count=12)
+    assert len(false_alarms(old + new, after=len(old))) <= 3
+
+
+def test_a_job_that_runs_twice_on_working_days_is_waited_for_after_its_only_run_on_saturdays() -> None:
+    weeks = [("0 9,17 * * 1-5", 80), ("0 9 * * 6", 8)]
+    times = sorted(time for days, count in weeks for time in cron(days, since="2025-03-03 00:00", count=count))
+    assert false_alarms(times, after=55) == []
+
+
 def test_a_job_that_often_misses_slots_is_overdue_only_after_more_than_usual() -> None:
     times = [t for n, t in enumerate(cron("0 * * * *", count=240)) if n % 7 not in (2, 3) or n > 236]
     limit = overdue_at(times)
