@@ -74,10 +74,10 @@ def learn(
     updated, unchecked = None, len(seen)
     if previous is not None and previous.candidates and seen:
         if seen[-1] == previous.last_at and len(seen) == previous.seen:
-            return _decided_again(previous, tuple(seen), tuple(unknown))
+            return _decided_again(previous, tuple(seen), tuple(unknown), tuple(older))
         unchecked = previous.unchanged_for + 1
         if len(seen) > 1 and seen[-2] == previous.last_at:
-            updated = _updated(previous, seen, unknown)
+            updated = _updated(previous, seen, unknown, older)
             if updated and unchecked < max(_CHECK_INTERVAL, len(seen) // 12):
                 return updated
     calm, bursts = history.without_bursts(seen, older)
@@ -106,7 +106,7 @@ def learn(
     # A gap says nothing about the first heartbeat, so that one always matches.
     fitted = sum(bits < OUTLIER_BITS for bits in best.account.filling.costs) + (best.hypothesis.lattice is None)
     fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, fitted, unchanged_for=unchecked)
-    return _decided(fit, seen, unknown)
+    return _decided(fit, seen, unknown, older)
 
 
 def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
@@ -206,7 +206,7 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
     return at
 
 
-def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
+def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: Sequence[int]) -> Fit:
     """The fit with the fields that follow from its candidates: the next slot, the overdue time, the confidence."""
     last = seen[-1]
     usual = usual_interval(history.without_bursts(list(seen))[0] or seen)
@@ -231,7 +231,9 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval]) -> Fit:
     overdue = max(last, _overdue_at(give_up_times, usual))
     if fit.waits_by_gaps:
         overdue = last + min(max(overdue - last, longest_ms), missed_ms)
-    silence = _repeated_silence(fit.candidates[0], seen, overdue - last, usual, unknown)
+    # Of a job that runs once an hour or less often, two weeks are known.
+    known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *seen] if usual > 0.9 * HOUR_MS else seen
+    silence = _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown)
     switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
     _, overdue = history.awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
     return replace(
@@ -322,7 +324,7 @@ def _late_and_early(candidate: Candidate) -> tuple[int, int]:
     return bound, max(_MIN_EARLY_MS, bound, -3 * min(candidate.residuals))
 
 
-def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit | None:
+def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], older: Sequence[int]) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
@@ -355,4 +357,4 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval]) -> Fit
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
     )
-    return _decided(fit, seen, unknown)
+    return _decided(fit, seen, unknown, older)

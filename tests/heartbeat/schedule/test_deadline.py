@@ -7,7 +7,7 @@ from operator import add
 import pytest
 
 from obs.heartbeat.schedule import deadline, describe, learn
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap, slots
 
 SOON_MS = 5 * MINUTE_MS
@@ -262,6 +262,18 @@ def test_a_job_that_runs_twice_on_working_days_is_waited_for_after_its_only_run_
     weeks = [("0 9,17 * * 1-5", 80), ("0 9 * * 6", 8)]
     times = sorted(time for days, count in weeks for time in cron(days, since="2025-03-03 00:00", count=count))
     assert false_alarms(times, after=55) == []
+
+
+def test_a_weekly_pause_of_an_hourly_job_is_waited_for_although_256_heartbeats_are_fewer_than_two_weeks() -> None:
+    hourly = cron("0 * * * *", since="2025-03-03 00:00", count=24 * 35)
+    sundays = [at("2025-03-09") + week * WEEK_MS for week in range(5)]
+    times = [time for time in hourly if not any(2 * HOUR_MS <= time - day < 6 * HOUR_MS for day in sundays)]
+    before = [time for time in times if time < sundays[-1] + 2 * HOUR_MS]
+    fit = learn(before)
+    assert sundays[-1] + 6 * HOUR_MS < (fit.overdue_at or 0) < sundays[-1] + 8 * HOUR_MS
+    assert learn(before, previous=learn(before[:-1])).overdue_at == fit.overdue_at
+    assert learn(before, previous=fit) == fit
+    assert overdue_at(before[:-24]) < before[-24] + SOON_MS
 
 
 def test_a_job_that_often_misses_slots_is_overdue_only_after_more_than_usual() -> None:
