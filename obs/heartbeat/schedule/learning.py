@@ -9,7 +9,7 @@ Times are milliseconds since the epoch, except in `deadline`.
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -41,6 +41,7 @@ _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has
 _ENOUGH_WEIGHT = 0.25  # candidates with so much weight are waited for, however long that takes
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
+_WEEKS, _MISSED_WEEKLY = 4, 0.7  # the least share of the misses in so many weeks that came on the same days of the week
 _LONG_SILENCE, _LONG_SILENCES = 5, 3  # usual intervals; how many such silences
 _MOVED_MS = 50 * MINUTE_MS  # to another time of day
 _LONGER = 1.1  # months have different lengths
@@ -218,8 +219,9 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
     for candidate in fit.candidates:
         hypothesis = candidate.hypothesis
         bound, early = _late_and_early(candidate)
-        following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
-        slot = next_slot(hypothesis, last, early, candidate.skip)
+        skip = _usual_skip(candidate, seen)
+        following = partial(next_slot, hypothesis, early_ms=-1, skip=skip)  # none at that moment is filled
+        slot = next_slot(hypothesis, last, early, skip)
         slot, give_up = history.awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((give_up, weight))
@@ -244,6 +246,22 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
         grace_ms=overdue - expected if switched_off else grace,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
     )
+
+
+def _usual_skip(candidate: Candidate, seen: Sequence[int]) -> int:
+    """How many slots in a row are usually missed after the last heartbeat.
+
+    A gap has no gate, so a daily job that drifts misses slots at weekends. If it missed nearly all slots of the last
+    weeks on the same days of the week, it misses no more now than it did on this one.
+    """
+    skip, gap, last = candidate.skip, candidate.hypothesis.gap_ms, seen[-1]
+    skips = defaultdict[int, list[int]](list)  # by days of the week before the last one
+    if skip and 0.9 * DAY_MS < gap < 1.1 * DAY_MS:
+        for start, end in pairwise(seen[bisect_left(seen, last - _WEEKS * WEEK_MS - DAY_MS // 2) :]):
+            skips[round((last - start) / DAY_MS) % 7].append(round((end - start) / gap) - 1)
+    missed = [sum(map(bool, each)) for each in skips.values()]
+    weekly = sum(times for times in missed if times > 1) >= _MISSED_WEEKLY * sum(missed)
+    return min(skip, max(skips[0])) if weekly and len(skips[0]) > 2 else skip
 
 
 _decided_again = lru_cache(_CACHED_FITS)(_decided)  # of each host, whenever another host of its job reports

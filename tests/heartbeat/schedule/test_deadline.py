@@ -162,6 +162,30 @@ def test_a_job_that_runs_every_few_days_is_due_by_its_step(step: int) -> None:
     assert 0 < limit - (times[-1] + step * DAY_MS) < SOON_MS
 
 
+def drifting(days: str, count: int) -> list[int]:
+    """Heartbeats at the end of a backup at 20:00 that takes 15 seconds longer on each day."""
+    due = slots(f"0 20 * * {days}", "UTC", "2025-03-03 00:00", count)
+    return delayed([time + (time - due[0]) // DAY_MS * 15 * SECOND_MS for time in due])
+
+
+@pytest.mark.parametrize(("days", "first"), [("1-5", "2025-07-07"), ("1-6", "2025-06-16")])
+def test_a_job_on_some_days_of_the_week_whose_time_drifts_is_overdue_soon_on_each_of_them(
+    days: str, first: str
+) -> None:
+    times = [time for time in drifting(days, 100) if time < at(first)]
+    week = [time for time in drifting(days, 120) if at(first) <= time < at(first) + WEEK_MS]
+    for due in week:
+        assert due < overdue_at(times) < due + SOON_MS
+        times.append(due)
+
+
+def test_a_job_whose_time_drifts_and_that_often_misses_runs_by_chance_may_miss_one_on_each_day() -> None:
+    rng = random.Random(3)
+    times = [time for time in drifting("*", 160) if rng.random() > 0.2]
+    for count in range(100, 120):
+        assert overdue_at(times[:count]) > times[count - 1] + 2 * DAY_MS
+
+
 def test_extra_manual_runs_do_not_change_what_is_expected() -> None:
     times = cron("0 2 * * *", since="2025-01-10 00:00", count=40)
     limit = overdue_at(sorted([*times, times[10] + 5 * HOUR_MS, times[22] + 9 * HOUR_MS, times[-1] + 3 * HOUR_MS]))
