@@ -274,26 +274,22 @@ def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: i
     are failures. They are a change of schedule that is too recent to be learned. If the job runs several times a day,
     it takes three.
     """
-    found = [0]
-    bound, early = _late_and_early(best)
+    found, (bound, early) = 0, _late_and_early(best)
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
-    for period in (0, DAY_MS, WEEK_MS):
+    for period in (0, DAY_MS, WEEK_MS) if len(seen) > enough else ():
         silences = []
         for before in range(1, enough + 1):
-            at = len(seen) - 1 - before
-            if period:
-                then = seen[-1] - before * period
-                at = bisect_left(seen, then)
-                at -= at > 0 and then - seen[at - 1] < seen[at] - then
-                if abs(seen[at] - then) > _SAME_TIME * period:
-                    break
-            if at < 0 or _silence(seen[at], seen[at + 1], unknown) <= least:
+            then = seen[-1] - before * period if period else seen[-1 - before]
+            at = min(bisect_left(seen, then), len(seen) - 2)
+            at -= at > 0 and then - seen[at - 1] < seen[at] - then
+            start, end = seen[at], seen[at + 1]
+            if abs(start - then) > _SAME_TIME * period or _silence(start, end, unknown) <= least:
                 break
-            if seen[at + 1] > next_slot(best.hypothesis, seen[at], early, best.skip) + min(bound, usual // 4):
-                silences.append(seen[at + 1] - seen[at])
+            if end > next_slot(best.hypothesis, start, early, best.skip) + min(bound, usual // 4):
+                silences.append(end - start)
         if len(silences) == enough:
-            found.append(round(_LONGER * max(silences)))
-    return max(found)
+            found = max(found, round(_LONGER * max(silences)))
+    return found
 
 
 def _switched_off(best: Candidate, seen: Sequence[int], usual: int, unknown: Sequence[Interval]) -> int:
@@ -301,13 +297,11 @@ def _switched_off(best: Candidate, seen: Sequence[int], usual: int, unknown: Seq
 
     On most days, such a job is silent for several slots, and on each day from another time on.
     """
-    least, silences = _LONG_SILENCE * usual, dict[int, int]()
-    for start, end in pairwise(seen):
-        misses = end - start >= least and end >= next_slot(best.hypothesis, start, _MIN_EARLY_MS, 0) + least
-        if misses and (silence := _silence(start, end, unknown)) >= least:
-            silences[start] = silence
-    long = list(silences)
-    days = (seen[-1] - seen[0]) / DAY_MS
+    least = _LONG_SILENCE * usual
+    long_gaps = [(start, end) for start, end in pairwise(seen) if end - start >= least]
+    missed = [gap for gap in long_gaps if gap[1] >= next_slot(best.hypothesis, gap[0], _MIN_EARLY_MS, 0) + least]
+    silences = {start: silence for start, end in missed if (silence := _silence(start, end, unknown)) >= least}
+    long, days = list(silences), (seen[-1] - seen[0]) / DAY_MS
     if len(long) < max(_LONG_SILENCES, days / 2):
         return 0
     a_day = max(1, round(len(long) / days))
