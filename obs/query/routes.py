@@ -14,12 +14,9 @@ from obs.tenancy.auth import caller, operation
 blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data with OQL.")
 blp.after_request(compression.answer)
 
-
 _EXAMPLE = "SELECT count(*) FROM runs EVERY 1h LAST 1d"
 _CELLS = about("One list of cells per row. A cell is a text, a number, a boolean or null.")
-_PARAMS = about(
-    "Texts, numbers, booleans, nulls or lists by name: `:job` in the statement is that of job.", {"job": "backup"}
-)
+_PARAMS = about("Texts, numbers, booleans, nulls or lists by name: `:job` is that of job.", {"job": "backup"})
 
 
 class QuerySchema(Schema):

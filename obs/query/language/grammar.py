@@ -11,9 +11,6 @@
 `scan` splits a statement into segments, one for each group in parentheses or CASE ... END, which are parsed one after
 the other. In the segment around it a group is a single token. So no rule refers to itself, and the depth of Python's
 stack does not depend on the statement. `actions` creates the nodes and applies precedence.
-
-Tokens that do not match are noted where they were tried. If a segment is wrong, the tokens that failed at the last of
-these places are what could have been written there.
 """
 
 import re

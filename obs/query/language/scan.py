@@ -57,7 +57,7 @@ class Segment(str):
 
     pyparsing hands it to the parse actions with what they need: the whole `statement`, the `start` in it, and the
     `trees` of groups, by where they start; the values of `parameters`, and the names of those that are `used`.
-    `failures` are the tokens that did not match at `farthest`, the last place.
+    `failures` are the tokens that did not match at `farthest`, the last place: what could have been written there.
     """
 
     kind: Kind
