@@ -167,7 +167,6 @@ def test_invalid_http_is_rejected_and_the_connection_closed(server: Server, sent
     [
         ["Content-Length: 4", "Transfer-Encoding: chunked"],
         ["Transfer-Encoding: chunked", "Content-Length: 4"],
-        ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
         ["Transfer-Encoding: xchunked", "Content-Length: 4"],
         ["Transfer-Encoding: chunked, identity", "Content-Length: 4"],
     ],

@@ -56,9 +56,7 @@
   const judge = async ({ detail: { data, annotations } }) => {
     const change = wordsForChange(findChange(data.points, annotations, data.end));
     const show = () => {
-      const place = document.getElementById("verdict");
-      place.textContent = [weekly.words, change].filter(Boolean).join(" ");
-      place.hidden = !place.textContent;
+      document.getElementById("verdict").textContent = [weekly.words, change].filter(Boolean).join(" ");
     };
     show();
     try {

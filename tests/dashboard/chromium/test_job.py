@@ -1,5 +1,6 @@
 """A job and a run in a browser."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Clock, KeyClient
@@ -39,9 +40,11 @@ def test_the_days_of_the_calendar_are_those_of_the_viewer(
     assert "Days in UTC time: your browser did not report a time zone." in without_scripts
 
 
-def test_nothing_moves_when_the_chart_is_drawn(page: Page, address: str, client: KeyClient) -> None:
+@pytest.mark.parametrize("heartbeat", ["ping?", "end?duration_ms=60000&"])
+def test_nothing_moves_when_the_chart_is_drawn(page: Page, address: str, client: KeyClient, heartbeat: str) -> None:
     """A click on a button below it is lost if the button moves while it is pressed."""
-    client.post("/api/v1/heartbeat/alpha/ping")
+    for time in ("2026-06-20T10:00:00Z", "2026-06-21T09:00:00Z"):
+        client.post(f"/api/v1/heartbeat/alpha/{heartbeat}time={time}")
     page.add_init_script(
         """window.tops = new Set(); (function note() {
           const runs = document.getElementById("part-runs");
@@ -51,6 +54,8 @@ def test_nothing_moves_when_the_chart_is_drawn(page: Page, address: str, client:
     )
     page.goto(f"{address}/job?name=alpha")
     expect(page.locator("[data-chart] canvas")).to_be_visible()
+    if "duration" in heartbeat:
+        expect(page.locator("#verdict")).to_contain_text("Median of the last 7 days: 1 min")
     assert len(page.evaluate("[...tops]")) == 1
 
 
