@@ -71,8 +71,9 @@ class Outbox:
             server = configured()
             for number, event in enumerate(iter(self._events.get, None)):
                 send(server, event)
-                if number == 0:
-                    flush()  # before the end of this run: the last outcome that the server gets is the newest one
+                if number == 0:  # before the end of this run: the last outcome that the server gets is the newest one
+                    with suppress(OSError):  # of the server, which the next heartbeat meets too, or of a file
+                        flush()
             if self._path:
                 os.unlink(self._path)
         except ServerError:

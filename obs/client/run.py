@@ -122,11 +122,10 @@ class Run:
 
     def _leave_output(self) -> None:
         """Have other processes pass on what processes in the background may still write, until these close it."""
-        for key in self._selector.get_map().values():
-            if key.data:
-                output = subprocess.DEVNULL if self._options.quiet else key.data
-                with suppress(OSError):  # there can be no more processes
-                    subprocess.Popen(["cat"], stdin=key.fd, stdout=output)  # noqa: S607
+        for key in [each for each in self._selector.get_map().values() if each.data]:
+            output = subprocess.DEVNULL if self._options.quiet else key.data
+            with suppress(OSError):  # there can be no more processes
+                subprocess.Popen(["cat"], stdin=key.fd, stdout=output)  # noqa: S607
 
     def _forward(self, number: int, _frame: object) -> None:
         with suppress(OSError):

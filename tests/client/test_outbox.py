@@ -53,6 +53,12 @@ def test_the_outcome_of_a_job_is_that_of_its_newest_run(
     assert (job["last_outcome"], job["failures_in_row"]) == (("failed", 1) if codes[1] else ("success", 0))
 
 
+def test_a_file_that_cannot_be_read_keeps_no_run_from_being_sent(machine: Machine, runs: Runs) -> None:
+    (machine.spool / "1-folder.ndjson").mkdir(parents=True)
+    assert machine.obs("run", "photos", "--", "sh", "-c", "exit 3").returncode == 3
+    assert [(run["status"], run["exit_code"]) for run in runs("photos")] == [("failed", 3)]
+
+
 def test_a_wrong_path_in_the_url_loses_nothing(machine: Machine, runs: Runs) -> None:
     url, machine.url = machine.url, REFUSING
     machine.obs("run", "photos", "--", "true")
