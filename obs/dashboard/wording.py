@@ -86,7 +86,7 @@ def cell(value: str | float | bool | None, column: str) -> Markup | str:
             return moment(parse_iso(value), to_the_second=True) if _ISO.fullmatch(value) else value
         return value
     words = f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
-    if re.search("_ms(_before|_after|_previous)?$", column) and value >= 1000:
+    if column.endswith(("_ms", "_ms_before", "_ms_after", "_ms_previous")) and value >= 1000:
         return Markup('<span title="{} ms">{}</span>').format(words, duration(value))
     return words
 

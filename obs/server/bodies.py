@@ -90,11 +90,12 @@ def _decompressed(body: bytes, coding: str) -> bytes:
         message, hint = f"The Content-Encoding {coding!r} is not supported.", "Use gzip, deflate or br, or none."
         headers = {"Accept-Encoding": "gzip, deflate, br"}
         raise ServiceError("unsupported_media_type", message, hint=hint, headers=headers)
-    stream: Any = brotli.Decompressor()
-    plain: bytes
+    stream: Any
     try:
         if name == "br":
-            plain, is_whole = stream.process(body, output_buffer_limit=MOST_BODY_BYTES + 1), stream.is_finished()
+            stream = brotli.Decompressor()
+            plain: bytes = stream.process(body, output_buffer_limit=MOST_BODY_BYTES + 1)
+            is_whole = stream.is_finished()
         else:
             stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: both formats
             plain = stream.decompress(body, MOST_BODY_BYTES + 1)

@@ -8,8 +8,6 @@ from flask import Response, g
 from flask_compress import Compress
 
 _compress = Compress()
-
-
 init_app = _compress.init_app
 
 

@@ -58,6 +58,7 @@ class Supervisor:
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+        self._reap()  # the worker of the program that this one has replaced, if it ended before there was a handler
         while self._exit_code is None:
             if not self._pid and time.monotonic() >= self._start_at:
                 self._start_worker()
@@ -122,7 +123,6 @@ class Supervisor:
         """Kill the worker if it hangs: it has answered no request, although the last checks have sent one each."""
         self._check_at = time.monotonic() + _CHECK_SECONDS
         notify("WATCHDOG=1")
-        self._reap()  # the worker of the program that this one has replaced
         if self._pid and self._answers:
             self._silent_checks += 1
             if self._silent_checks > _MOST_SILENT_CHECKS:

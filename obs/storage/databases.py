@@ -54,9 +54,8 @@ class FileProblems:
     def __init__(self, path: Callable[[Org], Path]) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._known: dict[
-            tuple[Org, str], tuple[str, float, float]
-        ] = {}  # its kind, and when it was logged, and last seen
+        # By organization and operation: the kind of problem, when it was logged, and when it was seen last.
+        self._known: dict[tuple[Org, str], tuple[str, float, float]] = {}
 
     def failed(self, org: Org, operation: str, error: ServiceError) -> None:
         """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""

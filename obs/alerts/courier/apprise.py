@@ -17,16 +17,18 @@ REFUSED_PARAMETERS = frozenset(
 )
 """Parameters of a URL that open files or change timeouts."""
 _LOG = StringIO()
-_OFF: Any = dict.fromkeys(("async_mode", "http_redirects", "pgp_autogen", "pem_autogen"), False)
 _ASSET = library.AppriseAsset(
     app_id="obs",
     app_desc="obs",
     app_url="",
     image_url_mask="",
     image_url_logo="",
+    async_mode=False,
+    http_redirects=False,
+    pgp_autogen=False,
+    pem_autogen=False,
     service_timeout=0,
     storage_mode=library.PersistentStoreMode.MEMORY,
-    **_OFF,
 )
 
 

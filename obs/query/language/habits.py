@@ -12,7 +12,7 @@ _HABITS: dict[str, dict[str, str]] = {
     for part, listed in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
 }
 """The advice by the word that it is for, in each part of ``habits.toml``."""
-FIRST, WORDS, AFTER = _HABITS["first"], _HABITS["words"], _HABITS["after"]
+FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
 FUNCTIONS, NAMES, TEXTS = _HABITS["functions"], _HABITS["names"], _HABITS["texts"]
 _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
@@ -29,7 +29,7 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
         return FIRST.get(found.upper(), _SELECT)
     if found.upper() in WORDS and found.upper() not in expected:
         return WORDS[found.upper()]
-    for pattern, words in _HABITS["patterns"].items():
+    for pattern, words in PATTERNS.items():
         if re.search(rf"{pattern}\Z", text + found, re.IGNORECASE):
             return words
     if before in AFTER:
