@@ -50,7 +50,7 @@ def demo(org: str, folder: Path) -> None:
         if tenancy.keyring.organization(org) is not None:
             raise click.ClickException(f"There is already an organization {org}. Choose another name with --org.")
         with service.filled_organization(tenancy, org) as filled:
-            tenancy.databases.migrate(filled, creates=True)
+            tenancy.databases.create(filled)
             _fill(AlertService(tenancy, settings), filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(f"{org} has {len(_JOBS)} jobs. Their heartbeats end now, so they will become overdue.", err=True)

@@ -6,6 +6,7 @@ and open and close incidents with the annotations that show them. Times are mill
 
 import json
 import logging
+import math
 import random
 import sqlite3
 import time
@@ -32,6 +33,7 @@ from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
 
+_STARTING_SECONDS = 1.0  # how long a start waits for the files of organizations
 LEARNING_SECONDS = 0.25  # how long a sweep learns from the new heartbeats of one organization
 RELEARNING_SECONDS = 0.25  # how long a sweep learns jobs without new heartbeats again, in all organizations together
 _JOBS_A_BATCH, _INCIDENTS_A_BATCH = 50, 50  # each incident with a message to every channel
@@ -50,17 +52,19 @@ class Sweeper:
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
         self._clock_offset = self._offset()
+        self._has_swept_all = False  # since the start
 
     def excuse_downtime(self) -> None:
         """Wait for no run that was expected while the service was down.
 
-        What another version of the learner has learned is learned again. Raises ServiceError (503).
+        What another version of the learner has learned is learned again. Many organizations take longer than a start
+        may; the rest of them follows when their files are first used. Raises ServiceError (503).
         """
-        self._excuse(self.clock.look())
+        self._excuse(self.clock.look(is_kept=False), _STARTING_SECONDS)
 
     def run(self) -> None:
         """Sweep each organization that is due. Raises ServiceError (503)."""
-        seen = self.clock.look()
+        seen = self.clock.look(is_kept=self._has_swept_all)
         offset = self._offset()
         # The two clocks also move apart while the machine is suspended.
         if seen.needs_correction or abs(offset - self._clock_offset) * 1000 > STEP_MS:
@@ -73,12 +77,12 @@ class Sweeper:
             self._queue.swept(org, sweep(self._alerts, org, seen, zones, relearn_until))
 
         due = self._queue.take(self._tenancy.keyring.organizations(), seen.now_ms)
-        if not due:
-            return
-        random.shuffle(due)
-        with self._tenancy.control.read() as db:
-            viewer_zones = store.viewer_zones(db)
-        for_each_organization(self._tenancy, sweep_one, due)
+        if due:
+            random.shuffle(due)
+            with self._tenancy.control.read() as db:
+                viewer_zones = store.viewer_zones(db)
+            for_each_organization(self._tenancy, sweep_one, due)
+        self._has_swept_all = True
 
     def judge(self, caller: Caller, incident_id: int, verdict: str | None) -> dict[str, Any]:
         """Note the verdict of a person on an overdue incident, or without a verdict, have no more reminders of it sent.
@@ -111,11 +115,18 @@ class Sweeper:
         self._alerts.woken.add(caller.org)
         return judged
 
-    def _excuse(self, seen: Reading) -> None:
-        """Correct what was recorded by a wrong clock, note the time that was not seen, and sweep all organizations."""
+    def _excuse(self, seen: Reading, seconds: float = math.inf) -> None:
+        """Correct what was recorded by a wrong clock, note the time that was not seen, and sweep all organizations.
+
+        After so many `seconds`, this is left to the first use of each file.
+        """
+        databases, correct, end = self._tenancy.databases, partial(_correct, seen=seen), self._monotonic() + seconds
 
         def excuse_one(org: Org) -> None:
-            self._tenancy.databases.write(org, partial(_correct, seen=seen))
+            if self._monotonic() < end:
+                databases.write(org, correct)
+            else:
+                databases.first_units[org] = correct
             self._queue.note(org)
             self._alerts.woken.add(org)
 

@@ -64,7 +64,7 @@ def import_export(source: Path, org: str, folder: Path) -> None:
                 if any(next(rows, None) for rows in _tables(connection).values()):
                     raise click.ClickException(f"{org} has data already; choose another with --org.")
         with service.filled_organization(tenancy, org) as imported:
-            tenancy.databases.migrate(imported, creates=True)
+            tenancy.databases.create(imported)
             with closing(open_writer(tenancy.databases.path(imported), 5)) as connection:
                 connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
                 try:

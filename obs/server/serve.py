@@ -30,7 +30,6 @@ from obs.services import services
 from obs.storage.databases import allow_many_descriptors, files_that_fit
 from obs.storage.disk import make_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE
-from obs.sweep import for_each_organization
 from obs.tenancy import instance, service
 
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
@@ -139,7 +138,6 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
         built, settings = services(app), app.config
         tenancy = built.tenancy
         first = service.create_first_organization(tenancy)
-        for_each_organization(tenancy, tenancy.databases.migrate, tenancy.keyring.organizations())
         built.background.start()
     except (ServiceError, config.ConfigError, OSError) as error:
         click.echo(f"Error: {error}", err=True)

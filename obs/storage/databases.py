@@ -16,13 +16,14 @@ from typing import NamedTuple, TypeVar
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, explained, first_value, open_writer
 from obs.storage.disk import sync_folder
-from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
+from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, Unit, locked, migrate
 
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection, int], int]
 _MOST_FILES = 2_048  # a file with a writer and a reader takes about 0.4 MB of memory
 
 REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
+_CLOSING_SECONDS = 1.0
 SETTLE_SECONDS = 30.0  # until a problem has ended that does not occur again: one that comes and goes is logged once
 _UNUSABLE = "storage_unavailable"
 _ERROR_CODES = frozenset({"storage_busy", "storage_full", _UNUSABLE})
@@ -115,6 +116,8 @@ class Databases:
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
         self._last_writes: dict[Org, int] = {}
+        self.first_units: dict[Org, Unit] = {}
+        """What to do in the file of each organization, when it is opened next, before anything else."""
         self._numbers = count(1)
         self.winding_down = threading.Event()  # set when the instance is about to close: background work stops
         self.problems = FileProblems(self.path)
@@ -128,9 +131,9 @@ class Databases:
         with self.read(org) as db:
             return int(first_value(db, f"{used}, pragma_page_size"))
 
-    def migrate(self, org: Org, *, creates: bool = False) -> None:
-        """Migrate the file of `org`, which may be missing if it `creates`. Raises ServiceError (503)."""
-        migrate(self.path(org), self._options.migrations, self._options.busy_seconds, creates=creates)
+    def create(self, org: Org) -> None:
+        """Create the file of `org`, or migrate it if there is one. Raises ServiceError (503)."""
+        migrate(self.path(org), self._options.migrations, self._options.busy_seconds)
 
     def delete(self, org: Org) -> None:
         """Delete the file of `org` and its write-ahead log durably, between two transactions of any process.
@@ -202,14 +205,19 @@ class Databases:
             file.close()
 
     def close(self) -> None:
-        """Reject new work and close the idle files; the last user of any other file closes it."""
+        """Reject new work and close the idle files; the last user of any other file closes it.
+
+        If they are many, some stay open: the process ends, for which a file need not be closed.
+        """
         with self._room:
             self._closing = True
             self._room.notify_all()
             idle = [file for file in self._files.values() if file not in self._users]
             self._files.clear()
+        end = time.monotonic() + _CLOSING_SECONDS
         for file in idle:
-            file.close()
+            if time.monotonic() < end:
+                file.close()
 
     @contextmanager
     def _use(self, org: Org, operation: str) -> Iterator[DatabaseFile]:
@@ -227,7 +235,7 @@ class Databases:
                 if len(self._files) >= self._most_files:
                     idle = next((other for other, known in self._files.items() if known not in self._users), org)
                     unused = self._files.pop(idle, None)
-                file = self._files[org] = DatabaseFile(self.path(org), self._options)
+                file = self._files[org] = DatabaseFile(self.path(org), self._options, self.first_units.pop(org, None))
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1

@@ -16,6 +16,7 @@ from obs.storage.disk import sync_folder
 from obs.storage.writer import GroupCommit
 
 T = TypeVar("T")
+Unit = Callable[[sqlite3.Connection], object]
 IDLE_READERS = 2  # readers that stay open while nobody uses them
 DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
 """Each connection has the file and its write-ahead log open; all share one descriptor of the shared memory file."""
@@ -35,8 +36,9 @@ class FileOptions(NamedTuple):
 class DatabaseFile:
     """An existing file, migrated to the current schema when it is opened. Thread-safe."""
 
-    def __init__(self, path: Path, options: FileOptions) -> None:
-        self.path = path
+    def __init__(self, path: Path, options: FileOptions, first: Unit | None = None) -> None:
+        """`first` is a transaction to run before any other."""
+        self.path, self._first = path, first
         self._options = options
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -78,7 +80,10 @@ class DatabaseFile:
                 migrate(self.path, schema, busy_seconds, creates=False)
                 with explained():
                     connection = open_writer(self.path, busy_seconds, checkpoints=checkpoints)
-                    self._writer = GroupCommit(connection, self.path, most_waiting, busy_seconds)
+                    writer = GroupCommit(connection, self.path, most_waiting, busy_seconds)
+                if self._first is not None:
+                    writer.write(self._first)
+                self._writer, self._first = writer, None
             return self._writer
         finally:
             self._opening.release()

@@ -106,12 +106,15 @@ class ServerClock:
         before, state, step, _ = self._observe()
         return before.retention_ms if step else state.retention_ms  # nothing is corrected yet
 
-    def look(self) -> Reading:
-        """Look at the clocks, about once a second. Raises ServiceError (503)."""
+    def look(self, *, is_kept: bool = True) -> Reading:
+        """Look at the clocks, about once a second. Raises ServiceError (503).
+
+        Unless it `is_kept`, or the clock was set, a process that dies now and starts again sees the same unseen time.
+        """
         before, state, step, start = self._observe()
         if state.lead_ms and self._state is not None and self._stored() is None:
             state = ClockState(state.wall_ms, state.boot_id, state.boot_ms)  # somebody has accepted the wall clock
-        if step or state.lead_ms != before.lead_ms or state.wall_ms // MINUTE_MS != self._stored_minute:
+        if step or state.lead_ms != before.lead_ms or (is_kept and state.wall_ms // MINUTE_MS != self._stored_minute):
             self._control.write(partial(store.keep_clock, state=state._asdict()))
             self._stored_minute = state.wall_ms // MINUTE_MS
         self._state = state

@@ -77,7 +77,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
         tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
         if filled:
             tenancy.databases.adopt(filled, org)
-        tenancy.databases.migrate(org, creates=True)
+        tenancy.databases.create(org)
         if filled:
             with tenancy.databases.read(org) as filled_db:
                 for uuid in store.ping_urls_in_file(filled_db):

@@ -1,6 +1,7 @@
 """Runs that were due during maintenance, a pause, downtime or a clock jump are not waited for: the next ones are."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -315,3 +316,31 @@ def test_a_clock_that_was_ahead_leaves_no_unknown_time_in_the_future(world: Worl
     world.pass_time(night - world.clock())
     world.add("backup", range(night, night + 1))
     assert night + DAY_MS < world.overdue_at("backup", night + 2 * DAY_MS) < night + DAY_MS + HOUR_MS
+
+
+def test_a_start_does_not_wait_for_all_files_and_may_die_before_it_has_opened_them(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], clock: Clock
+) -> None:
+    clock.now_ms = START
+    app, organizations = make_app(), ("acme", "globex", "initech")
+    for organization in organizations:
+        client = new_client(organization, "admin", app=app)
+        for time in DAILY:
+            client.post("/api/v1/heartbeat/nightly/ping", query_string={"time": format_ms(time)})
+    services(app).background.sweeper.excuse_downtime()
+    for _ in range(2):
+        services(app).background.tasks["sweep"].run()
+    seconds = count(1_000_000)
+    clock.now_ms = END
+    for _ in range(2):
+        clock.now_ms += MINUTE_MS
+        app = make_app(MONOTONIC=lambda: float(next(seconds)), BOOT_CLOCK=lambda: clock() / 1000)
+        services(app).background.sweeper.excuse_downtime()
+        assert services(app).tenancy.databases.open_files() == 0
+    jobs = [new_client(each, "admin", app=app).get("/api/v1/jobs/nightly").json for each in organizations]
+    assert [job["overdue"] for job in jobs if job] == [False] * 3
+    services(app).background.tasks["sweep"].run()
+    assert new_client("globex", "admin", app=app).get("/api/v1/incidents").json == {
+        "incidents": [],
+        "next_cursor": None,
+    }

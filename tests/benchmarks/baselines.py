@@ -52,7 +52,7 @@ def group_commit(folder: Path, jobs: int, threads: int, seconds: float) -> Measu
     """Record pings in `threads` threads of this process: the write path without HTTP."""
     databases = Databases(folder, FileOptions(tenant.migrations, 5, 1_000), 4)
     bare = Org("bare", 1)
-    databases.migrate(bare, creates=True)
+    databases.create(bare)
     end = time.perf_counter() + seconds
     durations_ms: list[float] = []
 

@@ -234,7 +234,7 @@ def test_an_index_with_positions_is_rebuilt(app: Flask, ask: Ask, write: Any, in
     index()
     databases = services(app).tenancy.databases
     databases.forget(ACME)
-    databases.migrate(ACME)
+    databases.create(ACME)
     (definition,) = write(
         lambda db: db.execute("SELECT sql FROM sqlite_schema WHERE name = 'event_messages'").fetchone()
     )

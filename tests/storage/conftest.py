@@ -45,5 +45,5 @@ def make_databases(tmp_path: Path) -> Iterator[MakeDatabases]:
 def databases(make_databases: MakeDatabases) -> Databases:
     """Databases with a file for ``acme``."""
     created = make_databases()
-    created.migrate(ACME, creates=True)
+    created.create(ACME)
     return created

@@ -32,7 +32,7 @@ def _count(databases: Databases, org: Org) -> int:
 def test_the_least_recently_used_is_closed_first(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_files=3)
     for org in ORGS:
-        databases.migrate(org, creates=True)
+        databases.create(org)
         _add(databases, org, 1)
         assert databases.open_files() <= 3
     assert sorted(databases._files) == ORGS[2:]
@@ -45,7 +45,7 @@ def test_the_least_recently_used_is_closed_first(make_databases: MakeDatabases) 
 def test_a_file_in_use_is_not_closed(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_files=2)
     for org in ORGS[:4]:
-        databases.migrate(org, creates=True)
+        databases.create(org)
     with databases.read(ORGS[0]) as db:
         for org in ORGS[1:4]:
             _add(databases, org, 1)
@@ -57,7 +57,7 @@ def test_the_number_of_open_files_is_limited(make_databases: MakeDatabases) -> N
     """A request for one more file waits, and is rejected when none is closed in time."""
     databases = make_databases(most_files=1, busy_seconds=30)
     for org in ORGS[:2]:
-        databases.migrate(org, creates=True)
+        databases.create(org)
     with ThreadPoolExecutor(1) as pool:
         with databases.read(ORGS[0]):
             waiting = pool.submit(_add, databases, ORGS[1], 1)
@@ -76,7 +76,7 @@ def test_many_threads_use_more_files_than_may_be_open(make_databases: MakeDataba
     databases = make_databases(most_files=3)
     orgs = [Org("org", number) for number in range(12)]
     for org in orgs:
-        databases.migrate(org, creates=True)
+        databases.create(org)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: _add(databases, orgs[n % 12], n), range(240)))
         assert list(pool.map(lambda org: _count(databases, org), orgs)) == [20] * 12
@@ -109,7 +109,7 @@ from obs.storage.databases import Databases, Org, allow_many_descriptors, files_
 from obs.storage.file import FileOptions
 most = files_that_fit(allow_many_descriptors())
 databases = Databases(Path(sys.argv[1]), FileOptions(migrations.tenant.migrations, 5, 9), most)
-databases.migrate(Org("org", 1000), creates=True)
+databases.create(Org("org", 1000))
 for number in range(1000):
     shutil.copy(databases.path(Org("org", 1000)), databases.path(Org("org", number)))
 for number in [*range(1000), *range(20)]:
@@ -130,7 +130,7 @@ databases.close()
 def test_a_damaged_file_affects_only_its_organization(make_databases: MakeDatabases, damage: str) -> None:
     databases = make_databases()
     for org in (ACME, GLOBEX):
-        databases.migrate(org, creates=True)
+        databases.create(org)
     path = databases.path(ACME)
     path.unlink()
     if damage == "garbage":
@@ -148,7 +148,7 @@ def test_a_damaged_file_affects_only_its_organization(make_databases: MakeDataba
 
 def test_a_file_damaged_in_the_middle_is_reported(make_databases: MakeDatabases) -> None:
     databases = make_databases()
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     databases.write(ACME, lambda db: db.executemany("INSERT INTO texts VALUES (?)", [("x" * 900,)] * 200))
     databases.forget(ACME)
     path = databases.path(ACME)
@@ -162,7 +162,7 @@ def test_a_file_damaged_in_the_middle_is_reported(make_databases: MakeDatabases)
 
 def test_a_repaired_file_is_used_again(make_databases: MakeDatabases) -> None:
     databases = make_databases()
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     good = databases.path(ACME).read_bytes()
     databases.path(ACME).write_bytes(b"not a database at all" * 1_000)
     with pytest.raises(ServiceError):

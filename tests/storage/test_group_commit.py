@@ -98,7 +98,7 @@ def test_a_failing_unit_affects_no_other(databases: Databases) -> None:
 
 def test_a_unit_that_takes_long_does_not_delay_other_organizations(databases: Databases) -> None:
     gate, other = Gate(), Org("globex", 2)
-    databases.migrate(other, creates=True)
+    databases.create(other)
     with ThreadPoolExecutor(2) as pool:
         long = pool.submit(databases.write, ACME, gate)
         assert gate.reached.wait(30)
@@ -114,7 +114,7 @@ def test_a_unit_that_takes_long_does_not_delay_other_organizations(databases: Da
 
 def test_a_full_queue_rejects_writes(make_databases: MakeDatabases) -> None:
     databases = make_databases(most_waiting=3)
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     gate = Gate()
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(databases.write, ACME, gate)
@@ -166,7 +166,7 @@ def test_a_full_disk_is_reported_to_every_unit_that_was_undone(databases: Databa
 
 def test_a_locked_file_is_reported_and_works_again_later(make_databases: MakeDatabases) -> None:
     databases = make_databases(busy_seconds=0)
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     databases.write(ACME, _insert(1))
     other = sqlite3.connect(databases.path(ACME), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -183,7 +183,7 @@ def test_a_locked_file_is_reported_and_works_again_later(make_databases: MakeDat
 def test_two_writers_of_one_file_wait_for_each_other(make_databases: MakeDatabases) -> None:
     """Each has its own connections, as two processes would."""
     both = [make_databases(busy_seconds=30) for _ in range(2)]
-    both[0].migrate(ACME, creates=True)
+    both[0].create(ACME)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: both[number % 2].write(ACME, _insert(number)), range(100)))
     assert _stored(both[0].path(ACME)) == list(range(100))
@@ -210,7 +210,7 @@ def test_slow_files_do_not_hold_up_the_others(databases: Databases) -> None:
         stuck = []
         for number, gate in enumerate(gates, start=2):
             org = Org("other", number)
-            databases.migrate(org, creates=True)
+            databases.create(org)
             stuck.append(pool.submit(databases.write, org, gate))
             assert gate.reached.wait(30)
         assert databases.write(ACME, _insert(1)) == 1
@@ -224,7 +224,7 @@ def test_slow_files_do_not_hold_up_the_others(databases: Databases) -> None:
 def test_many_files_are_written_at_the_same_time(databases: Databases) -> None:
     orgs = [Org("many", number) for number in range(2, 10)]
     for org in orgs:
-        databases.migrate(org, creates=True)
+        databases.create(org)
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(lambda number: databases.write(orgs[number % 8], _insert(number)), range(800)))
     assert [_stored(databases.path(org)) for org in orgs] == [list(range(start, 800, 8)) for start in range(8)]

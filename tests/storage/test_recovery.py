@@ -24,7 +24,7 @@ def _insert(db: sqlite3.Connection) -> None:
 def test_after_a_lock_as_many_may_wait_as_before(make_databases: MakeDatabases) -> None:
     """While another program has locked the file, few may wait."""
     databases = make_databases(busy_seconds=PATIENCE_SECONDS)
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     databases.write(ACME, _insert)
     with ThreadPoolExecutor(WRITERS + 1) as pool, closing(sqlite3.connect(databases.path(ACME))) as other:
         other.isolation_level = None

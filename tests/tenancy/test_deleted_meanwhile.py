@@ -42,7 +42,7 @@ def test_no_request_after_the_deletion_is_answered(client: KeyClient, tenancy: T
 
 def test_a_file_that_was_deleted_by_another_process_is_not_written(tmp_path: Path) -> None:
     mine, theirs = (Databases(tmp_path, FileOptions(numbers(), 5, 9), 9) for _ in range(2))
-    mine.migrate(ACME, creates=True)
+    mine.create(ACME)
     mine.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
     theirs.delete(ACME)
     for _ in range(2):  # with the file open, and opening it again
@@ -54,7 +54,7 @@ def test_a_file_that_was_deleted_by_another_process_is_not_written(tmp_path: Pat
 
 def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
     databases = Databases(tmp_path, FileOptions(numbers(), 5, 9), 9)
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     databases.write(ACME, lambda db: db.execute("INSERT INTO numbers VALUES (1)"))
     with databases.read(ACME) as db:
         copy(db, tmp_path / "copy.db")
@@ -72,7 +72,7 @@ def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
 
 def test_a_file_that_another_process_has_locked_is_not_deleted(tmp_path: Path) -> None:
     databases = Databases(tmp_path, FileOptions(numbers(), 0, 9), 9)
-    databases.migrate(ACME, creates=True)
+    databases.create(ACME)
     with closing(sqlite3.connect(databases.path(ACME), isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(ServiceError) as refused:
