@@ -116,8 +116,7 @@ class Databases:
         self._users: dict[DatabaseFile, int] = {}
         self._closing = False
         self._last_writes: dict[Org, int] = {}
-        self.first_units: dict[Org, Unit] = {}
-        """What to do in the file of each organization, when it is opened next, before anything else."""
+        self.first_units: dict[Org, Unit] = {}  # what to do in each file before anything else, when it is opened
         self._numbers = count(1)
         self.winding_down = threading.Event()  # set when the instance is about to close: background work stops
         self.problems = FileProblems(self.path)
@@ -205,10 +204,7 @@ class Databases:
             file.close()
 
     def close(self) -> None:
-        """Reject new work and close the idle files; the last user of any other file closes it.
-
-        If they are many, some stay open: the process ends, for which a file need not be closed.
-        """
+        """Reject new work and close the idle files; the last user of any other file closes it, or else the system."""
         with self._room:
             self._closing = True
             self._room.notify_all()
