@@ -114,7 +114,8 @@ class ServerClock:
         before, state, step, start = self._observe()
         if state.lead_ms and self._state is not None and self._stored() is None:
             state = ClockState(state.wall_ms, state.boot_id, state.boot_ms)  # somebody has accepted the wall clock
-        if step or state.lead_ms != before.lead_ms or (is_kept and state.wall_ms // MINUTE_MS != self._stored_minute):
+        is_set, is_new = step or state.lead_ms != before.lead_ms, state.wall_ms // MINUTE_MS != self._stored_minute
+        if is_set or (is_new and (is_kept or self._stored() is None)):
             self._control.write(partial(store.keep_clock, state=state._asdict()))
             self._stored_minute = state.wall_ms // MINUTE_MS
         self._state = state
