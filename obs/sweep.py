@@ -46,8 +46,7 @@ class Sweeper:
 
     def __init__(self, tenancy: Tenancy, queue: SweepQueue, alerts: AlertService, settings: Mapping[str, Any]) -> None:
         """Raises ConfigError for an unknown time zone in `settings`."""
-        self._tenancy, self._alerts = tenancy, alerts
-        self._queue = queue
+        self._tenancy, self._queue, self._alerts = tenancy, queue, alerts
         self._zones = time_zones(str(settings["TIME_ZONES"]))
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)

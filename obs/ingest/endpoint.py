@@ -40,8 +40,7 @@ class HeartbeatEndpoint:
     """Handles heartbeats of every protocol. A success response means that the heartbeats are on disk."""
 
     def __init__(self, protocols: Sequence[HeartbeatProtocol], queue: SweepQueue) -> None:
-        self._protocols = tuple(protocols)
-        self._queue = queue
+        self._protocols, self._queue = tuple(protocols), queue
 
     def answer_heartbeats(self, flask: Wsgi) -> Wsgi:
         """The WSGI application that handles the heartbeat paths and passes every other request to `flask`."""

@@ -155,9 +155,8 @@ class Bodies:
 
 class Body:
     def __init__(self, bodies: Bodies, environ: dict[str, Any]) -> None:
-        self._bodies = bodies
         self._read: Callable[[int], bytes] = environ["wsgi.input"].read
-        self._environ = environ
+        self._bodies, self._environ = bodies, environ
         self._is_chunked = "HTTP_TRANSFER_ENCODING" in environ
         self._missing = sys.maxsize if self._is_chunked else int(environ["CONTENT_LENGTH"])
         self._begun: float | None = None

@@ -53,8 +53,7 @@ class FileProblems:
     """The current problems with organizations' files. `operation` is ``read`` or ``write``. Thread-safe."""
 
     def __init__(self, path: Callable[[Org], Path]) -> None:
-        self._path = path
-        self._lock = threading.Lock()
+        self._path, self._lock = path, threading.Lock()
         # By organization and operation: the kind of problem, when it was logged, and when it was seen last.
         self._known: dict[tuple[Org, str], tuple[str, float, float]] = {}
 
@@ -108,16 +107,13 @@ class Databases:
     """
 
     def __init__(self, folder: Path, options: FileOptions, most_files: int) -> None:
-        self._folder = folder
-        self._options = options
-        self._most_files = most_files
+        self._folder, self._options, self._most_files = folder, options, most_files
         self._room = threading.Condition()
         self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
-        self._closing = False
         self._last_writes: dict[Org, int] = {}
         self.first_units: dict[Org, Unit] = {}  # what to do in each file before anything else, when it is opened
-        self._numbers = count(1)
+        self._numbers, self._closing = count(1), False
         self.winding_down = threading.Event()  # set when the instance is about to close: background work stops
         self.problems = FileProblems(self.path)
 

@@ -24,8 +24,7 @@ class DiskSpace:
     def __init__(self, folder: Path, reserve_bytes: int, monotonic: Callable[[], float]) -> None:
         self._folder = folder
         self.reserve_bytes = reserve_bytes or min(512 << 20, shutil.disk_usage(folder).total // 20)
-        self._monotonic = monotonic
-        self._next_try = -1.0
+        self._monotonic, self._next_try = monotonic, -1.0
         self._problem: str | None = None
         self.is_low = False
         self.watch()

@@ -38,10 +38,8 @@ class DatabaseFile:
 
     def __init__(self, path: Path, options: FileOptions, first: Unit | None = None) -> None:
         """`first` is a transaction to run before any other."""
-        self.path, self._first = path, first
-        self._options = options
-        self._lock = threading.Lock()
-        self._opening = threading.Lock()
+        self.path, self._options, self._first = path, options, first
+        self._lock, self._opening = threading.Lock(), threading.Lock()
         self._writer: GroupCommit | None = None
         self._readers: list[sqlite3.Connection] = []
 

@@ -61,16 +61,13 @@ class GroupCommit:
 
         While another program has locked the file, for up to `busy_seconds`, few may wait: others need threads too.
         """
-        self._connection = connection
-        self._path = path
+        self._connection, self._path, self._busy_seconds = connection, path, busy_seconds
         self._inode = os.stat(path).st_ino
-        self._busy_seconds = busy_seconds
         self._usually_waiting = self._most_waiting = most_waiting
         slice_ms = round(min(busy_seconds, _LOCK_SLICE_SECONDS) * 1000)
         connection.execute(f"PRAGMA busy_timeout = {slice_ms}")
-        self._mutex = threading.Lock()
+        self._mutex, self._led = threading.Lock(), False
         self._queue: deque[_Waiting] = deque()
-        self._led = False
 
     def write(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run `unit` in a transaction, and return its result once its changes are durable.

@@ -91,8 +91,7 @@ class Reading(NamedTuple):
 
 class ServerClock:
     def __init__(self, control: DatabaseFile, clock: Callable[[], int], settings: Mapping[str, Any]) -> None:
-        self._control = control
-        self._clock = clock
+        self._control, self._clock = control, clock
         self._boot_clock: Callable[[], float] = settings["BOOT_CLOCK"]
         self._boot_id = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
         self._state: ClockState | None = None

@@ -24,16 +24,12 @@ class KeyRing:
     def __init__(
         self, control: DatabaseFile, on_delete: Callable[[Org], None], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._control = control
-        self._on_delete = on_delete
-        self._monotonic = monotonic
+        self._control, self._on_delete, self._monotonic = control, on_delete, monotonic
         self._lock = threading.Lock()
-        self._next_check = 0.0
-        self._version = -1
+        self._next_check, self._version, self._last_ping_url = 0.0, -1, 0
         self._keys: dict[bytes, store.Key] = {}
         self._organizations: dict[str, Org] = {}
         self._ping_urls: dict[str, Org] = {}
-        self._last_ping_url = 0
         self._last_used: dict[int, int] = {}
         self._problem: str | None = None
 

@@ -49,12 +49,10 @@ class Courier:
     """A process that sends messages, started on demand. Safe to use from any thread."""
 
     def __init__(self, allows_private: Callable[[], bool]) -> None:
-        self._allows_private = allows_private
-        self._lock = threading.Lock()
+        self._allows_private, self._lock = allows_private, threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._waiting: dict[int, Future[Answer]] = {}
-        self._last_id = 0
-        self._active_at = 0.0  # the last answer, or the first order after it
+        self._last_id, self._active_at = 0, 0.0  # the latter: of the last answer, or the first order after it
 
     def submit(self, order: Order) -> Future[Answer]:
         future = Future[Answer]()

@@ -102,9 +102,8 @@ class Workers:
     """Up to `max_workers` processes, started when needed; with 0, queries run in this process. Thread-safe."""
 
     def __init__(self, sources: Sequence[Source], max_workers: int) -> None:
-        self._sources = sources
         self.engine = Engine(sources)
-        self._max_workers = max_workers
+        self._sources, self._max_workers = sources, max_workers
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []
         self.busy: Counter[Org] = Counter()

@@ -42,8 +42,7 @@ class Family(Enum):
     PATH = ("a path such as '$.list[0]'", {Type.TEXT})
 
     def __init__(self, text: str, types: Set[Type]) -> None:
-        self.text = text
-        self.types = types
+        self.text, self.types = text, types
 
 
 class Result(Enum):
