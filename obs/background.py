@@ -117,11 +117,12 @@ class Background:
             threading.Thread(target=_watch_clock, args=(self.scheduler, self._winding_down), daemon=True).start()
 
     def stop(self) -> None:
-        """Stop the scheduler and wait for the task that is running, which ends soon."""
+        """Stop the scheduler and wait for the task that is running, which ends soon, and for answers to messages."""
         self._winding_down.set()
         with self._starting:
             if self.scheduler.running:
                 self.scheduler.shutdown()
+        self.notifier.finish()
 
     def _report_health(self, tenancy: Tenancy, alerts: AlertService, url: str) -> None:
         """Have the courier fetch `url`, if everything works that is needed to notify somebody."""

@@ -6,7 +6,8 @@ Times are milliseconds since the epoch.
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -30,6 +31,7 @@ from obs.times import DAY_MS, HOUR_MS, MAX_MS, SECOND_MS, WEEK_MS, duration_word
 
 _MOST_AT_ONCE = 64
 _MOST_TO_A_HOST = 2
+_FINISH_SECONDS = 2.0  # of the 5 in which the service stops
 _LOG_LINES = 10
 _RUN_OF = {"failed": "failed", "lost": "lost", "overrunning": None}  # the run whose log is shown; None: of any status
 _log = logging.getLogger(__name__)
@@ -63,6 +65,13 @@ class Notifier:
         for_each_organization(self._tenancy, partial(self._send_due, now_ms=now_ms), due)
         self._alerts.courier.close(only_if_idle=True)
 
+    def finish(self) -> None:
+        """Wait for the answers to what is on its way, and record them: what has none is sent again after the start."""
+        wait([answer for _, _, answer in self._sent.values()], _FINISH_SECONDS)
+        for org in {org for org, _ in self._sent}:
+            with suppress(ServiceError):
+                self._send_due(org, self._tenancy.clock())  # sends nothing any more
+
     def _send_due(self, org: Org, now_ms: int) -> None:
         self._alerts.woken.discard(org)  # first: what is added from now on wakes it again
         self._pending.pop(org, None)  # if the file cannot be used now, it is visited again
@@ -84,11 +93,12 @@ class Notifier:
                 self._give_up(org, delivery, str(error))
 
     def _send(self, org: Org, channel: Channel | None, delivery: outbox.Delivery, now_ms: int) -> None:
-        """Hand a delivery to the courier; later, if it is busy with the same host or with others."""
+        """Hand a delivery to the courier; later, if it is busy with the same host or with others, or about to end."""
         if channel is None or not channel.enabled:
             return self._give_up(org, delivery, f"The channel {'is disabled' if channel else 'was deleted'}.")
         hosts = [host for host, _, answer in self._sent.values() if not answer.done()]
-        if len(hosts) >= _MOST_AT_ONCE or hosts.count(channel.masked) >= _MOST_TO_A_HOST:
+        is_busy = len(hosts) >= _MOST_AT_ONCE or hosts.count(channel.masked) >= _MOST_TO_A_HOST
+        if is_busy or self._tenancy.databases.winding_down.is_set():
             return None
         news = self._tenancy.databases.write(org, partial(outbox.start, delivery_id=delivery.id, now_ms=now_ms))
         facts = list[message.Fact]()

@@ -89,10 +89,13 @@ def test_services_of_the_machine_itself_are_refused(schema: str, answers: dict[s
     assert "the server itself" in answers[schema]["answer"]
 
 
-def test_the_address_of_a_webhook_is_named_where_it_was_sent(world: World) -> None:
-    body = {"name": "hook", "webhook": {"url": "ftp://example.com"}}
-    answer = world.client.post("/api/v1/channels", json=body)
-    assert answer.json["errors"] == {"json": {"webhook": {"url": ["Not a URL that starts with http:// or https://."]}}}
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com", "http://example.com/a b", "http://example.com/ü", "http://ü.example"]
+)
+def test_the_address_of_a_webhook_is_named_where_it_was_sent(world: World, url: str) -> None:
+    answer = world.client.post("/api/v1/channels", json={"name": "hook", "webhook": {"url": url}})
+    problem = "Not a URL of ASCII characters that starts with http:// or https://."
+    assert answer.json["errors"] == {"json": {"webhook": {"url": [problem]}}}
     assert answer.json["message"].startswith("webhook.url: ")
 
 

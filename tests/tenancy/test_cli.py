@@ -38,6 +38,16 @@ def test_organizations_are_listed_by_name(obs: Obs) -> None:
     assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == ["acme", "globex"]
 
 
+def test_the_second_organization_is_told_what_it_changes(obs: Obs, caplog: pytest.LogCaptureFixture) -> None:
+    told = []
+    for name in ("acme", "globex", "initech"):
+        obs("org", "create", name)
+        told.append([record.getMessage() for record in caplog.records])
+        caplog.clear()
+    reason = "Channels may send to private networks only with OBS_ALLOW_PRIVATE_TARGETS=1 from now on."
+    assert told == [[], [reason], []]
+
+
 @pytest.mark.parametrize("name", ["", "-a", "Acme", "a_b", "a/b", "..", "a" * 64, "a b", "ä", "a\n"])
 def test_an_invalid_organization_name_is_rejected(obs: Obs, tmp_path: Path, name: str) -> None:
     created = obs("org", "create", "--", name)

@@ -127,7 +127,7 @@ def pending(db: sqlite3.Connection) -> Pending:
     row = db.execute(
         "SELECT coalesce(min(next_attempt_at), :none) AS next_due_at,"
         " coalesce(min(coalesce(first_attempt_at, next_attempt_at)), :none) AS waits_since,"
-        " (SELECT count(*) FROM deliveries WHERE state = :given_up) AS given_up"
+        f" (SELECT count(*) FROM deliveries WHERE state = :given_up AND {KNOWN_SQL}) AS given_up"
         " FROM deliveries WHERE next_attempt_at IS NOT NULL",
         {"none": MAX_MS, "given_up": State.GIVEN_UP},
     ).fetchone()
@@ -254,8 +254,8 @@ def _found(db: sqlite3.Connection, which: str, values: Any) -> list[Delivery]:
 def silent_channels(db: sqlite3.Connection) -> list[int]:
     """The ids of the channels whose last message was given up."""
     rows = db.execute(
-        "SELECT DISTINCT channel_id FROM deliveries AS d WHERE state = :given_up AND NOT EXISTS (SELECT 1"
-        " FROM deliveries AS e WHERE e.channel_id = d.channel_id AND e.id > d.id AND e.state = :sent)",
+        f"SELECT DISTINCT channel_id FROM deliveries WHERE state = :given_up AND {KNOWN_SQL} AND id > (SELECT"
+        " coalesce(max(e.id), 0) FROM deliveries AS e WHERE e.channel_id = deliveries.channel_id AND e.state = :sent)",
         {"given_up": State.GIVEN_UP, "sent": State.SENT},
     )
     return [row["channel_id"] for row in rows]
