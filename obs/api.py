@@ -131,7 +131,8 @@ class ChangesSchema(Schema):
     @ma.validates_schema
     def _changes_something(self, data: dict[str, Any], **_: Any) -> None:
         if not data:
-            raise ma.ValidationError(f"Send at least one of {', '.join(self.fields)}.")
+            names = (field.data_key or name for name, field in self.fields.items())
+            raise ma.ValidationError(f"Send at least one of {', '.join(names)}.")
 
 
 class PageSchema(Schema):

@@ -109,6 +109,13 @@ def test_an_alert_whose_statement_fails_can_be_disabled(world: World) -> None:
     assert (shown_alert(world, alert)["enabled"], shown_alert(world, alert)["state"]) == (False, "ok")
 
 
+def test_a_change_of_nothing_is_refused_with_the_fields_as_they_are_sent(world: World) -> None:
+    answer = world.client.put(f"/api/v1/alerts/{create_alert(world)['id']}", json={})
+    assert answer.status_code == 422
+    fields = "name, query, operator, threshold, for, every, no_data, enabled"
+    assert answer.json["message"] == f"Send at least one of {fields}."
+
+
 @pytest.mark.parametrize("how", ["delete", "disable", "change"])
 def test_an_alert_that_is_changed_or_deleted_ends_what_it_fires_for(world: World, receiver: Receiver, how: str) -> None:
     world.add_channel(receiver, events=["alert"])
