@@ -10,11 +10,11 @@ from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import SLACK_MS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 11
+VERSION = 12
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 NEW_JOB = 12
 """With fewer heartbeats, each one may change which hypotheses are plausible."""
-_FITTING = 0.7
+FITTING = 0.7  # of the heartbeats match a schedule that fits, or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Fit:
     @property
     def fits(self) -> bool:
         """Whether most heartbeats match the best candidate."""
-        return self.fitted >= _FITTING * self.seen
+        return self.fitted >= FITTING * self.seen
 
     @property
     def is_regular(self) -> bool:
@@ -69,10 +69,9 @@ class Fit:
     def encode(self) -> bytes:
         """The fit as compressed JSON. Candidates often share their residuals, which are written once."""
         known: dict[tuple[int, ...], int] = {}
-        candidates = []
-        for candidate in self.candidates:
-            index = known.setdefault(candidate.residuals, len(known))
-            candidates.append([candidate.hypothesis, candidate.bits, candidate.skip, index])
+        candidates = [
+            [c.hypothesis, c.bits, c.skip, known.setdefault(c.residuals, len(known))] for c in self.candidates
+        ]
         fields = {n: getattr(self, n) for n in _PLAIN_FIELDS} | {"candidates": candidates, "residuals": list(known)}
         text = json.dumps(fields, default=lambda o: {n: getattr(o, n) for n in o.__slots__}, separators=(",", ":"))
         return zlib.compress(text.encode(), level=1)

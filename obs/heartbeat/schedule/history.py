@@ -11,7 +11,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from statistics import median_low
 
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
@@ -93,10 +93,7 @@ def without_bursts(recent: list[int], older: Sequence[int] = ()) -> tuple[list[i
     On such a day there are far more heartbeats than on others, at irregular intervals: somebody tests or repairs the
     job. Days of manual runs are rare, but the first day is often one.
     """
-    by_day: dict[int, list[int]] = {}
-    for time in recent:
-        by_day.setdefault(time // DAY_MS, []).append(time)
-    days = list(by_day.values())
+    days = [list(day) for _, day in groupby(recent, lambda time: time // DAY_MS)]
     most = _BURST_MORE + _BURST_TIMES * median_low([len(day) for day in days]) if len(days) > 1 else _BURST_MORE - 1
     bursts = [day for day in days if len(day) > most and is_irregular(day)]
     # Of a job that always runs often, the recent heartbeats are from a few hours.

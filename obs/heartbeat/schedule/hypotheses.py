@@ -62,6 +62,11 @@ class Weighed:
         """The description length: the cost of the hypothesis plus the cost of the history under it."""
         return self.hypothesis.prior_bits + self.account.bits + self.older_bits
 
+    @property
+    def fitted(self) -> int:
+        """How many heartbeats match. A gap says nothing about the first one, so that one always does."""
+        return sum(bits < OUTLIER_BITS for bits in self.account.filling.costs) + (self.hypothesis.lattice is None)
+
 
 class Past:
     """The older heartbeats that the memory has kept: what they cost under each hour gate, day gate and zone.
@@ -186,7 +191,7 @@ class _Clock:
             (number,), (residual,) = lattice.assign([self.walls[at] - jump])
             if abs(residual) < abs(residuals[at]):
                 numbers[at], residuals[at] = number, residual
-        bits = residual_bits(residuals, lattice.placed)
+        bits = residual_bits(residuals, lattice.placed, lattice.spacing_ms)
         return None if bits is None or sum(bits) >= most else fill(numbers, residuals, bits)
 
 
@@ -202,7 +207,7 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     usual = median_low(gaps)
     steps = [max(1, round(gap / usual)) for gap in gaps]
     residuals = [gap - step * usual for gap, step in zip(gaps, steps, strict=True)]
-    bits = residual_bits(residuals, 1) or [OUTLIER_BITS] * len(residuals)
+    bits = residual_bits(residuals, 1, usual) or [OUTLIER_BITS] * len(residuals)
     filling = fill(list(accumulate(steps)), residuals, bits)
     recent = cast(Account, account(filling, filling.slots))  # without an allowance there is always one
     prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from a run

@@ -19,7 +19,7 @@ from operator import add
 from obs.heartbeat.schedule import history
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
-from obs.heartbeat.schedule.fit import NEW_JOB, Candidate, Fit
+from obs.heartbeat.schedule.fit import FITTING, NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual_interval
@@ -104,9 +104,8 @@ def learn(
             return replace(updated, unchanged_for=0)
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
     candidates = tuple(Candidate(w.hypothesis, w.bits, a.usual_skip, a.filling.residuals[-RECENT:]) for w, a in kept)
-    # A gap says nothing about the first heartbeat, so that one always matches.
-    fitted = sum(bits < OUTLIER_BITS for bits in best.account.filling.costs) + (best.hypothesis.lattice is None)
-    fit = Fit(len(seen), enough, (older or seen)[0], seen[-1], changed_at, candidates, fitted, unchanged_for=unchecked)
+    first_at = (older or seen)[0]
+    fit = Fit(len(seen), enough, first_at, seen[-1], changed_at, candidates, best.fitted, unchanged_for=unchecked)
     return _decided(fit, seen, unknown, older)
 
 
@@ -171,8 +170,9 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
         if len(tail) >= history.needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
             together = sum(best.account.each[start - count :])
             least = sorted([(0.0, 0, 0.0)] * _TAILS_TRIED + tails)[-_TAILS_TRIED][0]  # less would not be tried
-            bits = weigh(tail, few, most=together - least)[0].bits
-            tails.append((together - bits, start, bits))
+            new = weigh(tail, few, most=together - least)[0]
+            if new.fitted >= FITTING * len(tail):
+                tails.append((together - new.bits, start, new.bits))
 
     def gain(start: int, least: float, bits: float | None = None) -> float:
         """The bits that are saved; where these are fewer than `least`, any number that is not more."""
@@ -186,9 +186,7 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
     most, start = _MIN_SAVED_BITS, 0
     for _, at, bits in (tail for tail in sorted(tails, reverse=True)[:_TAILS_TRIED] if tail[0] > 0):
         most, start = max((most, start), (gain(at, most, bits), at))
-    if start == 0:
-        return 0
-    for distance in (8, 4, 2, 1):  # from the length that was tried to the change itself
+    for distance in (8, 4, 2, 1) if start else ():  # from the length that was tried to the change itself
         near = [one for one in (start - distance, start + distance) if _MIN_BEFORE <= one <= count - lengths[0]]
         most, start = max([(most, start), *((gain(one, most), one) for one in near)])
     return start
@@ -199,9 +197,8 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
     if best.older_bits <= _MIN_OLDER_BITS:
         return 0
     few = (best.hypothesis.zone,)
-    starts = {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}
     gain, at = _MIN_OLDER_BITS, 0
-    for start in starts:
+    for start in {bisect_left(older, times[-1] - days * DAY_MS) for days in _OLDER_DAYS} - {0}:
         left = best.bits - Past(older[start:] or times, older[:start]).bits("UTC", None, Gate())
         gain, at = max((gain, at), (left - weigh(times, few, older[start:], most=left - gain)[0].bits, start))
     return at
@@ -211,8 +208,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
     """The fit with the fields that follow from its candidates: the next slot, the overdue time, the confidence."""
     last = seen[-1]
     usual = usual_interval(history.without_bursts(list(seen))[0] or seen)
-    longest_ms = max(later - earlier for earlier, later in pairwise(seen))
-    missed_ms = _MISSED_GAPS * longest_ms
+    gaps = [later - earlier for earlier, later in pairwise(seen)]
+    missed_ms = _MISSED_GAPS * max(gaps)
     lowest = fit.candidates[0].bits
     later = [(start, end) for start, end in unknown if end > last]
     give_up_times, slots = [], []
@@ -232,7 +229,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
     overdue = max(last, _overdue_at(give_up_times, usual))
     if fit.waits_by_gaps:
-        overdue = last + min(max(overdue - last, longest_ms), missed_ms)
+        overdue = last + min(max(upper_bound(tuple(gaps[-RECENT:])), *gaps), missed_ms)
     # Of a job that runs once an hour or less often, two weeks are known.
     known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *seen] if usual > 0.9 * HOUR_MS else seen
     silence = _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown)
@@ -320,8 +317,7 @@ def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> in
     `give_up_times` are the time at which each candidate gives up waiting, and its weight.
     """
     ordered = sorted(give_up_times)
-    total = sum(weight for _, weight in ordered)
-    waiting = total
+    waiting = total = sum(weight for _, weight in ordered)
     for moment, weight in ordered:
         waiting -= weight
         intervals = min(1000, (moment - ordered[0][0]) / max(usual_ms, SECOND_MS))
@@ -340,22 +336,17 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], older:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
-    time = seen[-1]
-    lowest = previous.candidates[0].bits
+    time, lowest = seen[-1], previous.candidates[0].bits
     candidates = []
     for candidate in previous.candidates:
-        cost, residuals = OUTLIER_BITS, candidate.residuals
-        hypothesis = candidate.hypothesis
-        if hypothesis.lattice is None:
-            residual = time - previous.last_at - hypothesis.gap_ms
-            is_next = abs(residual) < hypothesis.gap_ms / 2
-        else:
-            expected = next_slot(hypothesis, previous.last_at, _late_and_early(candidate)[1], 0)
-            residual = filled_slot(hypothesis, time)[2]
-            is_next = abs(time - residual - expected) < SECOND_MS
+        cost, residuals, hypothesis = OUTLIER_BITS, candidate.residuals, candidate.hypothesis
+        residual = time - next_slot(hypothesis, previous.last_at, _late_and_early(candidate)[1], 0)
+        is_next = abs(residual) < hypothesis.gap_ms / 2
+        if hypothesis.lattice is not None:
+            is_next = abs(filled_slot(hypothesis, time)[2] - residual) < SECOND_MS
         if is_next:  # it is the run of the slot after the last one's
             residuals = (*residuals, residual)[-RECENT:]
-            cost = (residual_bits(residuals, 0) or [OUTLIER_BITS])[-1]
+            cost = (residual_bits(residuals, 0, hypothesis.spacing_ms) or [OUTLIER_BITS])[-1]
         if cost >= OUTLIER_BITS and 2.0 ** (lowest - candidate.bits) > _MATTERS:
             return None
         candidates.append(replace(candidate, bits=candidate.bits + cost, residuals=residuals))

@@ -5,24 +5,34 @@ from collections.abc import Sequence
 import pytest
 
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, Account, account, fill, residual_bits
-from obs.times import DAY_MS, HOUR_MS, SECOND_MS
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 ON_TIME = [SECOND_MS] * 10
 
 
 def test_residuals_below_a_second_cost_the_same_as_none() -> None:
-    assert residual_bits([0] * 5, 1) == [1.0] * 5
-    assert residual_bits([10, -10, 10, -10], 0) == pytest.approx([1.0] * 4, abs=0.02)
+    assert residual_bits([0] * 5, 1, DAY_MS) == [1.0] * 5
+    assert residual_bits([10, -10, 10, -10], 0, DAY_MS) == pytest.approx([1.0] * 4, abs=0.02)
 
 
 def test_a_residual_costs_more_the_less_usual_it_is_and_at_most_sixteen_bits() -> None:
-    bits = residual_bits([*ON_TIME, 4 * SECOND_MS, 8 * SECOND_MS, DAY_MS], 0)
+    bits = residual_bits([*ON_TIME, 4 * SECOND_MS, 8 * SECOND_MS, DAY_MS], 0, DAY_MS)
     assert bits is not None
     assert bits[0] < bits[10] < bits[11] < bits[12] == OUTLIER_BITS
 
 
+@pytest.mark.parametrize(("spacing_ms", "fits"), [(DAY_MS, True), (14 * HOUR_MS, False)])
+def test_delays_drawn_from_half_a_day_cost_the_same_if_the_window_is_much_shorter_than_the_spacing(
+    spacing_ms: int, *, fits: bool
+) -> None:
+    """Otherwise they say nothing about the schedule, because they leave hardly any time out."""
+    bits = residual_bits([minute * MINUTE_MS for minute in range(-360, 361, 10)], 1, spacing_ms)
+    assert bits is not None
+    assert (len(set(bits)) == 1 and bits[0] < OUTLIER_BITS) == fits
+
+
 def test_a_hypothesis_with_as_many_positions_as_heartbeats_explains_nothing() -> None:
-    assert residual_bits([0, 0, 0], 3) is None
+    assert residual_bits([0, 0, 0], 3, DAY_MS) is None
 
 
 def account_of(ranks: Sequence[int | None], residuals: list[int] | None = None) -> Account:

@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 from operator import add
+from statistics import median
 
 import pytest
 
@@ -345,13 +346,7 @@ def test_the_deadline_after_each_heartbeat_is_that_of_the_updated_fit() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("period_ms", "delay_ms"),
-    [
-        (12 * HOUR_MS, 12 * HOUR_MS),
-        (DAY_MS, 20 * HOUR_MS),
-        (7 * DAY_MS, 12 * HOUR_MS),
-        (7 * DAY_MS, DAY_MS),
-        (7 * DAY_MS, 3 * DAY_MS),
-    ],
+    [(12 * HOUR_MS, 12 * HOUR_MS), (DAY_MS, 20 * HOUR_MS), (7 * DAY_MS, DAY_MS), (7 * DAY_MS, 3 * DAY_MS)],
 )
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_job_at_random_times_is_judged_by_its_longest_silence(period_ms: int, delay_ms: int, seed: int) -> None:
@@ -363,3 +358,22 @@ def test_a_job_at_random_times_is_judged_by_its_longest_silence(period_ms: int, 
         fit = learn(times[:count])
         waits = overdue_at(times[:count]) - times[count - 1]
         assert longest <= waits <= 2.2 * longest, describe(fit)
+
+
+@pytest.mark.parametrize("period_ms", [DAY_MS, 7 * DAY_MS])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_start_spread_over_half_a_day_is_missed_soon_after_the_end_of_its_window(period_ms: int, seed: int) -> None:
+    """As with RandomizedDelaySec=12h: although no time of day stands out, the window does."""
+    rng, start, window_ms = random.Random(seed), at("2025-03-03 06:00"), 12 * HOUR_MS
+    times = [start + run * period_ms + rng.randrange(window_ms) for run in range(100)]
+    assert false_alarms(times, 40) == []
+    late = [overdue_at(times[:count]) - (start + count * period_ms + window_ms) for count in range(40, 100, 3)]
+    assert 0 < median(late) < 2 * HOUR_MS
+
+
+def test_a_job_at_random_times_of_two_days_is_missed_before_twice_its_longest_silence() -> None:
+    """Each of its silences is about a week, which says more than the longest one alone."""
+    rng, start = random.Random(1), at("2025-03-03 06:00")
+    times = [start + run * WEEK_MS + rng.randrange(2 * DAY_MS) for run in range(60)]
+    longest = max(later - earlier for earlier, later in pairwise(times))
+    assert longest <= overdue_at(times) - times[-1] < 1.5 * longest
