@@ -229,7 +229,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
     agreed = sum(weight for slot, weight in slots if abs(slot - expected) <= grace) / total
     overdue = max(last, _overdue_at(give_up_times, usual))
     if fit.waits_by_gaps:
-        overdue = last + min(max(upper_bound(tuple(gaps[-RECENT:])), *gaps), missed_ms)
+        overdue = last + min(max(min(overdue - last, upper_bound(tuple(gaps[-RECENT:]))), *gaps), missed_ms)
     # Of a job that runs once an hour or less often, two weeks are known.
     known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *seen] if usual > 0.9 * HOUR_MS else seen
     silence = _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown)
