@@ -56,7 +56,8 @@ def _syntax_error(segment: Segment) -> OqlError:
     expected = list(dict.fromkeys(word for _, words in segment.failures for word in words))
     function = re.search(r"(\w+)\s*\Z", segment.statement[: segment.start])
     hint = habits.FUNCTIONS.get(function[1].lower()) if function and segment.kind is Kind.ARGUMENTS else None
-    known = [word for word in expected if word.isupper()]
+    # A word after a column of SELECT that is not FROM is another column, or its name: no operator that it resembles.
+    known = ["FROM"] if {"AS", "FROM"} <= {*expected} else [word for word in expected if word.isupper()]
     if found.upper() in (*habits.WORDS, *habits.FIRST) or not similar(found, known):
         hint = hint or habits.advice(found, segment.statement[: span.start], expected)
     message, known = f"Unexpected {found!r}." if found else "Unexpected end of the statement.", [] if hint else known

@@ -13,18 +13,15 @@ _HABITS: dict[str, dict[str, str]] = {
 }
 """The advice by the word that it is for, in each part of ``habits.toml``."""
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
-FUNCTIONS, NAMES, TEXTS = _HABITS["functions"], _HABITS["names"], _HABITS["texts"]
+FUNCTIONS, NAMES, SOURCES, TEXTS = (_HABITS[part] for part in ("functions", "names", "sources", "texts"))
 _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
 
 def advice(found: str, text: str, expected: Collection[str]) -> str | None:
     """What to write instead of `found`, a word or sign that follows `text`, where `expected` could be written."""
-    last = re.search(r"(\w+|\S)\s*\Z", text)
-    before = last[1].upper() if last else ""
+    before = "".join(re.findall(r"(\w+|\S)\s*\Z", text)).upper()
     if found.startswith("'") and "a duration" in expected:
         return f"Remove the quotes: {found[1:-1]}."
-    if found.startswith("'") and before == "AS":
-        return f"A name needs no quotes, or double quotes: AS {found[1:-1]}."
     if "EXPLAIN" in expected:
         return FIRST.get(found.upper(), _SELECT)
     if found.upper() in WORDS and found.upper() not in expected:
