@@ -1,11 +1,14 @@
 """The errors for statements that cannot be answered."""
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from obs.query.language.errors import OqlError
+from obs.query.language.grammar import parse
 from obs.query.language.scan import MOST_LEVELS
 
 Ask = Callable[..., dict[str, Any]]
@@ -122,6 +125,22 @@ def test_a_statement_that_is_too_long(ask: Ask) -> None:
     statement = "SELECT count(*) FROM runs LAST 1d".ljust(10_000)
     assert ask(statement)["rows"] == [[0]]
     assert ask(statement + " ", 400)["error"] == "oql_too_long"
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (f"SELECT {'a' * 9_900} + FROM runs", "FROM"),
+        (f"SELECT job FROM runs LAST 1d{' ' * 9_900}x", "x"),
+        (f"SELECT job FROM runs LAST 1d{'/**/' * 2_400}x", "x"),
+        (f"SELECT job FROM runs BETWEEN '{'x' * 9_000}', ", ","),
+    ],
+)
+def test_a_long_word_or_gap_costs_no_more_than_its_length(statement: str, found: str) -> None:
+    began = time.process_time()
+    with pytest.raises(OqlError, match=f"Unexpected '{found}'"):
+        parse(statement)
+    assert time.process_time() - began < 0.7  # 0.03; where it grew with the square of the length, 1.4 to 5
 
 
 def test_a_number_of_thousands_of_digits_is_too_large(ask: Ask) -> None:

@@ -54,7 +54,7 @@ def _syntax_error(segment: Segment) -> OqlError:
     found = segment.statement[slice(*span)]
     names = dict.fromkeys(_SUMMARY.get(name, name) for name, _ in segment.failures)
     expected = list(dict.fromkeys(word for _, words in segment.failures for word in words))
-    function = re.search(r"(\w+)\s*\Z", segment.statement[: segment.start])
+    function = re.search(r"\b(\w++)\s*\Z", segment.statement[: segment.start])
     hint = habits.FUNCTIONS.get(function[1].lower()) if function and segment.kind is Kind.ARGUMENTS else None
     # A word after a column of SELECT that is not FROM is another column, or its name: no operator that it resembles.
     known = ["FROM"] if {"AS", "FROM"} <= {*expected} else [word for word in expected if word.isupper()]

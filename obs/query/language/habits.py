@@ -19,7 +19,7 @@ _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE statu
 
 def advice(found: str, text: str, expected: Collection[str]) -> str | None:
     """What to write instead of `found`, a word or sign that follows `text`, where `expected` could be written."""
-    before = "".join(re.findall(r"(\w+|\S)\s*\Z", text)).upper()
+    before = "".join(re.findall(r"(\b\w++|\S)\s*\Z", text)).upper()
     if found.startswith("'") and "a duration" in expected:
         return f"Remove the quotes: {found[1:-1]}."
     if "EXPLAIN" in expected:

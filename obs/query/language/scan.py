@@ -76,7 +76,7 @@ def scan(text: str) -> list[Segment]:
     A group that is never closed goes on to the end of the group around it. Raises OqlError (oql_syntax, oql_too_long).
     """
     # Comments, odd spaces and semicolons at the end become blanks, so that places stay the same.
-    statement = re.sub(r"[;\s]*\Z", lambda tail: " " * len(tail[0]), _OUTLINE.sub(_blank, text))
+    statement = _OUTLINE.sub(_blank, text).rstrip("; \n\r\t").ljust(len(text))
     found: list[Segment] = []
     groups = [(Kind.STATEMENT, 0)]  # those whose end is not known yet, and where they start
     characters = list(statement)
