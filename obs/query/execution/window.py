@@ -57,7 +57,7 @@ def resolve(window: Window, now_ms: int, zone: ZoneInfo | None = None) -> Range:
     end = now_ms if window.until is None else _resolve_moment(window.until, now_ms, zone)
     if start >= end:
         wrong, message = window.until or window.since, "the window must end after it starts."
-        hint = "Write the earlier time first." if window.until else "It ends now, as there is no UNTIL."
+        hint = "Write a later time: the end is excluded." if window.until else "It ends now, as there is no UNTIL."
         raise OqlError("oql_bad_time", wrong.span, message, hint=hint)
     return Range(start, end)
 
