@@ -33,7 +33,7 @@ from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
 from obs.times import MAX_MS, find_zone
 
-_STARTING_SECONDS = 1.0  # how long a start waits for the files of organizations
+_STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
 LEARNING_SECONDS = 0.25  # how long a sweep learns from the new heartbeats of one organization
 RELEARNING_SECONDS = 0.25  # how long a sweep learns jobs without new heartbeats again, in all organizations together
 _JOBS_A_BATCH, _INCIDENTS_A_BATCH = 50, 50  # each incident with a message to every channel

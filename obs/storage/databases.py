@@ -23,7 +23,7 @@ Step = Callable[[sqlite3.Connection, int], int]
 _MOST_FILES = 2_048  # a file with a writer and a reader takes about 0.4 MB of memory
 
 REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
-_CLOSING_SECONDS = 1.0
+_CLOSING_SECONDS = 0.5
 SETTLE_SECONDS = 30.0  # until a problem has ended that does not occur again: one that comes and goes is logged once
 _UNUSABLE = "storage_unavailable"
 _ERROR_CODES = frozenset({"storage_busy", "storage_full", _UNUSABLE})

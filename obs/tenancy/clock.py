@@ -108,7 +108,7 @@ class ServerClock:
     def look(self, *, is_kept: bool = True) -> Reading:
         """Look at the clocks, about once a second. Raises ServiceError (503).
 
-        A look that is not kept is seen again by a process that starts after this one has died, unless the clock was set.
+        What was seen is seen again by a process that starts after this one, unless it `is_kept`, or the clock was set.
         """
         before, state, step, start = self._observe()
         if state.lead_ms and self._state is not None and self._stored() is None:
