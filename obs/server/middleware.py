@@ -110,13 +110,10 @@ class IngestAddress:
         url = urlsplit(self._url)
         if template.count("{org}") != 1 or "{org}" not in url.netloc + url.path or not url.scheme:
             raise ConfigError(f"INGEST_URL_TEMPLATE must be a URL that contains {{org}} once, not {self._url!r}")
-        self._host = self._path = None
-        if "{org}" in url.netloc:
-            host = re.escape(url.hostname or "").replace(re.escape("{org}"), _ORG)
-            self._host = re.compile(host, re.IGNORECASE)
-        else:
-            path = url.path.removeprefix(urlsplit(base_url).path) if "{base_url}" in template else url.path
-            self._path = re.compile(re.escape(path.rstrip("/")).replace(re.escape("{org}"), _ORG) + r"(?=/)")
+        self._is_host = "{org}" in url.netloc
+        path = url.path.removeprefix(urlsplit(base_url).path) if "{base_url}" in template else url.path
+        pattern = re.escape(url.hostname or "") + r"\Z" if self._is_host else re.escape(path.rstrip("/")) + "(?=/)"
+        self._pattern = re.compile(pattern.replace(re.escape("{org}"), _ORG))
 
     def url(self, org: str) -> str:
         """The ingest address of `org`. Clients append the paths of the API to it."""
@@ -124,15 +121,14 @@ class IngestAddress:
 
     def recognize(self, app: Wsgi) -> Wsgi:
         """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
-        in_path, in_host = self._path, self._host
 
         def noted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            if in_path is not None and (match := in_path.match(environ["PATH_INFO"])):
+            host = environ.get("HTTP_HOST", "").partition(":")[0].lower()
+            if match := self._pattern.match(host if self._is_host else environ["PATH_INFO"]):
                 environ[ENVIRON_ORG] = match["org"]
-                environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
-                environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
-            if in_host is not None and (match := in_host.fullmatch(environ.get("HTTP_HOST", "").partition(":")[0])):
-                environ[ENVIRON_ORG] = match["org"].lower()
+                if not self._is_host:
+                    environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
+                    environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
             return app(environ, start_response)
 
         return noted
