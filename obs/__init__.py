@@ -22,7 +22,7 @@ from obs.heartbeat.names import JobNameConverter
 from obs.heartbeat.service import HeartbeatService, SweepQueue
 from obs.heartbeat.source import SOURCES as HEARTBEAT_SOURCES
 from obs.ingest import openapi as heartbeat_operations
-from obs.ingest.endpoint import HeartbeatEndpoint, protocols
+from obs.ingest.endpoint import PROTOCOLS, HeartbeatEndpoint
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
 from obs.query_alerts import QueryAlerts
@@ -84,7 +84,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         overviews=lru_cache(maxsize=16)(lambda org: JobsOfOrg()),
     )
     app.extensions["obs"] = built
-    endpoint = HeartbeatEndpoint(protocols(tenancy, int(app.config["RUN_RETENTION_DAYS"])), queue)
+    endpoint = HeartbeatEndpoint(tenancy, PROTOCOLS, queue)
     # What every request passes before Flask.
     stack = (trust_proxies, built.metrics.measure, tenancy.ingest.recognize, allow_origins, endpoint.answer_heartbeats)
     for layer in reversed(stack):

@@ -24,23 +24,18 @@ from obs.ingest.sentry import SentryProtocol
 from obs.ingest.uptime_kuma import UptimeKumaProtocol
 from obs.server.middleware import Wsgi
 from obs.tenancy.auth import Caller, Tenancy
-from obs.times import DAY_MS
 
 _NOT_STORED = "(This message was not stored: the disk or the quota of the organization is full.)"
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
-
-
-def protocols(tenancy: Tenancy, retention_days: int) -> tuple[HeartbeatProtocol, ...]:
-    """Every heartbeat protocol, in the order in which a path is matched."""
-    others = (HealthchecksProtocol, UptimeKumaProtocol, SentryProtocol)
-    return (NativeProtocol(tenancy, retention_days * DAY_MS), *(protocol(tenancy) for protocol in others))
+PROTOCOLS = (NativeProtocol(), HealthchecksProtocol(), UptimeKumaProtocol(), SentryProtocol())
+"""Every heartbeat protocol, in the order in which a path is matched."""
 
 
 class HeartbeatEndpoint:
     """Handles heartbeats of every protocol. A success response means that the heartbeats are on disk."""
 
-    def __init__(self, protocols: Sequence[HeartbeatProtocol], queue: SweepQueue) -> None:
-        self._protocols, self._queue = tuple(protocols), queue
+    def __init__(self, tenancy: Tenancy, protocols: Sequence[HeartbeatProtocol], queue: SweepQueue) -> None:
+        self._tenancy, self._protocols, self._queue = tenancy, tuple(protocols), queue
 
     def answer_heartbeats(self, flask: Wsgi) -> Wsgi:
         """The WSGI application that handles the heartbeat paths and passes every other request to `flask`."""
@@ -64,7 +59,7 @@ class HeartbeatEndpoint:
         try:
             if route.methods and method not in route.methods:
                 return _other_method(route, method, environ["PATH_INFO"])
-            submission = route.read(environ)
+            submission = route.read(self._tenancy, environ)
             return protocol.respond(submission, self._record(submission))
         except ServiceError as error:
             return protocol.refuse(error)

@@ -7,7 +7,7 @@ a field is also the name of its attribute in `Heartbeat`.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from obs.api import is_storable
 from obs.client.run import MOST_MESSAGE_BYTES
@@ -15,6 +15,7 @@ from obs.errors import ServiceError, invalid_field
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import FUTURE_MS, Kind, Status
 from obs.heartbeat.store.record import Attribution
+from obs.tenancy.auth import Caller
 from obs.times import DAY_MS, MINUTE_MS, format_ms, parse_iso
 
 LONGEST_DURATION_MS = 31 * DAY_MS
@@ -29,31 +30,24 @@ _END = frozenset({Kind.END})
 _Schema = Mapping[str, Any]
 
 
-class TimeLimits(NamedTuple):
-    """The current time and the oldest time that a heartbeat may have, in milliseconds since the epoch."""
-
-    now_ms: int
-    oldest_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field: the kinds of heartbeats that accept it, and those for which the JSON form requires it.
 
-    `read` takes a value that is not null, its JSON schema and the limits of times. It raises ValueError with a message
+    `read` takes a value that is not null, its JSON schema and who sends it. It raises ValueError with a message
     and perhaps a hint, or ServiceError for an error with a status other than 422.
     """
 
     name: str
     schema: _Schema
-    read: Callable[[Any, _Schema, TimeLimits], Any]
+    read: Callable[[Any, _Schema, Caller], Any]
     help: str
     example: str | int
     kinds: frozenset[Kind] = frozenset(Kind)
     required: frozenset[Kind] = frozenset()
 
 
-def _text(value: Any, schema: _Schema, _: TimeLimits) -> str:
+def _text(value: Any, schema: _Schema, _: Caller) -> str:
     if not isinstance(value, str):
         raise ValueError("Not a valid string.")
     shortest, longest = schema["minLength"], schema["maxLength"]
@@ -64,7 +58,7 @@ def _text(value: Any, schema: _Schema, _: TimeLimits) -> str:
     return value
 
 
-def _message(value: Any, _schema: _Schema, _: TimeLimits) -> str:
+def _message(value: Any, _schema: _Schema, _: Caller) -> str:
     if not isinstance(value, str):
         raise ValueError("Not a valid string.")
     return read_message(value.encode("utf-8", "replace"))
@@ -83,7 +77,7 @@ def message_too_large(size: int) -> ServiceError:
     return ServiceError("log_too_large", message, hint=hint)
 
 
-def _whole_number(value: Any, schema: _Schema, _: TimeLimits) -> int:
+def _whole_number(value: Any, schema: _Schema, _: Caller) -> int:
     if isinstance(value, float) and value.is_integer():  # JSON has one type of number: 5.0 is the same as 5
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= schema["maximum"]:
@@ -91,21 +85,22 @@ def _whole_number(value: Any, schema: _Schema, _: TimeLimits) -> int:
     return value
 
 
-def _outcome(value: Any, _schema: _Schema, _: TimeLimits) -> Status:
+def _outcome(value: Any, _schema: _Schema, _: Caller) -> Status:
     status = OUTCOMES.get(value) if isinstance(value, str) else None
     if status is None:
         raise ValueError(f"Must be one of: {', '.join(OUTCOMES)}.")
     return status
 
 
-def _time(value: Any, _: _Schema, limits: TimeLimits) -> int:
+def _time(value: Any, _: _Schema, caller: Caller) -> int:
     """An ISO 8601 time, not before the retention period and at most FUTURE_MS ahead (clocks of hosts differ)."""
     time = parse_iso(value)
-    if time > limits.now_ms + FUTURE_MS:
-        raise ValueError("The time is in the future.", f"The service's time is {format_ms(limits.now_ms)}.")
-    if time < limits.oldest_ms:
-        oldest = format_ms(limits.oldest_ms)
-        raise ValueError("The time is before the retention period.", f"The oldest time allowed is {oldest}.")
+    if time > caller.now_ms + FUTURE_MS:
+        raise ValueError("The time is in the future.", f"The service's time is {format_ms(caller.now_ms)}.")
+    oldest_ms = caller.now_ms - caller.tenancy.quotas.settings["RUN_RETENTION_DAYS"] * DAY_MS
+    if time < oldest_ms:
+        hint = f"The oldest time allowed is {format_ms(oldest_ms)}."
+        raise ValueError("The time is before the retention period.", hint)
     return time
 
 
@@ -134,7 +129,7 @@ FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {
 """The fields that each kind of heartbeat accepts, by name."""
 
 
-def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLimits) -> dict[str, Any]:
+def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller) -> dict[str, Any]:
     """The values of the fields in `sent`, by name; null counts as not sent.
 
     `place` is ``query`` for query parameters and ``json`` for a JSON object. Raises ServiceError: 422 for a field that
@@ -152,7 +147,7 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, limits: TimeLim
         if place == "query" and field.schema["type"] == "integer":
             value = int(value) if _DIGITS.fullmatch(value) else None
         try:
-            values[name] = field.read(value, field.schema, limits)
+            values[name] = field.read(value, field.schema, caller)
         except ValueError as error:
             message, *advice = map(str, error.args)
             raise invalid_field(place, name, message, hint=advice[0] if advice else None) from error

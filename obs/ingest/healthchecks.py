@@ -18,7 +18,7 @@ from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest.fields import read_attribution, read_name_in_path
 from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
 from obs.server.bodies import read_end
-from obs.tenancy.auth import authenticate_ping
+from obs.tenancy.auth import Tenancy, authenticate_ping
 
 PREFIX = "/ping/"
 MOST_OUTPUT_BYTES = 100_000  # how much of the body is kept: its end, because that is where errors are
@@ -53,7 +53,7 @@ class HealthchecksProtocol(HeartbeatProtocol):
         status = 400 if error.status == 422 else error.status
         return Response(status, {**_HEADERS, **error.headers}, known.get(error.status, error.message.encode()))
 
-    def _read(self, environ: Mapping[str, Any]) -> Submission:
+    def _read(self, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
         secret, _, rest = environ["PATH_INFO"][len(PREFIX) :].removesuffix("/").partition("/")
         if not UUID_PATTERN.fullmatch(secret):
             name, _, action = rest.rpartition("/")
@@ -63,7 +63,7 @@ class HealthchecksProtocol(HeartbeatProtocol):
         else:
             secret = job = PingUuid(secret.lower())
             action = rest
-        caller = authenticate_ping(self._tenancy, environ, secret, is_uuid=isinstance(job, PingUuid))
+        caller = authenticate_ping(tenancy, environ, secret, is_uuid=isinstance(job, PingUuid))
         output, left_out = read_end(environ, MOST_OUTPUT_BYTES)
         heartbeat = _heartbeat(action, caller.now_ms, _run_id(environ.get("QUERY_STRING") or ""), output, left_out)
         return Submission(caller, (JobHeartbeat(job, heartbeat, read_attribution(environ)),))

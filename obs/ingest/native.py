@@ -14,7 +14,6 @@ from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import KINDS, STATUSES, Heartbeat, Kind
 from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest import fields
-from obs.ingest.fields import TimeLimits
 from obs.ingest.protocol import SCOPE, HeartbeatProtocol, Response, Route, Submission
 from obs.server.bodies import read_body
 from obs.tenancy.auth import Caller, Tenancy, authenticate
@@ -28,10 +27,7 @@ _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "X-
 
 
 class NativeProtocol(HeartbeatProtocol):
-    def __init__(self, tenancy: Tenancy, retention_ms: int) -> None:
-        """A heartbeat whose time is more than `retention_ms` milliseconds ago is rejected."""
-        super().__init__(tenancy)
-        self._retention_ms = retention_ms
+    def __init__(self) -> None:
         self._routes: dict[tuple[str, str], Route] = {}
         for kind, event in zip(Kind, KINDS, strict=True):
             by_path, by_body = partial(self._read_path, kind), partial(self._read_body, kind)
@@ -62,25 +58,25 @@ class NativeProtocol(HeartbeatProtocol):
     def refuse(self, error: ServiceError) -> Response:
         return Response(error.status, {**_HEADERS, **error.headers}, json.dumps(error.body()).encode())
 
-    def _read_path(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
-        caller = authenticate(self._tenancy, environ, SCOPE)
+    def _read_path(self, kind: Kind, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
+        caller = authenticate(tenancy, environ, SCOPE)
         body = read_body(environ, fields.message_too_large)
         name = fields.read_name_in_path(environ["PATH_INFO"][len(PREFIX) : -len(KINDS[kind]) - 1])
         sent = _query_parameters(query) if (query := environ.get("QUERY_STRING")) else {}
-        values = fields.read_values(kind, sent, "query", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
+        values = fields.read_values(kind, sent, "query", caller)
         if body and "message" in values:
             raise invalid_field("query", "message", "Sent in the body as well.")
         if body or (kind is Kind.LOG and "message" not in values):
             values["message"] = fields.read_message(body)
         return _submission(caller, name, kind, values, environ)
 
-    def _read_body(self, kind: Kind, environ: Mapping[str, Any]) -> Submission:
-        caller = authenticate(self._tenancy, environ, SCOPE)
+    def _read_body(self, kind: Kind, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
+        caller = authenticate(tenancy, environ, SCOPE)
         sent = json_object(read_body(environ), environ.get("CONTENT_TYPE") or "")
         if "name" not in sent:
             raise invalid_field("json", "name", fields.MISSING)
         name = valid_name(sent.pop("name"), "json", "name")
-        values = fields.read_values(kind, sent, "json", TimeLimits(caller.now_ms, caller.now_ms - self._retention_ms))
+        values = fields.read_values(kind, sent, "json", caller)
         return _submission(caller, name, kind, values, environ)
 
 

@@ -1,6 +1,6 @@
 """The interface of a heartbeat protocol: the paths that it takes, and its own form of requests and responses.
 
-A protocol is one file beside this one and an entry in `obs.ingest.endpoint.protocols`. `HeartbeatEndpoint` does
+A protocol is one file beside this one and an entry in `obs.ingest.endpoint.PROTOCOLS`. `HeartbeatEndpoint` does
 the rest for all of them: it checks the method, records the heartbeats durably, and wakes the learner.
 """
 
@@ -38,7 +38,7 @@ class Route(NamedTuple):
 
     endpoint: str  # its name in the metrics
     methods: tuple[str, ...]  # those allowed beside OPTIONS; without any, all are, and OPTIONS is read as well
-    read: Callable[[Mapping[str, Any]], Submission]  # gets the WSGI environment
+    read: Callable[[Tenancy, Mapping[str, Any]], Submission]  # gets the WSGI environment
 
 
 class Response(NamedTuple):
@@ -50,11 +50,6 @@ class Response(NamedTuple):
 
 
 class HeartbeatProtocol(Protocol):
-    _tenancy: Tenancy
-
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-
     def route(self, method: str, path: str) -> Route | None:
         """The route of a request, None where `path` is not one of this protocol. `path` is PATH_INFO as in WSGI."""
 

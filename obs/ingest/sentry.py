@@ -22,7 +22,7 @@ from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest.fields import read_attribution, read_duration, read_name_in_path
 from obs.ingest.protocol import HeartbeatProtocol, Response, Route, Submission
 from obs.server.bodies import read_body
-from obs.tenancy.auth import Caller, authenticate_ping
+from obs.tenancy.auth import Caller, Tenancy, authenticate_ping
 from obs.times import SECOND_MS
 
 _CRON = re.compile(r"/api/\d+/cron/(?P<monitor>.+)/(?P<key>[^/]+)/?", re.ASCII)
@@ -55,17 +55,17 @@ class SentryProtocol(HeartbeatProtocol):
         status = 400 if status == 422 else status
         return Response(status, {**_HEADERS, **error.headers}, json.dumps({"detail": message}).encode())
 
-    def _read_cron(self, environ: Mapping[str, Any]) -> Submission:
+    def _read_cron(self, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
         path = _CRON.fullmatch(environ["PATH_INFO"])
         assert path is not None
-        caller = authenticate_ping(self._tenancy, environ, path["key"])
+        caller = authenticate_ping(tenancy, environ, path["key"])
         sent: dict[str, Any] = dict(parse_qsl(environ.get("QUERY_STRING") or ""))
         sent |= json_object(body, _JSON) if (body := read_body(environ)) else {}
         return _submission(caller, [{**sent, "monitor_slug": read_name_in_path(path["monitor"])}], environ)
 
-    def _read_envelope(self, environ: Mapping[str, Any]) -> Submission:
+    def _read_envelope(self, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
         key = _SENTRY_KEY.search(environ.get("HTTP_X_SENTRY_AUTH") or environ.get("QUERY_STRING") or "")
-        caller = authenticate_ping(self._tenancy, environ, key[1] if key else "")
+        caller = authenticate_ping(tenancy, environ, key[1] if key else "")
         return _submission(caller, list(_check_ins(read_body(environ))), environ)
 
 

@@ -11,7 +11,7 @@ from obs.heartbeat.runs import Heartbeat, Kind, Status
 from obs.heartbeat.store.record import JobHeartbeat, Recorded
 from obs.ingest.fields import read_attribution, read_duration
 from obs.ingest.protocol import HeartbeatProtocol, PingUuid, Response, Route, Submission
-from obs.tenancy.auth import authenticate_ping
+from obs.tenancy.auth import Tenancy, authenticate_ping
 
 _PREFIX = "/api/push/"
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
@@ -31,9 +31,9 @@ class UptimeKumaProtocol(HeartbeatProtocol):
         body = json.dumps({"ok": False, "msg": message}).encode()
         return Response(error.status, {**_HEADERS, **error.headers}, body)
 
-    def _read(self, environ: Mapping[str, Any]) -> Submission:
+    def _read(self, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
         uuid = PingUuid(environ["PATH_INFO"][len(_PREFIX) :].removesuffix("/").lower())
-        caller = authenticate_ping(self._tenancy, environ, uuid, is_uuid=True)
+        caller = authenticate_ping(tenancy, environ, uuid, is_uuid=True)
         query = (environ.get("QUERY_STRING") or "").encode("latin-1").decode("utf-8", "replace")
         sent = {name: values[0] for name, values in parse_qs(query).items()}
         *output, last = messages(sent.get("msg", "").encode()) or [""]

@@ -26,9 +26,6 @@ Rows = Callable[..., list[dict[str, Any]]]
 class LinesProtocol:
     """``/lines/KEY/JOB``, any method: each line of the body is a log message, and the response is text."""
 
-    def __init__(self, tenancy: Tenancy) -> None:
-        self._tenancy = tenancy
-
     def route(self, method: str, path: str) -> Route | None:
         match path.split("/"):
             case ["", "lines", key, job]:
@@ -41,8 +38,8 @@ class LinesProtocol:
     def refuse(self, error: ServiceError) -> Response:
         return Response(error.status, {"Content-Type": "text/plain"}, error.error.encode())
 
-    def _read(self, key: str, job: str, environ: Mapping[str, Any]) -> Submission:
-        caller = authenticate(self._tenancy, {**environ, "HTTP_X_API_KEY": key}, "heartbeat:write")
+    def _read(self, key: str, job: str, tenancy: Tenancy, environ: Mapping[str, Any]) -> Submission:
+        caller = authenticate(tenancy, {**environ, "HTTP_X_API_KEY": key}, "heartbeat:write")
         lines = read_body(environ).decode().splitlines()
         heartbeats = [Heartbeat(Kind.LOG, caller.now_ms, message=line) for line in lines]
         return Submission(caller, [JobHeartbeat(job, heartbeat) for heartbeat in heartbeats])
@@ -51,7 +48,7 @@ class LinesProtocol:
 @pytest.fixture
 def send_lines(app: Flask, client: KeyClient) -> Callable[..., TestResponse]:
     tenancy = services(app).tenancy
-    endpoint = HeartbeatEndpoint([LinesProtocol(tenancy)], services(app).heartbeats.queue)
+    endpoint = HeartbeatEndpoint(tenancy, [LinesProtocol()], services(app).heartbeats.queue)
     lines = Client(endpoint.answer_heartbeats(app.wsgi_app))
 
     def post(body: bytes, key: str | None = client.key, method: str = "POST") -> TestResponse:
@@ -104,7 +101,7 @@ def test_a_request_without_heartbeats_succeeds(send_lines: Callable[..., TestRes
 
 def test_other_paths_go_on_to_the_next_application(app: Flask, client: KeyClient) -> None:
     tenancy = services(app).tenancy
-    endpoint = HeartbeatEndpoint([LinesProtocol(tenancy)], services(app).heartbeats.queue)
+    endpoint = HeartbeatEndpoint(tenancy, [LinesProtocol()], services(app).heartbeats.queue)
     passed_on = Client(endpoint.answer_heartbeats(app.wsgi_app))
     response = passed_on.post(f"{BASE}/backup/ping", headers={"X-API-Key": str(client.key)})
     assert json.loads(response.text)["job"] == "backup"
