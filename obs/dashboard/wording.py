@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words, format_ms, parse_iso
 
-_UNITS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
+_UNITS = {WEEK_MS: "weeks", DAY_MS: "days", HOUR_MS: "h", MINUTE_MS: "min", SECOND_MS: "s"}
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
 _WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS: "weekly"}
 
@@ -40,10 +40,10 @@ def interval(length_ms: int) -> str:
     for unit_ms, words in _WHOLE.items():
         if abs(length_ms - unit_ms) <= unit_ms * 0.02:
             return words
-    for unit_ms, name in ((WEEK_MS, "weeks"), *_UNITS):
+    for unit_ms, name in _UNITS.items():
         count = round(length_ms / unit_ms)
         if count >= 2 and abs(length_ms - count * unit_ms) <= 0.02 * length_ms:
-            return f"every {count} {'days' if name == 'd' else name}"
+            return f"every {count} {name}"
     return f"every {duration(length_ms)}"
 
 
@@ -52,10 +52,8 @@ def relative(moment_ms: int, now_ms: int) -> str:
     away_ms = abs(now_ms - moment_ms)
     if away_ms < 5 * SECOND_MS:
         return "just now"
-    unit_ms, name = next(unit for unit in _UNITS if away_ms >= unit[0])
-    count, rest_ms = divmod(away_ms, unit_ms)
-    hours = rest_ms // HOUR_MS if unit_ms == DAY_MS else 0
-    text = f"{count} {name}" + (f" {hours} h" if hours else "")
+    smallest_ms = next(unit_ms for unit_ms in (HOUR_MS, MINUTE_MS, SECOND_MS) if away_ms >= unit_ms)
+    text = duration_words(away_ms // smallest_ms * smallest_ms)
     return f"{text} ago" if moment_ms < now_ms else f"in {text}"
 
 
