@@ -17,6 +17,7 @@ from obs.errors import ServiceError, invalid_field
 from obs.times import find_zone, format_ms, parse_iso, parse_time
 
 View = Callable[..., ResponseReturnValue]
+TIMES = ("start_time", "end_time")
 _EXAMPLE = "Enter a date and time, e.g. 2026-06-21 10:00."
 _PLAINER = (
     (re.compile(r"Missing data for required field\."), "Enter a value."),
@@ -100,11 +101,11 @@ def shown_again(page: View, otherwise: str = "", **names: str) -> Callable[[View
     return decorate
 
 
-def entered(names: Iterable[str], times: Iterable[str] = ()) -> dict[str, str]:
-    """The fields that are not empty; those in `times` are read in the zone of the form. Raises ServiceError (422)."""
+def entered(names: Iterable[str]) -> dict[str, str]:
+    """The fields that are not empty; those in TIMES are read in the zone of the form. Raises ServiceError (422)."""
     fields = {name: text for name in names if (text := request.form.get(name, "").strip())}
     problems: dict[str, list[str]] = {}
-    for name in fields.keys() & set(times):
+    for name in fields.keys() & set(TIMES):
         try:
             fields[name] = format_ms(parse_typed(fields[name], form_zone(), viewer().now_ms))
         except ValueError as error:

@@ -25,7 +25,6 @@ blp = Blueprint("alerts", __name__, url_prefix="/alerts")
 _NUMBER = f"<{ROW_ID}:number>"
 _INCIDENTS_SHOWN = 200
 _DELIVERIES_SHOWN = 100
-_TIMES = ("start_time", "end_time")
 _ALERT_FIELDS = ("query", "operator", "threshold", "for", "every", "no_data")
 _ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep"}
 
@@ -53,8 +52,8 @@ def judge(number: int, what: str) -> ResponseReturnValue:
 @forms.shown_again(incidents_page, timezone="cron", duration_seconds="hours")
 def add_window() -> ResponseReturnValue:
     recurs = request.form.get("kind") == "again"
-    when = ("cron",) if recurs else _TIMES
-    fields: dict[str, Any] = forms.entered(("title", "job_prefix", *store.PLACE, *when), _TIMES)
+    when = ("cron",) if recurs else forms.TIMES
+    fields: dict[str, Any] = forms.entered(("title", "job_prefix", *store.PLACE, *when))
     if recurs:
         fields["timezone"], fields["duration_seconds"] = forms.form_zone().key, forms.seconds("hours", "hours", 3600)
     services().heartbeats.add_window(viewer(), load(MaintenanceWindowSchema, fields))

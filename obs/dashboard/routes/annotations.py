@@ -15,7 +15,6 @@ from obs.times import WEEK_MS
 
 blp = Blueprint("annotations", __name__, url_prefix="/annotations")
 _PAGE_SIZE = 50
-_TIMES = ("start_time", "end_time")
 _REQUIRED = ("name", "title")
 _OPTIONAL = ("end_time", "description", "url")
 _FIELDS = (*_REQUIRED, "start_time", *_OPTIONAL)
@@ -53,7 +52,7 @@ def page(form: forms.Form | None = None) -> tuple[str, int]:
 @blp.post("")
 @forms.shown_again(page)
 def add() -> ResponseReturnValue:
-    annotation, _ = service.create(viewer(), load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS, _TIMES)))
+    annotation, _ = service.create(viewer(), load(schemas.AnnotationRequestSchema, forms.entered(_FIELDS)))
     return forms.saved(f"Added {annotation.title}.", "dashboard.annotations.page")
 
 
@@ -69,8 +68,8 @@ def change(number: int) -> ResponseReturnValue:
     """Set all fields to those of the form. A time that was not edited stays as it is, to the millisecond."""
     empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}
     shown = _as_typed(service.get(viewer(), number))
-    fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS, _TIMES)}
-    for name in _TIMES:
+    fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS)}
+    for name in forms.TIMES:
         if request.form.get(name) == shown[name]:
             fields.pop(name, None)
     service.update(viewer(), number, load(schemas.AnnotationChangesSchema, fields))
@@ -91,4 +90,4 @@ def delete(number: int) -> ResponseReturnValue:
 
 def _as_typed(annotation: Annotation) -> dict[str, str]:
     values = {name: getattr(annotation, name) or "" for name in _FIELDS}
-    return {**values, **{name: forms.as_input(getattr(annotation, name), forms.form_zone()) for name in _TIMES}}
+    return {**values, **{name: forms.as_input(getattr(annotation, name), forms.form_zone()) for name in forms.TIMES}}
