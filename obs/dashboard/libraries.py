@@ -54,9 +54,8 @@ def bundle(folder: Path) -> Path:
 
 
 @docs.get("/", strict_slashes=False)  # a redirect to the slash would name the host of the request
-def page() -> Response:
-    headers = {"Content-Security-Policy": _DOCS_POLICY}
-    return Response(render_template("docs.html"), mimetype="text/html", headers=headers)
+def page() -> tuple[str, dict[str, str]]:
+    return render_template("docs.html"), {"Content-Security-Policy": _DOCS_POLICY}
 
 
 @docs.get("/dist/<path:name>")
