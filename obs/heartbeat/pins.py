@@ -59,14 +59,11 @@ def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tupl
     """
     match pin:
         case Cron(expression, zone, grace_ms):
-            due_ms = next(cron_times(expression, zone, last_ms), None)
-            if due_ms is None:
-                return None
-            return awaited(due_ms, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), MAX_MS))
+            if (slot := next(cron_times(expression, zone, last_ms), None)) is not None:
+                return awaited(slot, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), MAX_MS))
         case Interval(interval_ms, grace_ms):
             return awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
-        case Never():
-            return None
+    return None
 
 
 def cron_times(expression: str, zone: str, after_ms: int) -> Iterator[int]:

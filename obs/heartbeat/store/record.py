@@ -39,7 +39,6 @@ def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = 
     return save_row(db, "attributions", updated._asdict()) if found is None else found
 
 
-IDEMPOTENCY_MS = DAY_MS
 RECENT_RUNS = 20  # successful runs that the average duration is about; each further one replaces a part of the sum
 
 
@@ -139,7 +138,7 @@ def record(
     name, heartbeat, attribution, idempotency_key = sent
     job, run = _find(db, name, heartbeat)
     if job is not None and idempotency_key is not None:
-        first = _answer_before(db, _SAME_KEY, job.id, idempotency_key, heartbeat.kind, now_ms - IDEMPOTENCY_MS)
+        first = _answer_before(db, _SAME_KEY, job.id, idempotency_key, heartbeat.kind, now_ms - DAY_MS)
         if first is not None:
             return first
     action = act(run, heartbeat.kind)
@@ -219,8 +218,7 @@ def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job
     job = _Job(row[0], row[1], row[2], (row[3], Attribution(*row[4:7])), (row[7], Attribution(*row[8:11])))
     if row[11] is None:
         return job, None
-    started, ended = (bool(row[15]), bool(row[16])) if heartbeat.run_id is not None else (True, False)
-    return job, Run(row[11], Status(row[12]), row[13], row[14] is not None, started, ended)
+    return job, Run(row[11], Status(row[12]), row[13], row[14] is not None, *map(bool, row[15:]))  # and the facts
 
 
 def _add_run(
