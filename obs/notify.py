@@ -1,7 +1,4 @@
-"""From pending deliveries to messages: what is known about the incidents, what the courier sends, what came of it.
-
-Times are milliseconds since the epoch.
-"""
+"""From pending deliveries to messages, and what became of them. Times are milliseconds since the epoch."""
 
 import logging
 import sqlite3

@@ -51,8 +51,7 @@ _DELETING_SECONDS = 20.0  # about how long one request deletes jobs: proxies end
 _DELETING_SHARE = 0.5
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
 _ROLLING_UP_SECONDS = 2.0  # at most in one call, so that one organization's years do not delay the others
-SETTLED_MS = 15 * MINUTE_MS
-"""An hour is rolled up this long after its end, because until then many of its runs may still end."""
+SETTLED_MS = 15 * MINUTE_MS  # how long after its end an hour is rolled up: until then many of its runs may still end
 
 
 class HeartbeatService:

@@ -1,7 +1,4 @@
-"""The rows of incidents. Unique indexes allow one open incident for a job and a kind, and for a group of an alert.
-
-Times are milliseconds since the Unix epoch.
-"""
+"""Rows of incidents: unique indexes allow one open for a job and kind, or alert and group. Times are milliseconds."""
 
 import json
 import sqlite3

@@ -159,10 +159,7 @@ def expectation(
 
 
 def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_final: bool = True) -> bool:
-    """Store an expectation, which applies for now if it is not final.
-
-    Returns whether it was stored: a job that has changed since is learned again.
-    """
+    """Store an expectation, for now if it is not final. False if the job has changed since: it is learned again."""
     values = {name: getattr(one, name) for one in (expected, changed) for name in one.__slots__}
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
@@ -227,10 +224,7 @@ _FLAG_OVERRUNNING = (
 
 
 def flag(db: sqlite3.Connection, limit: int, now_ms: int) -> int:
-    """Flag jobs that are overdue, and open runs that take longer than usual; mark others, which will not end, as lost.
-
-    At most `limit` of each; returns how many.
-    """
+    """Flag what is overdue or overrunning, mark as lost what will not end. At most `limit` of each; returns the sum."""
     values = {"now": now_ms, "limit": limit, "longest": LONGEST_RUN_MS}
     lost_at = f"started_at + (SELECT coalesce(lost_after_ms, :longest) {_ITS_JOB})"
     lost = f"{_OPEN_RUNS} AND {lost_at} <= :now AND {lost_at} + {UNSEEN_MS_SQL} <= :now"
