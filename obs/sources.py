@@ -6,6 +6,7 @@ No client can change the SQL in a source. Its only parameter is ``:now``, the ti
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Type(StrEnum):
@@ -54,6 +55,14 @@ class Grain:
     by_time: str = ""
 
 
+class Order(NamedTuple):
+    """A FROM clause that reads rows in the order of a column's key: by this column alone, they need not be sorted."""
+
+    from_sql: str
+    key: str  # in this clause
+    columns: frozenset[str]  # what can be read from the index that has this order
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Something that OQL can read: one table, its time, its columns."""
@@ -67,6 +76,7 @@ class Source:
     joins: tuple[tuple[str, str], ...] = ()  # name and SQL, in the order in which to add them; none adds or hides rows
     where: str = ""  # a condition that holds for every row
     grains: tuple[Grain, ...] = ()  # in the order in which to try them; those with the same columns by falling length
+    by_key: Order | None = None  # for rows that are grouped by a column with a key
     admin_only: bool = False  # whether reading it needs the scope `admin`
 
     @property

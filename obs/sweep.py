@@ -54,10 +54,9 @@ class Sweeper:
         self._has_swept_all = False  # since the start
 
     def excuse_downtime(self) -> None:
-        """Wait for no run that was expected while the service was down.
+        """Wait for no run that was expected while the service was down; learn again what another version has learned.
 
-        What another version of the learner has learned is learned again. Many organizations take longer than a start
-        may; the rest of them follows when their files are first used. Raises ServiceError (503).
+        Of many organizations, some follow when their files are first used. Raises ServiceError (503).
         """
         self._excuse(self.clock.look(is_kept=False), _STARTING_SECONDS)
 

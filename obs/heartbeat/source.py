@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from obs.heartbeat.runs import KINDS, STATES, STATUSES, JobState, Kind, Status
-from obs.sources import Column, Grain, Source, Type, one_of
+from obs.sources import Column, Grain, Order, Source, Type, one_of
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, WEEK_MS
 
 # SQLite would choose the index runs_job, and read every run of the job.
@@ -92,6 +92,7 @@ def _grains(table: str, column: str, *more: str) -> tuple[Grain, ...]:
 
 _BEFORE = "FROM runs AS r INDEXED BY runs_job WHERE r.job_id = runs.job_id AND r.started_at < runs.started_at"
 _GAP_SQL = f"runs.started_at - (SELECT r.started_at {_BEFORE} ORDER BY r.started_at DESC LIMIT 1)"
+_IN_RUNS_JOB = frozenset({"job", "time", "status", "duration_ms", "gap_ms"})
 _ROLLUPS = ("series", *(f"series_by_{unit}" for unit in _UNITS), *(f"rolled_up_{unit}s" for unit in list(_UNITS)[:3]))
 RUNS = Source(
     name="runs",
@@ -113,6 +114,7 @@ RUNS = Source(
     tables=("runs", "jobs", "attributions", "json_each", *_ROLLUPS),
     joins=_joins("runs"),
     grains=_grains("runs", "status", "exit_code"),
+    by_key=Order("jobs CROSS JOIN runs ON runs.job_id = jobs.id", "jobs.id", _IN_RUNS_JOB),
 )
 
 _INDEX = "event_messages"

@@ -40,7 +40,6 @@ _BACKLOG = 2048  # connections that may wait to be accepted
 _HEADER_MS = 10_000  # until the headers of a request are complete, also for the next request of a connection
 _MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
 _OTHER_DESCRIPTORS = 256  # the control file, connections of queries, backups, pipes
-_BEAT_SECONDS = 1
 _log = logging.getLogger(__name__)
 _GRANIAN_OPTIONS = (
     "log_enabled log_level log_config env_files runtime_mode runtime_threads runtime_blocking_threads blocking_threads"
@@ -212,7 +211,7 @@ def _reporting(app: middleware.Wsgi, beat: Callable[[], object]) -> middleware.W
             return app(environ, start_response)
         finally:
             if time.monotonic() >= beat_at:
-                beat_at = time.monotonic() + _BEAT_SECONDS
+                beat_at = time.monotonic() + 1
                 with suppress(BlockingIOError):  # a supervisor that hangs reads nothing
                     beat()
 

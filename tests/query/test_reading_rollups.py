@@ -160,6 +160,25 @@ def test_cells_are_read_in_the_order_that_suits_a_statement(
 
 
 @pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("statement", "is_sorted"),
+    [
+        ("SELECT job, max(gap_ms) AS gap FROM runs BY job HAVING gap > 1m ORDER BY gap DESC", False),
+        ("SELECT last(duration_ms) FROM runs WHERE status = 'success' AND hour(time) > 2 BY job", False),
+        ("SELECT last(duration_ms) FROM runs WHERE job = 'mail' BY job", False),
+        ("SELECT last(late_ms) FROM runs BY job", True),  # the index of jobs and times does not have it
+        ("SELECT last(duration_ms) FROM runs BY job, status", True),
+        ("SELECT last(duration_ms) FROM runs BY job EVERY 1h", True),
+    ],
+)
+def test_rows_of_jobs_are_read_in_their_order_where_an_index_has_all_columns(
+    ask: Ask, statement: str, *, is_sorted: bool
+) -> None:
+    steps = [row[1] for row in ask(f"EXPLAIN {statement} LAST 60h")["rows"] if row[0] == "plan"]
+    assert any("GROUP BY" in step for step in steps) is is_sorted
+
+
+@pytest.mark.usefixtures("history")
 def test_only_the_groups_of_top_are_read(app: Flask, ask: Ask, client: Any) -> None:
     client.post("/api/v1/heartbeat/mail/end?time=2026-06-20T08:20:00Z&duration_ms=1000")
     statement = "SELECT count(*) FROM runs BY job EVERY 12h TOP 1 LAST 60h"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Apply, Checked, Derived, Plan, Range, Read, Scan, terms
+from obs.query.language.plan import Apply, Checked, Derived, Plan, Range, Read, Scan, terms, walk
 from obs.query.sql.expressions import Value, Writer
-from obs.sources import Column, Type
+from obs.sources import Column, Order, Type
 
 MANY_ROWS = 100_000  # among so many, finding out which ones to read takes longer than it saves
 
@@ -26,7 +26,7 @@ def select(plan: Plan, scan: Scan) -> SqlStatement:
     the outputs that are not groups, whether HAVING keeps the row, and the number of rows scanned for it. If empty
     buckets are filled, rows that HAVING drops are returned too: their buckets are not empty.
     """
-    return RowSelect(plan, scan).statement()
+    return RowSelect(plan, scan, order=_order(plan, scan)).statement()
 
 
 def select_empty(plan: Plan, scan: Scan) -> SqlStatement:
@@ -75,6 +75,8 @@ def open_virtual(table: str) -> str:
 
 @dataclass
 class RowSelect(Writer):
+    order: Order | None = None  # in which the rows are read, if not in that of time
+
     def statement(self) -> SqlStatement:
         plan = self.plan
         if not plan.grouped:
@@ -87,7 +89,8 @@ class RowSelect(Writer):
         kept = self.kept()
         columns += [kept, self.scanned()]
         keys = ["1"] if has_buckets else []
-        keys += [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
+        groups = [key_of(group) or str(number) for number, group in enumerate(plan.groups, 2)]
+        keys += groups if self.order is None else [self.order.key]
         tail = f" GROUP BY {', '.join(keys)}" if keys else ""
         if has_buckets and plan.fills:
             tail += " ORDER BY " + ", ".join(keys) + self.limit()
@@ -110,8 +113,9 @@ class RowSelect(Writer):
         start, end = ("(parts.value ->> 0)", "(parts.value ->> 1)") if self.scan.parts else (":start", ":end")
         conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
         chosen = self.chosen()
-        joins = [text for name, text in source.joins if name in self.joins]
-        table = source.table
+        table, joins = source.table, [text for name, text in source.joins if name in self.joins]
+        if self.order is not None:
+            table, joins = self.order.from_sql, []
         if self.scan.parts:
             table = f"json_each({self.bind(json.dumps(self.scan.parts))}) AS parts CROSS JOIN {table}"
             keys = [column.key for column in source.columns if column.key and len(self.scan.parts[0]) > 2]
@@ -186,6 +190,15 @@ class RowSelect(Writer):
         text = self.expression(expression)
         folds = isinstance(expression, Apply) and expression.name in ("and", "or")
         return f"coalesce({text}, NULL)" if folds else text
+
+
+def _order(plan: Plan, scan: Scan) -> Order | None:
+    """The order in which the rows of a plan that groups them only by a key need not be sorted; None for any other."""
+    order, by_key = plan.source.by_key, [bool(key_of(group)) for group in plan.groups] == [True]
+    if order is None or not by_key or scan.timeline or scan.parts or scan.groups:
+        return None
+    written = walk(*(one.expression for one in plan.outputs), plan.where, plan.having, *(one for one, _ in plan.order))
+    return order if {each.column.name for each in written if isinstance(each, Read)} <= order.columns else None
 
 
 def key_of(expression: Checked) -> str:
