@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeVar
 from obs.errors import ServiceError
 from obs.storage.connection import MissingFileError, explained, first_value, open_writer
 from obs.storage.disk import sync_folder
-from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, Unit, locked, migrate
+from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
+from obs.storage.writer import Unit
 
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection, int], int]

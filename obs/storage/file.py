@@ -13,10 +13,9 @@ from sqlite_utils import Database, Migrations
 from obs.errors import ServiceError
 from obs.storage.connection import REPAIR, MissingFileError, explained, open_reader, open_writer
 from obs.storage.disk import sync_folder
-from obs.storage.writer import GroupCommit
+from obs.storage.writer import GroupCommit, Unit
 
 T = TypeVar("T")
-Unit = Callable[[sqlite3.Connection], object]
 IDLE_READERS = 2  # readers that stay open while nobody uses them
 DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
 """Each connection has the file and its write-ahead log open; all share one descriptor of the shared memory file."""
