@@ -31,7 +31,6 @@ _SLOW_SECONDS = 1  # a body that has arrived is read in a fraction of a millisec
 _BURST_SECONDS = 2
 _QUEUE_SECONDS = 0.25
 _PAGE_READERS = 8
-_WATCH_SECONDS = 1
 _LAST_DATA_SENT = 44  # offset in Linux' struct tcp_info: milliseconds since we last sent data on the connection
 _log = logging.getLogger(__name__)
 
@@ -145,7 +144,7 @@ class Bodies:
 
     def _watch(self) -> None:
         while True:
-            time.sleep(_WATCH_SECONDS)
+            time.sleep(1)
             late = time.monotonic() - self.patience_seconds
             peers = {peer for begun, peer in list(self.waiting.values()) if begun <= late}
             if peers:
