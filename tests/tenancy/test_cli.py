@@ -38,14 +38,18 @@ def test_organizations_are_listed_by_name(obs: Obs) -> None:
     assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == ["acme", "globex"]
 
 
-def test_the_second_organization_is_told_what_it_changes(obs: Obs, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("setting", "is_told"), [("auto", True), ("0", False), ("1", False)])
+def test_the_second_organization_is_told_what_it_changes(
+    obs: Obs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, setting: str, *, is_told: bool
+) -> None:
+    monkeypatch.setenv("OBS_ALLOW_PRIVATE_TARGETS", setting)
     told = []
     for name in ("acme", "globex", "initech"):
         obs("org", "create", name)
         told.append([record.getMessage() for record in caplog.records])
         caplog.clear()
     reason = "Channels may send to private networks only with OBS_ALLOW_PRIVATE_TARGETS=1 from now on."
-    assert told == [[], [reason], []]
+    assert told == [[], [reason] if is_told else [], []]
 
 
 @pytest.mark.parametrize("name", ["", "-a", "Acme", "a_b", "a/b", "..", "a" * 64, "a b", "ä", "a\n"])
