@@ -66,7 +66,7 @@ class Notifier:
         """Wait for the answers to what is on its way, and record them: what has none is sent again after the start."""
         wait([answer for _, _, answer in self._sent.values()], _FINISH_SECONDS)
         for org in {org for org, _ in self._sent}:
-            with suppress(ServiceError):
+            with suppress(ServiceError):  # of the file, which is logged where it is opened
                 self._send_due(org, self._tenancy.clock())  # sends nothing any more
 
     def _send_due(self, org: Org, now_ms: int) -> None:

@@ -123,8 +123,8 @@ class IngestAddress:
         """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
 
         def noted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            host = environ.get("HTTP_HOST", "").partition(":")[0].lower()
-            if match := self._pattern.match(host if self._is_host else environ["PATH_INFO"]):
+            address = environ.get("HTTP_HOST", "").partition(":")[0].lower() if self._is_host else environ["PATH_INFO"]
+            if match := self._pattern.match(address):
                 environ[ENVIRON_ORG] = match["org"]
                 if not self._is_host:
                     environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]

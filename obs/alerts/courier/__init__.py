@@ -52,7 +52,8 @@ class Courier:
         self._allows_private, self._lock = allows_private, threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._waiting: dict[int, Future[Answer]] = {}
-        self._last_id, self._active_at = 0, 0.0  # the latter: of the last answer, or the first order after it
+        self._last_id = 0
+        self._active_at = 0.0  # the last answer, or the first order after it
 
     def submit(self, order: Order) -> Future[Answer]:
         future = Future[Answer]()
