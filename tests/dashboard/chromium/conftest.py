@@ -65,8 +65,10 @@ def window(browser: Browser, app: Flask, chart_library: Path) -> Iterator[Browse
 
 @pytest.fixture
 def page(window: BrowserContext, address: str, new_client: NewClient) -> Page:
-    """The start page of ``acme``, for an admin."""
-    return sign_in(window.new_page(), address, str(new_client("acme", "admin").key))
+    """A page of an admin of ``acme``. It is empty, as the start page would load itself again while a test adds jobs."""
+    signed_in = sign_in(window.new_page(), address, str(new_client("acme", "admin").key))
+    signed_in.goto("about:blank")
+    return signed_in
 
 
 def sign_in(page: Page, address: str, key: str) -> Page:

@@ -137,7 +137,8 @@ def test_axe_finds_no_serious_violation_in_refused_forms_and_beside_a_new_key(pa
     expect(page.get_by_text("Copy your new key now")).to_have_count(0)
 
 
-def test_axe_finds_violations(page: Page) -> None:
+def test_axe_finds_violations(page: Page, address: str) -> None:
+    page.goto(address)
     page.evaluate("document.querySelector('main').innerHTML = '<img src=x><input>'")
     assert {one.partition(":")[0] for one in violations(page)} == {"image-alt", "label"}
 

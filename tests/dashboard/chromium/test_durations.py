@@ -95,7 +95,8 @@ def test_durations_that_only_vary_are_hardly_ever_said_to_have_changed(
 
 
 @pytest.mark.usefixtures("client")
-def test_scripts_and_the_server_write_durations_alike(page: Page) -> None:
+def test_scripts_and_the_server_write_durations_alike(page: Page, address: str) -> None:
+    page.goto(address)
     random = Random(1)
     lengths = [round(10 ** random.uniform(0, 10)) for _ in range(2_000)]
     # Python rounds a half to the even number, JavaScript up.

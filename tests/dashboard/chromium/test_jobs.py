@@ -10,13 +10,15 @@ from obs.services import services
 from tests.conftest import Clock, KeyClient
 
 
-def test_the_empty_page_notices_the_first_heartbeat(page: Page, client: KeyClient) -> None:
+def test_the_empty_page_notices_the_first_heartbeat(page: Page, address: str, client: KeyClient) -> None:
+    page.goto(address)
     expect(page.get_by_text("Waiting for the first heartbeat")).to_be_visible()
     client.post("/api/v1/heartbeat/first/ping")
     expect(page.get_by_role("link", name="first")).to_be_visible()
 
 
-def test_the_command_with_a_new_key_works_and_its_job_appears(page: Page, app: Flask) -> None:
+def test_the_command_with_a_new_key_works_and_its_job_appears(page: Page, address: str, app: Flask) -> None:
+    page.goto(address)
     page.get_by_role("button", name="Create a key and insert it").click()
     command = page.locator(".snippet code").inner_text()
     key, path = re.search(r"X-API-Key: (\w+)' http://[^/]+(\S+)", command).groups()  # type: ignore[union-attr]
@@ -97,7 +99,8 @@ def test_the_first_job_is_four_keys_away(page: Page, address: str, client: KeyCl
     expect(page.get_by_role("link", name="alpha")).to_be_focused()
 
 
-def test_every_state_has_a_shape_of_its_own(page: Page) -> None:
+def test_every_state_has_a_shape_of_its_own(page: Page, address: str) -> None:
+    page.goto(address)
     shapes = page.evaluate(
         """names => names.map(name => {
             const place = document.createElement("span");

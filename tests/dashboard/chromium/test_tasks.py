@@ -60,8 +60,11 @@ def slower(client: KeyClient, clock: Clock) -> None:
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.usefixtures("slower")
-def test_that_it_is_slower_and_since_which_deploy_takes_one_click(page: Page, width: int, height: int) -> None:
+def test_that_it_is_slower_and_since_which_deploy_takes_one_click(
+    page: Page, address: str, width: int, height: int
+) -> None:
     page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
     with clicks(page, 1):
         open_job(page)
         verdict = page.locator("#verdict")
@@ -74,6 +77,7 @@ def test_that_it_is_slower_and_since_which_deploy_takes_one_click(page: Page, wi
 
 @pytest.mark.usefixtures("failing")
 def test_a_job_is_paused_for_a_week_with_the_keyboard(page: Page, address: str) -> None:
+    page.goto(address)
     with clicks(page, 0):
         page.keyboard.press("/")
         page.keyboard.type("mx-7")
@@ -93,6 +97,7 @@ def test_a_chart_without_knowing_oql_takes_two_clicks_and_its_choices(
     page: Page, address: str, width: int, height: int
 ) -> None:
     page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
     with clicks(page, 2):
         page.get_by_role("link", name="Query").click()
         page.get_by_role("combobox", name="By", exact=True).select_option("job")
@@ -103,9 +108,12 @@ def test_a_chart_without_knowing_oql_takes_two_clicks_and_its_choices(
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.usefixtures("failing")
-def test_a_word_in_the_log_is_found_with_two_clicks(page: Page, clock: Clock, width: int, height: int) -> None:
+def test_a_word_in_the_log_is_found_with_two_clicks(
+    page: Page, address: str, clock: Clock, width: int, height: int
+) -> None:
     clock.advance(seconds=1)
     page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
     with clicks(page, 2):
         open_job(page)
         page.get_by_label("Search the log").click()
@@ -116,8 +124,9 @@ def test_a_word_in_the_log_is_found_with_two_clicks(page: Page, clock: Clock, wi
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.usefixtures("failing")
-def test_why_is_it_broken_takes_no_click(page: Page, width: int, height: int) -> None:
+def test_why_is_it_broken_takes_no_click(page: Page, address: str, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
     with clicks(page, 0):
         row = page.locator("#jobs tr", has_text="shop/send-mail")
         expect(row.locator(".error")).to_have_text("ERROR: relay denied")
@@ -126,8 +135,11 @@ def test_why_is_it_broken_takes_no_click(page: Page, width: int, height: int) ->
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.usefixtures("failing")
-def test_the_last_line_of_the_log_and_when_it_was_last_fine_take_one_click(page: Page, width: int, height: int) -> None:
+def test_the_last_line_of_the_log_and_when_it_was_last_fine_take_one_click(
+    page: Page, address: str, width: int, height: int
+) -> None:
     page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
     with clicks(page, 1):
         open_job(page)
         now = page.get_by_role("region", name="Now")

@@ -137,6 +137,7 @@ def test_signing_out_in_one_tab_ends_the_others(
     other_tab = window.new_page()
     other_tab.goto(f"{address}/settings")
     expect(other_tab.get_by_role("heading", name="Settings - acme")).to_be_visible()
+    page.goto(address)
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     other_tab.get_by_label("Label").fill("late")
