@@ -42,7 +42,7 @@ def test_ten_thousand_jobs_that_fall_silent_are_one_message(
     (message,) = receiver.messages()
     assert len(message["incidents"]) == 10_000
     assert message["title"].startswith("10,000 overdue: job-")
-    assert max(held) < 0.05
+    assert max(held) < 0.1 * sum(held)
 
 
 def test_a_host_that_hangs_delays_no_other_channel(world: World, receiver: Receiver) -> None:

@@ -8,7 +8,7 @@ from tests.alerts.conftest import add_overdue_jobs
 from tests.conftest import ACME, Clock, KeyClient
 
 JOBS = 10_000
-MOST_SECONDS = 0.05  # of processor time: other processes load the machine
+MOST_SHARE = 0.1  # of the processor time of all transactions together
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_no_transaction_is_long_when_many_jobs_become_overdue_or_report_again(
     clock.advance(seconds=1)
     services(app).background.tasks["sweep"].run()
     assert count() == JOBS
-    assert max(held) < MOST_SECONDS
+    assert max(held) < MOST_SHARE * sum(held)
     databases.write(ACME, lambda db: db.execute("UPDATE jobs SET overdue_since = NULL, overdue_at = NULL"))
     held.clear()
     clock.advance(days=1)
@@ -34,4 +34,4 @@ def test_no_transaction_is_long_when_many_jobs_become_overdue_or_report_again(
     services(app).background.sweeper.excuse_downtime()
     services(app).background.tasks["sweep"].run()
     assert count() == 0
-    assert max(held) < MOST_SECONDS
+    assert max(held) < MOST_SHARE * sum(held)

@@ -243,6 +243,7 @@ def test_an_offline_page_says_so(window: BrowserContext, page: Page, address: st
 def test_the_theme_can_be_chosen_and_is_kept(page: Page, address: str) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     page.emulate_media(color_scheme="light")
+    page.goto(address)
     light = page.evaluate(background)
     page.get_by_label("Theme").select_option("Dark")
     dark = page.evaluate(background)
