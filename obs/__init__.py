@@ -88,7 +88,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     # What every request passes before Flask.
     stack = (trust_proxies, built.metrics.measure, tenancy.ingest.recognize, allow_origins, endpoint.answer_heartbeats)
     for layer in reversed(stack):
-        app.wsgi_app = layer(app.wsgi_app)  # type: ignore[assignment,method-assign]
+        app.wsgi_app = partial(layer, app.wsgi_app)  # type: ignore[method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
 
     others = (checks, annotation_routes, grafana, alert_routes, query_routes, tenancy_routes)

@@ -37,23 +37,18 @@ class HeartbeatEndpoint:
     def __init__(self, tenancy: Tenancy, protocols: Sequence[HeartbeatProtocol], queue: SweepQueue) -> None:
         self._tenancy, self._protocols, self._queue = tenancy, tuple(protocols), queue
 
-    def answer_heartbeats(self, flask: Wsgi) -> Wsgi:
-        """The WSGI application that handles the heartbeat paths and passes every other request to `flask`."""
-
-        def handle(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            method, path = environ["REQUEST_METHOD"].upper(), environ["PATH_INFO"]
-            asked = "GET" if method == "HEAD" else method  # where GET is supported, HEAD is
-            for protocol in self._protocols:
-                if (route := protocol.route(asked, path)) is not None:
-                    break
-            else:
-                return flask(environ, start_response)
-            environ[ENDPOINT] = route.endpoint
-            status, headers, body = self._respond(protocol, route, asked, environ)
-            start_response(_STATUS_LINES[status], [*headers.items(), ("Content-Length", str(len(body)))])
-            return [b"" if method == "HEAD" else body]
-
-        return handle
+    def answer_heartbeats(self, flask: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """The layer that handles the heartbeat paths, and passes every other request to `flask`."""
+        method, path = environ["REQUEST_METHOD"].upper(), environ["PATH_INFO"]
+        asked = "GET" if method == "HEAD" else method  # where GET is supported, HEAD is
+        for protocol in self._protocols:
+            route = protocol.route(asked, path)
+            if route is not None:
+                environ[ENDPOINT] = route.endpoint
+                status, headers, body = self._respond(protocol, route, asked, environ)
+                start_response(_STATUS_LINES[status], [*headers.items(), ("Content-Length", str(len(body)))])
+                return [b"" if method == "HEAD" else body]
+        return flask(environ, start_response)
 
     def _respond(self, protocol: HeartbeatProtocol, route: Route, method: str, environ: Mapping[str, Any]) -> Response:
         try:

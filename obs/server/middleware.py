@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from obs.config import ConfigError
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-Layer = Callable[[Wsgi], Wsgi]
+Layer = Callable[[Wsgi, dict[str, Any], Any], Iterable[bytes]]
+"""A layer of the WSGI stack: the application behind it comes before the arguments of WSGI."""
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 _ORG = r"(?P<org>[^/.]+)"
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
@@ -29,7 +30,7 @@ def allow_origins(setting: str) -> Layer:
         raise ConfigError(f"CORS_ORIGINS must be origins such as https://example.com, or *, not {setting!r}")
 
     def shared(app: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if not environ["PATH_INFO"].startswith("/api/v"):  # the rest is as other monitors have it
+        if not origins or not environ["PATH_INFO"].startswith("/api/v"):  # the rest is as other monitors have it
             return app(environ, start_response)
         origin, headers = environ.get("HTTP_ORIGIN"), [("Vary", "Origin")]
         if origin and (origin in origins or "*" in origins):
@@ -42,7 +43,7 @@ def allow_origins(setting: str) -> Layer:
             headers.append(("Access-Control-Expose-Headers", "*"))
         return app(environ, lambda status, sent, *rest: start_response(status, [*sent, *headers], *rest))
 
-    return lambda app: partial(shared, app) if origins else app
+    return shared
 
 
 def client_address(environ: Mapping[str, Any]) -> str:
@@ -77,7 +78,7 @@ def trust_proxies(setting: str, auth_header: str) -> Layer:
 
     def forwarded(app: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         client = environ.get("REMOTE_ADDR", "")
-        if trusts(client):
+        if networks and trusts(client):
             *_, scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").split(",")
             *_, host = environ.get("HTTP_X_FORWARDED_HOST", "").split(",")
             environ["HTTP_HOST"] = host.strip() or environ.get("HTTP_HOST", "")
@@ -90,7 +91,7 @@ def trust_proxies(setting: str, auth_header: str) -> Layer:
             environ[SIGNED_IN_AS] = environ.get(user, "")
         return app(environ, start_response)
 
-    return lambda app: partial(forwarded, app) if networks else app
+    return forwarded
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
@@ -119,16 +120,12 @@ class IngestAddress:
         """The ingest address of `org`. Clients append the paths of the API to it."""
         return self._url.replace("{org}", org).rstrip("/")
 
-    def recognize(self, app: Wsgi) -> Wsgi:
-        """The WSGI application that notes the organization of the address, and passes the path after it to `app`."""
-
-        def noted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            address = environ.get("HTTP_HOST", "").partition(":")[0].lower() if self._is_host else environ["PATH_INFO"]
-            if match := self._pattern.match(address):
-                environ[ENVIRON_ORG] = match["org"]
-                if not self._is_host:
-                    environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
-                    environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
-            return app(environ, start_response)
-
-        return noted
+    def recognize(self, app: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """The layer that notes the organization of the address, and passes only the path after it to `app`."""
+        address = environ.get("HTTP_HOST", "").partition(":")[0].lower() if self._is_host else environ["PATH_INFO"]
+        if match := self._pattern.match(address):
+            environ[ENVIRON_ORG] = match["org"]
+            if not self._is_host:
+                environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + match[0]
+                environ["PATH_INFO"] = environ["PATH_INFO"][match.end() :]
+        return app(environ, start_response)

@@ -43,31 +43,27 @@ class Metrics:
         seconds = Histogram(name, _DURATION, labels, registry=self.registry, buckets=_BUCKETS)
         self._observer = cache(lambda *labels: seconds.labels(*labels).observe)  # slow compared with a heartbeat
 
-    def measure(self, inner: Wsgi) -> Wsgi:
-        """The WSGI application that measures and logs every request to `inner`, and gives it a request id."""
+    def measure(self, app: Wsgi, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """The layer that measures and logs every request, and gives it a request id."""
+        started = time.perf_counter()
+        environ[CALLER] = {"organization": None, "key": None}
+        endpoint, status, sent = "unknown", "500", list[tuple[str, str]]()
 
-        def measured(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-            started = time.perf_counter()
-            environ[CALLER] = {"organization": None, "key": None}
-            endpoint, status, sent = "unknown", "500", list[tuple[str, str]]()
+        def start(line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            nonlocal endpoint, status, sent
+            if "X-Request-Id" not in dict(headers):  # an internal error has one already
+                headers = [*headers, ("X-Request-Id", f"{random.getrandbits(128):032x}")]
+            status, sent = line[:3], headers
+            rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
+            endpoint = str(environ.get(ENDPOINT) or getattr(rule, "endpoint", "unknown"))
+            return start_response(line, headers, *rest)
 
-            def start(line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-                nonlocal endpoint, status, sent
-                if "X-Request-Id" not in dict(headers):  # an internal error has one already
-                    headers = [*headers, ("X-Request-Id", f"{random.getrandbits(128):032x}")]
-                status, sent = line[:3], headers
-                rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
-                endpoint = str(environ.get(ENDPOINT) or getattr(rule, "endpoint", "unknown"))
-                return start_response(line, headers, *rest)
-
-            try:
-                return inner(environ, start)
-            finally:
-                seconds = time.perf_counter() - started
-                self._observer(endpoint, status)(seconds)
-                self._access_log.add(environ, status, sent, seconds)
-
-        return measured
+        try:
+            return app(environ, start)
+        finally:
+            seconds = time.perf_counter() - started
+            self._observer(endpoint, status)(seconds)
+            self._access_log.add(environ, status, sent, seconds)
 
 
 def healthz() -> dict[str, str]:

@@ -49,7 +49,7 @@ class LinesProtocol:
 def send_lines(app: Flask, client: KeyClient) -> Callable[..., TestResponse]:
     tenancy = services(app).tenancy
     endpoint = HeartbeatEndpoint(tenancy, [LinesProtocol()], services(app).heartbeats.queue)
-    lines = Client(endpoint.answer_heartbeats(app.wsgi_app))
+    lines = Client(partial(endpoint.answer_heartbeats, app.wsgi_app))
 
     def post(body: bytes, key: str | None = client.key, method: str = "POST") -> TestResponse:
         return lines.open(f"/lines/{key}/backup", method=method, data=body)
@@ -102,6 +102,6 @@ def test_a_request_without_heartbeats_succeeds(send_lines: Callable[..., TestRes
 def test_other_paths_go_on_to_the_next_application(app: Flask, client: KeyClient) -> None:
     tenancy = services(app).tenancy
     endpoint = HeartbeatEndpoint(tenancy, [LinesProtocol()], services(app).heartbeats.queue)
-    passed_on = Client(endpoint.answer_heartbeats(app.wsgi_app))
+    passed_on = Client(partial(endpoint.answer_heartbeats, app.wsgi_app))
     response = passed_on.post(f"{BASE}/backup/ping", headers={"X-API-Key": str(client.key)})
     assert json.loads(response.text)["job"] == "backup"

@@ -122,9 +122,8 @@ def _seen(trusted: str, environ: dict[str, Any]) -> dict[str, Any]:
         seen.update(environ)
         return []
 
-    trust_proxies(trusted, "Remote-User" if trusted else "")(app)(
-        {"wsgi.url_scheme": "http", "HTTP_HOST": "inside", **environ}, None
-    )
+    layer = trust_proxies(trusted, "Remote-User" if trusted else "")
+    layer(app, {"wsgi.url_scheme": "http", "HTTP_HOST": "inside", **environ}, None)
     return seen
 
 
