@@ -51,7 +51,6 @@ class Sweeper:
         self._monotonic: Callable[[], float] = settings["MONOTONIC"]
         self.clock = ServerClock(tenancy.control, tenancy.clock, settings)
         self._clock_offset = self._offset()
-        self._has_swept_all = False  # since the start
 
     def excuse_downtime(self) -> None:
         """Wait for no run that was expected while the service was down; learn again what another version has learned.
@@ -62,7 +61,7 @@ class Sweeper:
 
     def run(self) -> None:
         """Sweep each organization that is due. Raises ServiceError (503)."""
-        seen = self.clock.look(is_kept=self._has_swept_all)
+        seen = self.clock.look(is_kept=not self._tenancy.databases.has_first_units())
         offset = self._offset()
         # The two clocks also move apart while the machine is suspended.
         if seen.needs_correction or abs(offset - self._clock_offset) * 1000 > STEP_MS:
@@ -80,7 +79,6 @@ class Sweeper:
             with self._tenancy.control.read() as db:
                 viewer_zones = store.viewer_zones(db)
             for_each_organization(self._tenancy, sweep_one, due)
-        self._has_swept_all = True
 
     def judge(self, caller: Caller, incident_id: int, verdict: str | None) -> dict[str, Any]:
         """Note the verdict of a person on an overdue incident, or without a verdict, have no more reminders of it sent.
@@ -124,7 +122,7 @@ class Sweeper:
             if self._monotonic() < end:
                 databases.write(org, correct)
             else:
-                databases.first_units[org] = correct
+                databases.write_first(org, correct)
             self._queue.note(org)
             self._alerts.woken.add(org)
 

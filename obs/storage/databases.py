@@ -113,8 +113,9 @@ class Databases:
         self._files: OrderedDict[Org, DatabaseFile] = OrderedDict()
         self._users: dict[DatabaseFile, int] = {}
         self._last_writes: dict[Org, int] = {}
-        self.first_units: dict[Org, Unit] = {}  # what to do in each file before anything else, when it is opened
-        self._numbers, self._closing = count(1), False
+        self._first_units: dict[Org, Unit] = {}
+        self._numbers = count(1)
+        self._closing = False
         self.winding_down = threading.Event()  # set when the instance is about to close: background work stops
         self.problems = FileProblems(self.path)
 
@@ -180,6 +181,18 @@ class Databases:
                 self._last_writes[org] = next(self._numbers)
             return result
 
+    def write_first(self, org: Org, unit: Unit) -> None:
+        """Run `unit` before anything else in the file of `org`: now if the file is open, else when it is opened."""
+        with self._room:
+            if org not in self._files:
+                self._first_units[org] = unit
+                return
+        self.write(org, unit)
+
+    def has_first_units(self) -> bool:
+        """Whether what `write_first` got for some file waits until it is opened."""
+        return bool(self._first_units)
+
     def last_write(self, org: Org) -> int:
         """A number that differs after each change by this process to the file of `org`."""
         return self._last_writes.get(org, 0)
@@ -195,6 +208,7 @@ class Databases:
 
     def forget(self, org: Org) -> None:
         with self._room:
+            self._first_units.pop(org, None)
             file = self._files.pop(org, None)
             is_idle = file not in self._users
         if file is not None and is_idle:
@@ -228,7 +242,7 @@ class Databases:
                 if len(self._files) >= self._most_files:
                     idle = next((other for other, known in self._files.items() if known not in self._users), org)
                     unused = self._files.pop(idle, None)
-                file = self._files[org] = DatabaseFile(self.path(org), self._options, self.first_units.pop(org, None))
+                file = self._files[org] = DatabaseFile(self.path(org), self._options, self._first_units.pop(org, None))
             else:
                 self._files.move_to_end(org)
             self._users[file] = self._users.get(file, 0) + 1
