@@ -7,17 +7,18 @@ import json
 import logging
 import tomllib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _CODES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 ERROR_CODES = {code: (int(status), about) for status, codes in _CODES.items() for code, about in codes.items()}
@@ -81,6 +82,13 @@ def invalid_fields(details: Mapping[str, Any]) -> ServiceError:
     field = ".".join(name for name in path[1:] if name != "_schema")
     message = f"{field}: {found[0]}" if field else str(found[0])
     return ServiceError("invalid_field", message, errors=details)
+
+
+def existing(thing: str, number: int, found: Iterable[T]) -> T:
+    """The first of what was `found` for an id. Raises ServiceError (404) if there is no `thing` with this id."""
+    for one in found:
+        return one
+    raise ServiceError(f"{thing}_not_found", f"There is no {thing} with id {number}.")
 
 
 def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:

@@ -179,10 +179,7 @@ def get_channel(channel_id: int) -> dict[str, Any]:
 
 @operation(blp, f"PUT {_CHANNEL}", "admin", ChannelSchema, body=ChannelChangesSchema, errors=(404, 409))
 def update_channel(changes: dict[str, Any], channel_id: int) -> dict[str, Any]:
-    """Change a channel
-
-    Only the fields that are sent change.
-    """
+    """Change the fields of a channel that are sent"""
     known = services().alerts.channel(caller().org, channel_id)
     changed = services().alerts.save(caller(), changes, channel_id)
     return channel_json(changed, secret=changed.secret != known.secret)
@@ -208,10 +205,7 @@ def test_channel(channel_id: int) -> Answer:
 
 @operation(blp, "GET /incidents", "query:read", IncidentListSchema, query=IncidentPageSchema)
 def list_incidents(page: dict[str, Any]) -> dict[str, Any]:
-    """List incidents
-
-    The newest start comes first.
-    """
+    """List incidents, newest start first"""
     with caller().read() as db:
         return page_of("incidents", page, partial(incidents.page, db), "started_at", "id")
 
@@ -233,10 +227,7 @@ def judge_incident(fields: dict[str, str], incident_id: int) -> dict[str, Any]:
 
 @operation(blp, "GET /deliveries", "query:read", DeliveryListSchema, query=DeliveryPageSchema)
 def list_deliveries(page: dict[str, Any]) -> dict[str, Any]:
-    """List deliveries
-
-    The newest comes first.
-    """
+    """List deliveries, newest first"""
     with caller().read() as db:
         return page_of("deliveries", page, partial(outbox.page, db), "id")
 

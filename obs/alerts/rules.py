@@ -54,10 +54,14 @@ def evaluate(
         elif is_met is None:
             is_met = group in alert.firing or group in alert.pending
         if not is_met or (group == "" and "" not in numbers):  # the group of no groups, and now there are some
-            end += [group] if group in alert.firing else []
+            if group in alert.firing:
+                end.append(group)
         elif group not in alert.firing:
             since = alert.pending.get(group, now_ms)
             if not 0 <= now_ms - since <= alert.for_ms + 2 * alert.every_ms + MINUTE_MS:  # or the clock was set back
                 since = now_ms  # else it would be firing already: there were no evaluations, so it may have been well
-            (begin if now_ms - since >= alert.for_ms else pending)[group] = since
+            if now_ms - since >= alert.for_ms:
+                begin[group] = since
+            else:
+                pending[group] = since
     return begin, end, pending

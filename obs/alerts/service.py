@@ -12,7 +12,7 @@ from obs.alerts import message
 from obs.alerts.courier import ATTEMPT_SECONDS, Answer, Courier, failure
 from obs.alerts.store import channels, incidents, outbox
 from obs.alerts.store.channels import FILTER_DEFAULTS, Channel
-from obs.errors import ServiceError, invalid_field, invalid_fields
+from obs.errors import ServiceError, existing, invalid_field, invalid_fields
 from obs.storage.databases import Org
 from obs.tenancy import audit
 from obs.tenancy.audit import Action
@@ -38,9 +38,7 @@ class AlertService:
 
     def channel(self, org: Org, channel_id: int) -> Channel:
         """A channel of an organization. Raises ServiceError (404)."""
-        for each in (one for one in self.channels(org) if one.id == channel_id):
-            return each
-        raise ServiceError("channel_not_found", f"There is no channel with id {channel_id}.")
+        return existing("channel", channel_id, (one for one in self.channels(org) if one.id == channel_id))
 
     def warning(self, caller: Caller) -> str:
         """What every page says when nobody would be notified; empty if there is no reason to."""
@@ -107,8 +105,6 @@ class AlertService:
     def retry(self, caller: Caller, delivery_id: int) -> outbox.Delivery:
         """Send a delivery again that was given up, or waits. Raises ServiceError (404)."""
         delivery = caller.write(lambda db: outbox.retry(db, delivery_id, caller.now_ms))
-        if delivery is None:
-            raise ServiceError("delivery_not_found", f"There is no delivery with id {delivery_id}.")
         self.woken.add(caller.org)
         return delivery
 

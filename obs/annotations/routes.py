@@ -71,10 +71,7 @@ def get_annotation(annotation_id: int) -> tuple[rules.Annotation, dict[str, str]
 )
 @blp.doc(parameters=[_IF_MATCH])
 def update_annotation(changes: dict[str, Any], annotation_id: int) -> tuple[rules.Annotation, dict[str, str]]:
-    """Change an annotation
-
-    Only the fields that are sent change.
-    """
+    """Change the fields of an annotation that are sent"""
     return _with_etag(service.update(caller(), annotation_id, changes, _if_match()))
 
 

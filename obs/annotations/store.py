@@ -9,7 +9,7 @@ from functools import partial
 
 from obs.annotations.rules import Annotation
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
-from obs.errors import ServiceError
+from obs.errors import existing
 from obs.storage.connection import delete_oldest, save_row
 from obs.times import MAX_MS
 
@@ -20,9 +20,8 @@ _MAX_ID = 2**63 - 1  # of a row in SQLite
 def find(db: sqlite3.Connection, annotation_id: int, now_ms: int) -> Annotation:
     """The annotation with this id. Raises ServiceError (404)."""
     kept = f"{_SELECT} WHERE id = ? AND {LAST_MOMENT_SQL} >= ?"
-    for row in db.execute(kept, (annotation_id, now_ms - RETENTION_MS)) if annotation_id <= _MAX_ID else ():
-        return _annotation(row)
-    raise ServiceError("annotation_not_found", f"There is no annotation with id {annotation_id}.")
+    rows = db.execute(kept, (annotation_id, now_ms - RETENTION_MS)) if annotation_id <= _MAX_ID else ()
+    return existing("annotation", annotation_id, map(_annotation, rows))
 
 
 def page(

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 import zlib
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -92,13 +92,14 @@ class Selection:
 
     def replace(self, old: Job | None, new: Job | None) -> None:
         """Replace a job by its new version; None for a job that is new or deleted."""
-        for job, number in ((old, 0), (new, 1)):
-            if job is not None and self._is_narrowed(job):
-                self.counts[job.status] += 1 if number else -1
-                if self._choice.state in ("", job.status):
-                    key = self._key(job)
-                    place = bisect_left(self._keys, key)
-                    self._keys[place : place + 1 - number] = [key] * number
+        if old is not None and self._is_narrowed(old):
+            self.counts[old.status] -= 1
+            if self._choice.state in ("", old.status):
+                del self._keys[bisect_left(self._keys, self._key(old))]
+        if new is not None and self._is_narrowed(new):
+            self.counts[new.status] += 1
+            if self._choice.state in ("", new.status):
+                insort(self._keys, self._key(new))
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -110,8 +111,9 @@ class Selection:
 
     def _key(self, job: Job) -> tuple[float, str, int]:
         number = self._sort(job)
-        number = math.inf if number is None else number
-        return -number if self._choice.desc else number, job.name.casefold(), job.id
+        if number is None:
+            number = math.inf
+        return (-number if self._choice.desc else number), job.name.casefold(), job.id
 
     def _is_narrowed(self, job: Job) -> bool:
         """Whether a job matches all filters but the one for the state."""

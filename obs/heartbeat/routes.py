@@ -7,7 +7,6 @@ from flask import Response, current_app, url_for
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from obs.api import ROW_ID, Blueprint, list_of, page_of, time_of_query
-from obs.errors import ServiceError
 from obs.heartbeat import schemas
 from obs.heartbeat.names import valid_name
 from obs.heartbeat.runs import OUTCOMES, TROUBLE
@@ -125,8 +124,6 @@ def get_run(number: int) -> dict[str, Any]:
     with caller().read() as db:
         run = store.run(db, number)
         timeline = store.timeline(db, number)
-    if run is None:
-        raise ServiceError("run_not_found", f"There is no run with id {number}.")
     return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline}
 
 

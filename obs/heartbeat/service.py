@@ -74,9 +74,11 @@ class HeartbeatService:
             job_id = jobs.job_id(db, name)
             if job_id is None and not adds:
                 raise no_job(name)
-            if "name" in changes and jobs.job_id(db, changes["name"]) not in (None, None if adds else job_id):
+            named = jobs.job_id(db, changes["name"]) if "name" in changes else None
+            if named is not None and (adds or named != job_id):
                 raise ServiceError("conflict", f"There is already a job named {changes['name']!r}.")
-            if uuid is not None and (other := jobs.name_of_uuid(db, uuid)) and jobs.job_id(db, other) != job_id:
+            owner = None if uuid is None else jobs.name_of_uuid(db, uuid)
+            if owner is not None and jobs.job_id(db, owner) != job_id:
                 raise ServiceError("conflict", "Another job has this UUID.")
             if job_id is None:
                 caller.tenancy.quotas.check_new(caller.org, "max_jobs", jobs.count_jobs(db) + 1)

@@ -104,10 +104,11 @@ def _heartbeat(check_in: Mapping[str, Any], now_ms: int) -> Heartbeat:
         raise invalid_field("json", "status", f"Must be one of: {', '.join(_STATUSES)}.")
     if run_id is not None and not (isinstance(run_id, str) and _CHECK_IN_ID.fullmatch(run_id)):
         raise invalid_field("json", "check_in_id", "Not a UUID.")
-    run_id = run_id.replace("-", "").lower().strip("0") and run_id.replace("-", "").lower() if run_id else None
+    digits = (run_id or "").replace("-", "").lower()
+    run_id = digits if digits.strip("0") else None  # only zeros stand for the latest check-in
     kind, outcome = _STATUSES[status]
     duration_ms = None if kind is Kind.START else read_duration(duration, SECOND_MS)
-    return Heartbeat(kind, now_ms, run_id or None, outcome, duration_ms=duration_ms)
+    return Heartbeat(kind, now_ms, run_id, outcome, duration_ms=duration_ms)
 
 
 def _pin(check_in: Mapping[str, Any]) -> Pin | None:

@@ -27,19 +27,13 @@ def opened(folder: Path, *, create: bool = False) -> closing[Tenancy]:
 
 @click.group()
 def org() -> None:
-    """Manage organizations.
-
-    Each organization has its own keys and its own data.
-    """
+    """Manage organizations. Each has its own keys and its own data."""
 
 
 @org.command("create")
 @click.argument("name")
 def create_org(name: str, folder: Path) -> None:
-    """Create the organization NAME.
-
-    A name has 1 to 63 of a-z, 0-9 and -, and does not begin with -.
-    """
+    """Create the organization NAME. A name has 1 to 63 of a-z, 0-9 and -, and does not begin with -."""
     with opened(folder, create=True) as tenancy:
         service.create_organization(tenancy, name)
     click.echo(f"Created organization {name}. Create a key with: obs key create {name} --label LABEL", err=True)
@@ -92,10 +86,7 @@ def key() -> None:
 @click.option("--ping", is_flag=True, help="Create a ping key: it is sent in URLs and can only ping.")
 @click.option("--expires", help="ISO 8601 time, or a time from now such as +30d. Default: never.")
 def create_key(org: str, label: str, scopes: tuple[str, ...], ping: bool, expires: str | None, folder: Path) -> None:
-    """Create a key for ORG and print it.
-
-    The key is not stored and cannot be shown again.
-    """
+    """Create a key for ORG and print it. The key is not stored and cannot be shown again."""
     with opened(folder) as tenancy:
         expires_at = times.format_optional_ms(time_of_query("--expires", expires, tenancy.clock()))
         found = service.find_organization(tenancy, org)
@@ -123,10 +114,7 @@ def list_keys(org: str, folder: Path) -> None:
 @key.command("revoke")
 @click.argument("key_id", type=int)
 def revoke_key(key_id: int, folder: Path) -> None:
-    """Revoke the key with the id KEY_ID.
-
-    "obs key list ORG" shows the ids.
-    """
+    """Revoke the key with the id KEY_ID. The command "obs key list ORG" shows the ids."""
     with opened(folder) as tenancy:
         service.revoke_key(tenancy, None, key_id)
     click.echo(f"Revoked key {key_id}.", err=True)
@@ -158,10 +146,7 @@ def add_user(org: str, folder: Path, **fields: str) -> None:
 
 @click.command("accept-clock")
 def accept_clock(folder: Path) -> None:
-    """Say that the clock of the server is right.
-
-    The service then trusts it, and deletes old data by it.
-    """
+    """Say that the clock of the server is right. The service then trusts it, and deletes old data by it."""
     with opened(folder) as tenancy:
         tenancy.control.write(store.accept_clock)
     click.echo("Accepted the clock.", err=True)
@@ -170,10 +155,7 @@ def accept_clock(folder: Path) -> None:
 @click.command("sign-in")
 @click.argument("org")
 def sign_in(org: str, folder: Path) -> None:
-    """Print a link for signing in to ORG.
-
-    The link works once, within 24 hours.
-    """
+    """Print a link for signing in to ORG. The link works once, within 24 hours."""
     with opened(folder) as tenancy:
         token = service.create_sign_in_link(tenancy, org)
         address = instance.base_url(config.load(folder))

@@ -127,7 +127,8 @@ class Quotas:
         """Count heartbeats; False if there is no space for their messages. Raises ServiceError (429, 507)."""
         self.traffic.note()
         now_ms, rate = self.clock(), "max_heartbeats_per_minute"
-        if (used := self.rates.add((org, rate), count, now_ms)) > (most := self.limits(org)[rate]):
+        used, most = self.rates.add((org, rate), count, now_ms), self.limits(org)[rate]
+        if used > most:
             raise self._exceeded(org, rate, "rate_limited", headers=rate_headers(used, most, now_ms))
         stored = self._stored.get(org)
         if stored is None:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import partial
 
 from obs.api import about
-from obs.errors import ServiceError
+from obs.errors import existing
 from obs.storage.connection import delete_oldest, save_row
 
 
@@ -126,9 +126,7 @@ def incidents_by_id(db: sqlite3.Connection, ids: Iterable[int]) -> list[Incident
 
 def incident(db: sqlite3.Connection, incident_id: int) -> Incident:
     """The incident with this id. Raises ServiceError (404)."""
-    for one in incidents_by_id(db, [incident_id]):
-        return one
-    raise ServiceError("incident_not_found", f"There is no incident with id {incident_id}.")
+    return existing("incident", incident_id, incidents_by_id(db, [incident_id]))
 
 
 def incidents(db: sqlite3.Connection, *, limit: int, job_id: int | None = None) -> list[Incident]:

@@ -17,6 +17,7 @@ from obs.alerts.store import incidents
 from obs.alerts.store.channels import Channel
 from obs.alerts.store.incidents import Incident
 from obs.api import about
+from obs.errors import existing
 from obs.storage.connection import delete_oldest, first_value, save_row
 from obs.times import DAY_MS, HOUR_MS, MAX_MS, MINUTE_MS, SECOND_MS
 
@@ -229,13 +230,13 @@ def report(db: sqlite3.Connection, channel: Channel, event: str, text: str, now_
     _insert(db, channel, now_ms, channel.quiet_until([event], now_ms), notice=text, event=event)
 
 
-def retry(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> Delivery | None:
-    """Send a delivery that is not sent yet as soon as possible, for another day; None if there is none."""
+def retry(db: sqlite3.Connection, delivery_id: int, now_ms: int) -> Delivery:
+    """Send a delivery that is not sent yet as soon as possible, for another day. Raises ServiceError (404)."""
     db.execute(
         "UPDATE deliveries SET state = ?, next_attempt_at = ?, first_attempt_at = NULL WHERE id = ? AND state <> ?",
         (State.PENDING, now_ms, delivery_id, State.SENT),
     )
-    return next(iter(_found(db, "WHERE id = ?", (delivery_id,))), None)
+    return existing("delivery", delivery_id, _found(db, "WHERE id = ?", (delivery_id,)))
 
 
 def page(db: sqlite3.Connection, limit: int, **filters: int | str | None) -> list[Delivery]:

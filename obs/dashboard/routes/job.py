@@ -13,7 +13,7 @@ from obs.api import ROW_ID, load, page_of
 from obs.dashboard import drawings, forms, schedules, store
 from obs.dashboard.routes.jobs import PAUSES, page_version
 from obs.dashboard.sessions import is_admin, viewer
-from obs.errors import ServiceError, invalid_field
+from obs.errors import invalid_field
 from obs.heartbeat.pins import cron_times
 from obs.heartbeat.runs import PROBLEMS, STATUSES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
@@ -133,8 +133,6 @@ def run_page(number: int) -> ResponseReturnValue:
     caller = viewer()
     with caller.read() as db:
         run = job_store.run(db, number)
-        if run is None:
-            raise ServiceError("run_not_found")
         version = page_version(run, job_store.job(db, run.job, caller.now_ms))
         timeline = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from obs.api import about, normalized
+from obs.errors import existing
 from obs.heartbeat import pins
 from obs.heartbeat.overdue import Wait, waits_from_json
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
@@ -200,8 +201,9 @@ def runs_of(
     return _runs(db, which, (job_id, *before, *wanted, limit))
 
 
-def run(db: sqlite3.Connection, run_id: int) -> Run | None:
-    return next(iter(_runs(db, "runs.id = ?", (run_id,))), None)
+def run(db: sqlite3.Connection, number: int) -> Run:
+    """The run with this id. Raises ServiceError (404)."""
+    return existing("run", number, _runs(db, "runs.id = ?", (number,)))
 
 
 def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int | None:
