@@ -138,8 +138,9 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     at = one.started_at
     for note in annotations.page(db, at, start=at - DAY_MS, end=at, by_service=False, limit=1):
         details["before"] = f"{note.name} ({note.title}), {duration_words(at - note.start_time)} before"
-    for alert in [] if one.alert_id is None else rules.alerts(db, one.alert_id):
-        details["expected"] = f"Fires when {alert.operator} {alert.threshold:.15g}: {alert.query}"
+    if one.alert_id is not None:
+        for alert in rules.alerts(db, one.alert_id):
+            details["expected"] = f"Fires when {alert.operator} {alert.threshold:.15g}: {alert.query}"
     job = None if one.job_id is None else jobs.job(db, one.job, now_ms)
     if job is None:
         return details
@@ -150,8 +151,8 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
         details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)
     if one.ended_at is not None and job.interval_ms and one.kind.event == "overdue":
         details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
-    latest = partial(jobs.runs_of, db, job.id, limit=1, end_ms=one.ended_at)
-    for run in latest(status=_RUN_OF[one.kind.event]) if one.kind.event in _RUN_OF else ():
-        lines = [line for event in jobs.timeline(db, run.id) for line in (event.message or "").splitlines()]
-        details |= {"exit_code": run.exit_code, "log": tuple(lines[-_LOG_LINES:])}
+    if one.kind.event in _RUN_OF:
+        for run in jobs.runs_of(db, job.id, limit=1, status=_RUN_OF[one.kind.event], end_ms=one.ended_at):
+            lines = [line for event in jobs.timeline(db, run.id) for line in (event.message or "").splitlines()]
+            details |= {"exit_code": run.exit_code, "log": tuple(lines[-_LOG_LINES:])}
     return details

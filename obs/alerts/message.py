@@ -113,19 +113,22 @@ def notice(text: str, link: str, event: str | None = None) -> Message:
 
 def _sentence(fact: Fact, at: At) -> str:
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
-    code = "" if fact.exit_code is None or one.kind.event != "failed" else f" (exit code {fact.exit_code})"
-    code = code if one.value is None else f" (value {one.value:.15g})"
+    note = ""
+    if one.value is not None:
+        note = f" (value {one.value:.15g})"
+    elif one.kind.event == "failed" and fact.exit_code is not None:
+        note = f" (exit code {fact.exit_code})"
     if fact.news is News.FLAPPING:
         return f"{one.subject} is flapping: {fact.often} incidents ({one.kind.event}) within an hour"
     if one.ended_at is None:
-        return f"{one.subject} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{code}"
+        return f"{one.subject} {began if fact.news is News.BEGAN else lasts} {at(one.started_at)}{note}"
     if fact.news is News.SETTLED:
         return f"{one.subject} has had no new incident ({one.kind.event}) for an hour"
     by_heartbeat = (one.heartbeat_at or 0) >= one.ended_at  # not by a pause, or another pin
     if fact.news is News.ENDED and fact.is_ok and by_heartbeat:
         return f"{one.subject} is OK again, after {duration_words(one.ended_at - one.started_at)}"
-    code = " (a false alarm)" if one.verdict == FALSE_ALARM else code
-    return f"{one.subject} {was} from {at(one.started_at)} to {at(one.ended_at)}{code}"
+    note = " (a false alarm)" if one.verdict == FALSE_ALARM else note
+    return f"{one.subject} {was} from {at(one.started_at)} to {at(one.ended_at)}{note}"
 
 
 def _details(fact: Fact, at: At) -> list[tuple[str, str]]:

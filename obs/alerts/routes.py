@@ -164,10 +164,7 @@ def list_channels() -> dict[str, Any]:
 
 @operation(blp, "POST /channels", "admin", ChannelSchema, status=201, body=ChannelRequestSchema, errors=(409,))
 def create_channel(fields: dict[str, Any]) -> dict[str, Any]:
-    """Create a channel
-
-    Send either url, an Apprise URL, or webhook.
-    """
+    """Create a channel with either url, an Apprise URL, or webhook"""
     return channel_json(services().alerts.save(caller(), fields), secret=True)
 
 
@@ -187,19 +184,13 @@ def update_channel(changes: dict[str, Any], channel_id: int) -> dict[str, Any]:
 
 @operation(blp, f"DELETE {_CHANNEL}", "admin", status=204, errors=(404,))
 def delete_channel(channel_id: int) -> None:
-    """Delete a channel
-
-    Messages that were still to be sent to it are given up.
-    """
+    """Delete a channel, and give up the messages that were still to be sent to it"""
     services().alerts.delete(caller(), channel_id)
 
 
 @operation(blp, f"POST {_CHANNEL}/test", "admin", Schema.from_dict(_TESTED, name="TestResultSchema"), errors=(404,))
 def test_channel(channel_id: int) -> Answer:
-    """Send a test message
-
-    The response comes after the attempt, which can take 30 seconds.
-    """
+    """Send a test message, and respond after the attempt, which can take 30 seconds"""
     return services().alerts.test(caller().org, channel_id)
 
 

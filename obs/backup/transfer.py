@@ -52,10 +52,7 @@ def import_group() -> None:
 @click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--org", required=True, help="The organization; created if it does not exist.")
 def import_export(source: Path, org: str, folder: Path) -> None:
-    """Import the folder SOURCE, which "obs export" has written, into an organization without data.
-
-    All of it is imported, or nothing.
-    """
+    """Import the folder SOURCE, which "obs export" has written, into an organization without data: all or nothing."""
     if not any(source.glob("*.ndjson")):
         raise click.ClickException(f"{source} is not an export.")
     with opened(folder) as tenancy:

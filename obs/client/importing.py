@@ -27,7 +27,9 @@ def healthchecks(options: Any) -> int:
     names = [check["name"].strip() for check in checks]
     for check, name in zip(checks, names):
         uuid = check["ping_url"].rpartition("/")[2]
-        name = jobs.get(uuid) or (f"{name} {uuid[:8]}" if name and names.count(name) > 1 else name) or uuid
+        if name and names.count(name) > 1:
+            name = f"{name} {uuid[:8]}"
+        name = jobs.get(uuid) or name or uuid
         tag = "" if options.tags == "none" else check["tags"].partition(" ")[0]
         job = {"name": name, "ping_uuid": uuid, **({options.tags: tag} if tag else {})}
         try:
@@ -56,7 +58,9 @@ def _import(options: Any, server: Server, source: Server, check: Any, job: dict[
     elif not options.learn:
         names = {"schedule": "cron", "tz": "timezone", "timeout": "interval_seconds", "grace": "grace_seconds"}
         job["pin"] = {names[name]: value for name, value in check.items() if name in names}
-    done, too_old = f"{'created' if options.write else 'would be created'}{', paused' * is_paused}", 0
+    done = "created" if options.write else "would be created"
+    done += ", paused" if is_paused else ""
+    too_old = 0
     if options.write:
         pause = {"paused_until": now(3600)} if runs else {"paused": is_paused}  # so that nothing past is reported
         server.request("POST", "jobs", "name", {**job, **pause})
@@ -76,7 +80,7 @@ def _import(options: Any, server: Server, source: Server, check: Any, job: dict[
 def _runs(pings: list[Any]) -> list[dict[str, Any]]:
     """The runs of a check up to its last success, each as its heartbeats by their kinds.
 
-    None if the check is silent for longer than it ever was: as a job with these runs it would be overdue at once.
+    No runs if the check is silent for longer than it ever was: as a job with these runs it would be overdue at once.
     """
     starts, runs = dict[Any, Any](), list[Any]()
     for ping in sorted(pings, key=lambda one: one["n"]):

@@ -62,12 +62,15 @@ def draw_bars(runs: tuple[Bar, ...], gaps: tuple[int, ...] = ()) -> Markup:
 
 
 def _steps(tops: dict[int, int], base: int) -> str:
-    return "".join(
-        ("" if (before := tops.get(place - 1)) is not None else f"M{place} {base}")
-        + ("h1" if before == top else f"V{top}h1")
-        + ("" if place + 1 in tops else f"V{base}")
-        for place, top in tops.items()
-    )
+    path = ""
+    for place, top in tops.items():
+        before = tops.get(place - 1)
+        if before is None:
+            path += f"M{place} {base}"
+        path += "h1" if before == top else f"V{top}h1"
+        if place + 1 not in tops:
+            path += f"V{base}"
+    return path
 
 
 def days(now_ms: int, zone: ZoneInfo) -> dict[int, tuple[int, int]]:

@@ -29,10 +29,7 @@ _NEW = {"Location": {"description": "The path of the job.", "schema": {"type": "
 
 @operation(jobs_blp, "GET", "query:read", list_of("jobs", schemas.JobSchema, paged=True), query=schemas.JobPageSchema)
 def list_jobs(page: dict[str, Any]) -> dict[str, Any]:
-    """List jobs by name
-
-    States and overdue flags are those at the time of the request.
-    """
+    """List jobs by name, with their states at the time of the request"""
     with caller().read() as db:
         return page_of("jobs", page, partial(store.jobs, db, caller().now_ms), "name")
 

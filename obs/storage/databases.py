@@ -54,7 +54,8 @@ class FileProblems:
     """The current problems with organizations' files. `operation` is ``read`` or ``write``. Thread-safe."""
 
     def __init__(self, path: Callable[[Org], Path]) -> None:
-        self._path, self._lock = path, threading.Lock()
+        self._path = path
+        self._lock = threading.Lock()
         # By organization and operation: the kind of problem, when it was logged, and when it was seen last.
         self._known: dict[tuple[Org, str], tuple[str, float, float]] = {}
 

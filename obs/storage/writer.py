@@ -23,7 +23,7 @@ Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8
 _LOCK_SLICE_SECONDS = 0.25
-_turns = [threading.Lock()]
+_turn = threading.Lock()
 """One batch at a time, of all files, begins and runs its units: threads that run statements at once mostly wait for the
 interpreter's lock, which each statement releases. Commits, which wait for the disk, overlap."""
 _TURN_SECONDS = 0.1  # after this, there is another turn: the batch that has this one may wait for a locked file
@@ -31,11 +31,12 @@ _TURN_SECONDS = 0.1  # after this, there is another turn: the batch that has thi
 
 def _take_turn() -> "threading.Lock | None":
     """The turn, which the caller releases. None if it is not free in time; then later batches take a new one."""
-    turn = _turns[0]
+    global _turn
+    turn = _turn
     if turn.acquire(timeout=_TURN_SECONDS):
         return turn
-    if turn is _turns[0]:
-        _turns[0] = threading.Lock()
+    if turn is _turn:
+        _turn = threading.Lock()
     return None
 
 

@@ -26,10 +26,12 @@ class KeyRing:
     ) -> None:
         self._control, self._on_delete, self._monotonic = control, on_delete, monotonic
         self._lock = threading.Lock()
-        self._next_check, self._version, self._last_ping_url = 0.0, -1, 0
+        self._next_check = 0.0
+        self._version = -1
         self._keys: dict[bytes, store.Key] = {}
         self._organizations: dict[str, Org] = {}
         self._ping_urls: dict[str, Org] = {}
+        self._last_ping_url = 0
         self._last_used: dict[int, int] = {}
         self._problem: str | None = None
 

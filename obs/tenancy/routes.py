@@ -59,10 +59,7 @@ def list_keys() -> dict[str, Any]:
 
 @operation(blp, "POST", "admin", NewKeySchema, status=201, body=KeyRequestSchema)
 def create_key(fields: dict[str, Any]) -> store.Key:
-    """Create a key
-
-    The response contains the key itself. It cannot be shown again.
-    """
+    """Create a key, which this response contains, and no other"""
     return service.create_key(services().tenancy, caller().org, actor=caller().actor, **fields)
 
 

@@ -50,7 +50,8 @@ class Channel:
         start, end, clock = hours["from"], hours["until"], f"{now:%H:%M}"
         if not (start <= clock < end if start < end else clock >= start or clock < end):
             return now_ms
-        ends = datetime.combine(now.date() + timedelta(days=end <= clock), time.fromisoformat(end), now.tzinfo)
+        day = now.date() if clock < end else now.date() + timedelta(days=1)
+        ends = datetime.combine(day, time.fromisoformat(end), now.tzinfo)
         return max(now_ms, round(ends.timestamp() * 1000))
 
 

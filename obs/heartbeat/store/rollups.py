@@ -36,10 +36,17 @@ _PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 
 _TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "week": (("week", 1),)}
 """The units of the cells that are stored with an hour, a day or a week: how many of them there are."""
 
-_VALUES = ("valued", "total", "least", "most", "squares_high", "squares_low", "sorted")
-Values = tuple[Any, ...]
-"""What is stored of the values that some rows have, as _VALUES: how many, their sum, the least, the most, the sum of
-their squares (`squares_high` * 2^32 + `squares_low`), and all of them, sorted; NULL for messages, which may be many."""
+
+class Values(NamedTuple):
+    """What is stored of the values that some rows have. All but the first is NULL if there are none."""
+
+    valued: int = 0  # how many
+    total: Any = None
+    least: Any = None
+    most: Any = None
+    squares_high: Any = None  # the sum of their squares is `squares_high` * 2^32 + `squares_low`
+    squares_low: Any = None
+    sorted: Any = None  # all of them, packed; NULL for messages, which may be many
 
 
 class Cell(NamedTuple):
@@ -52,11 +59,11 @@ class Cell(NamedTuple):
     late: Values
 
 
-_COLUMNS = ("runs", "first_at", "last_at", *_VALUES, *(f"late_{name}" for name in _VALUES))
+_COLUMNS = ("runs", "first_at", "last_at", *Values._fields, *(f"late_{name}" for name in Values._fields))
 _CELL = ", ".join(_COLUMNS)
 _DONE = "ifnull(attempt, -1) = -1"  # NULL: rolled up; -1: cannot be, until one of its rows changes
 
-Place = tuple[str, int, Series]
+Key = tuple[str, int, Series]
 """Where a cell is stored: the unit, its number, the series."""
 
 
@@ -108,32 +115,38 @@ def note_attempt(db: sqlite3.Connection, unit: Unit, number: int, attempt: int) 
     db.execute(f"INSERT OR REPLACE INTO rolled_up_{unit}s SELECT ?1, ?2{whole}", (number, attempt))
 
 
-def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Place, Cell] | None:
+def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Key, Cell] | None:
     """The cells of an hour, from its rows, or of a longer unit, from its parts.
 
     None where the values are too large, negative, or too many for one blob: it cannot be rolled up.
     """
     if unit == "hour":
-        rows: dict[Place, list[tuple[Any, ...]]] = defaultdict(list)
+        rows: dict[Key, list[tuple[Any, ...]]] = defaultdict(list)
         for *key, at, found, late in db.execute(_ROWS, (number, number + 1)):
             value = len(found) if isinstance(found, str) else found
             _, status, attribution, code, kind = key
             of_place, of_all = (None, status, attribution or 0, code, kind), (None, status, None, None, kind)
             by_hour = ((unit, number, series) for series in (tuple(key), of_place, of_all))
-            for place in (*by_hour, ("five_minutes", at // 300_000, of_all)):
-                rows[place].append((at, value, late))
-        cells = {place: _cell(each, is_of_runs=place[2][-1] is None) for place, each in rows.items()}
+            for cell_key in (*by_hour, ("five_minutes", at // 300_000, of_all)):
+                rows[cell_key].append((at, value, late))
+        cells = {cell_key: _cell(each, is_of_runs=cell_key[2][-1] is None) for cell_key, each in rows.items()}
     else:
-        parts: dict[Place, list[Cell]] = defaultdict(list)
+        parts: dict[Key, list[Cell]] = defaultdict(list)
         part, count = _PARTS[unit]
         for (_, _, series), cell in _stored(db, part, number * count, (number + 1) * count):
             if (series[0], series[2]) != (None, None):
                 parts[unit, number, series].append(cell)
-        cells = {place: _together(each) for place, each in parts.items()}
-    for total, least, *_, blob in (each[1:] for cell in cells.values() for each in (cell.values, cell.late) if each[0]):
-        if least < 0 or len(blob or ()) > LARGEST_BLOB or (unit == "hour" and total > LARGEST_TOTAL_MS):
-            return None
-    return cells
+        cells = {cell_key: _together(each) for cell_key, each in parts.items()}
+    both = chain.from_iterable((cell.values, cell.late) for cell in cells.values())
+    return cells if all(_can_be_stored(values, unit) for values in both) else None
+
+
+def _can_be_stored(values: Values, unit: Unit) -> bool:
+    if values.valued == 0:
+        return True
+    if values.least < 0 or (unit == "hour" and values.total > LARGEST_TOTAL_MS):
+        return False
+    return values.sorted is None or len(values.sorted) <= LARGEST_BLOB
 
 
 _ROWS = f"""
@@ -147,39 +160,40 @@ _ROWS = f"""
 
 def _cell(rows: Sequence[tuple[Any, ...]], *, is_of_runs: bool) -> Cell:
     """The cell of rows, of which are given: the time, the value, how late."""
-    times, *both = zip(*rows, strict=True)
-    values, late = (_values((value for value in column if value is not None), is_listed=is_of_runs) for column in both)
-    return Cell(len(rows), min(times), max(times), values, late)
+    times, values, late = zip(*rows, strict=True)
+    of_values, of_late = (_values(column, is_listed=is_of_runs) for column in (values, late))
+    return Cell(len(rows), min(times), max(times), of_values, of_late)
+
+
+def _values(found: Iterable[int | None], *, is_listed: bool) -> Values:
+    values = sorted(value for value in found if value is not None)
+    if not values:
+        return Values()
+    squares = divmod(sum(value * value for value in values), 2**32)
+    return Values(len(values), sum(values), values[0], values[-1], *squares, pack(values) if is_listed else None)
 
 
 def _together(cells: Sequence[Cell]) -> Cell:
-    runs, firsts, lasts, *both = zip(*cells, strict=True)
-    return Cell(sum(runs), min(firsts), max(lasts), *map(_all_values, both))
+    runs, firsts, lasts, values, late = zip(*cells, strict=True)
+    return Cell(sum(runs), min(firsts), max(lasts), _all_values(values), _all_values(late))
 
 
 def _all_values(parts: Sequence[Values]) -> Values:
-    given = [part for part in parts if None not in part[:-1]]
+    given = [part for part in parts if part.valued]
     if not given:
-        return _values(())
+        return Values()
     counts, totals, leasts, mosts, high, low, lists = zip(*given, strict=True)
-    squares = divmod((sum(high) << 32) + sum(low), 2**32)
+    squares_high, squares_low = divmod(sum(high) * 2**32 + sum(low), 2**32)
     listed = None if None in lists else pack(sorted(chain.from_iterable(map(unpack, lists))))
-    return (sum(counts), sum(totals), min(leasts), max(mosts), *squares, listed)
+    return Values(sum(counts), sum(totals), min(leasts), max(mosts), squares_high, squares_low, listed)
 
 
-def _values(unsorted: Iterable[int], *, is_listed: bool = True) -> Values:
-    if not (values := sorted(unsorted)):
-        return (0, *[None] * (len(_VALUES) - 1))
-    squares = divmod(sum(value * value for value in values), 2**32)
-    return (len(values), sum(values), values[0], values[-1], *squares, pack(values) if is_listed else None)
-
-
-def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator[tuple[Place, Cell]]:
+def _stored(db: sqlite3.Connection, unit: str, first: int, end: int) -> Iterator[tuple[Key, Cell]]:
     tables = ("series_by_hour", "series") if unit == "hour" else ("series", f"series_by_{unit}")
     cells = f"{' CROSS JOIN '.join(tables)} ON series_id = series.id AND {unit} >= ? AND {unit} < ?"
     for number, *columns in db.execute(f"SELECT {unit}, {', '.join(_SERIES)}, {_CELL} FROM {cells}", (first, end)):
         runs, first_at, last_at, *both = columns[5:]
-        values, late = tuple(both[: len(_VALUES)]), tuple(both[len(_VALUES) :])
+        values, late = Values(*both[: len(both) // 2]), Values(*both[len(both) // 2 :])
         yield (unit, number, tuple(columns[:5])), Cell(runs, first_at, last_at, values, late)
 
 
@@ -193,7 +207,7 @@ def outdated(db: sqlite3.Connection) -> int:
     return found
 
 
-def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, Cell] | None, attempt: int) -> bool:
+def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Key, Cell] | None, attempt: int) -> bool:
     """Store the cells of a unit and mark it as rolled up, without cells as impossible; False if a row has changed."""
     mark = f"UPDATE rolled_up_{unit}s SET attempt = ? WHERE {unit} = ? AND attempt = ?"
     if db.execute(mark, (-1 if cells is None else None, number, attempt)).rowcount == 0 or cells is None:
@@ -212,6 +226,6 @@ def keep(db: sqlite3.Connection, unit: Unit, number: int, cells: Mapping[Place, 
         old = f"{each} >= ?1 * {count} AND {each} < (?1 + 1) * {count} AND {'1' if each == 'hour' else of_series}"
         db.execute(f"DELETE FROM series_by_{each} WHERE {old}", (number,))
         add = f"INSERT INTO series_by_{each} (series_id, {each}, {_CELL}) SELECT id, ?, {cell} FROM series WHERE {key}"
-        added = ((place, found) for place, found in cells.items() if place[0] == each)
+        added = ((cell_key, found) for cell_key, found in cells.items() if cell_key[0] == each)
         db.executemany(add, ((at, *found[:3], *found.values, *found.late, *series) for (_, at, series), found in added))
     return True
