@@ -24,6 +24,7 @@ from obs.server.bodies import read_body
 
 ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request that is handled before Flask
 ROW_ID = "int(max=9223372036854775807)"  # in a rule: the id of a row, up to the largest that SQLite has
+PLACE = ("host", "service", "project")  # the fields that say where a job runs
 Describe = Callable[[APISpec], None]  # adds operations to the OpenAPI document that are handled before Flask
 SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]  # a key in either header
 
@@ -227,7 +228,7 @@ class JobFilterSchema(Schema):
     job_prefix = Text(1, 200, allow_none=True, post_load=normalized, metadata=_PREFIX)
     host, service, project = (
         Text(1, 200, allow_none=True, metadata=about(f"Only jobs of this {what}; null for all.", None))
-        for what in ("host", "service", "project")
+        for what in PLACE
     )
 
 

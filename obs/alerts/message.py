@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import FALSE_ALARM, PLACE, Incident
+from obs.alerts.store.incidents import FALSE_ALARM, Incident
 from obs.alerts.store.outbox import News
+from obs.api import PLACE
 from obs.times import duration_words, format_ms, format_optional_ms
 
 STYLES = ("plain", "markdown", "html")

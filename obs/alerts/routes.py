@@ -86,7 +86,7 @@ class DeliveryPageSchema(PageSchema):
     channel = ma.fields.Int(load_default=None, validate=ma.validate.Range(1, 2**63 - 1))
 
 
-_HIDDEN = {"job_id", "heartbeat_at", "annotation_id", "notified", *incidents.PLACE}
+_HIDDEN = {"job_id", "heartbeat_at", "annotation_id", "notified", *api.PLACE}
 _KIND = ma.fields.Str(attribute="kind.word", metadata={"enum": list(incidents.KINDS)})
 IncidentSchema = schema_of(incidents.Incident, leave_out=_HIDDEN, kind=_KIND)
 _VERDICT = ma.fields.Str(required=True, validate=ma.validate.OneOf(incidents.VERDICTS))

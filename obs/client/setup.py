@@ -116,6 +116,6 @@ def _is_program(command: str, shell: str) -> bool:
 def _name(command: str) -> str:
     """The first two words that tell what it does, such as ``restic-backup``."""
     words = re.findall(r"[^\s'\"`$|&;()<>]+", re.sub(r"\d*>+\s*\S+", " ", command))
-    told = (os.path.basename(word.rstrip("/")) for word in words if not _DULL.fullmatch(word))
-    stems = (re.sub(r"\.(sh|py|pl|php|rb|js)$|[^\w.-]+", "-", word).strip("-.") for word in told)
+    telling = (os.path.basename(word.rstrip("/")) for word in words if not _DULL.fullmatch(word))
+    stems = (re.sub(r"\.(sh|py|pl|php|rb|js)$|[^\w.-]+", "-", word).strip("-.") for word in telling)
     return "-".join(list(dict.fromkeys(filter(None, stems)))[:2]) or "job"

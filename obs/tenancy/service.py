@@ -207,14 +207,14 @@ def has_password(user: store.User | None, password: str) -> bool:
         _queue.release()
 
 
-def begin_session(tenancy: Tenancy, org: Org, user: store.User | None = None, **of: Any) -> str:
+def begin_session(tenancy: Tenancy, org: Org, user: store.User | None = None, **origin: Any) -> str:
     """Begin a session (see `store.add_session`); returns its token. Raises ServiceError (401) if `user` has changed."""
     now_ms = tenancy.clock()
 
     def unit(db: sqlite3.Connection) -> str:
         if user is not None and store.users(db, name=user.name) != [user]:
             raise ServiceError("unauthorized", "Wrong name or password.")
-        return store.add_session(db, org, now_ms + SESSION_MS, now_ms, user_id=user and user.id, **of)
+        return store.add_session(db, org, now_ms + SESSION_MS, now_ms, user_id=user and user.id, **origin)
 
     return tenancy.control.write(unit)
 

@@ -11,6 +11,7 @@ from obs.api import about
 from obs.storage.connection import delete_oldest, save_row
 from obs.storage.databases import Org
 from obs.tenancy import keys
+from obs.tenancy.audit import Action
 
 _WITH_ORG = "JOIN organizations AS o ON o.id = t.organization_id"
 _COLUMNS = "t.sha256, o.slug, o.id, t.scopes, t.id, t.label, t.created_at, t.expires_at, t.revoked_at, t.last_used_at"
@@ -18,11 +19,11 @@ _KEYS = f"SELECT {_COLUMNS} FROM api_keys AS t {_WITH_ORG}"
 
 _OF_USER = "WHERE organization_id = :org_id AND name = :name"
 _USER_STATEMENTS = {
-    "add user": "INSERT INTO users (organization_id, name, role, password, created_at)"
+    Action.ADD_USER: "INSERT INTO users (organization_id, name, role, password, created_at)"
     " VALUES (:org_id, :name, :role, :password, :now_ms) ON CONFLICT DO NOTHING",
-    "change user": "UPDATE users SET role = coalesce(:role, role), password = coalesce(:password, password)"
+    Action.CHANGE_USER: "UPDATE users SET role = coalesce(:role, role), password = coalesce(:password, password)"
     f" {_OF_USER}",
-    "delete user": f"DELETE FROM users {_OF_USER}",
+    Action.DELETE_USER: f"DELETE FROM users {_OF_USER}",
 }
 
 
@@ -206,7 +207,7 @@ def users(db: sqlite3.Connection, org: Org | None = None, name: str | None = Non
     return [User(Org(slug, org_id), *rest) for slug, org_id, *rest in db.execute(chosen, (org and org.id, name))]
 
 
-def change_user(db: sqlite3.Connection, action: str, values: Mapping[str, Any]) -> bool:
+def change_user(db: sqlite3.Connection, action: Action, values: Mapping[str, Any]) -> bool:
     """Add, change or delete a user. False if a new name is taken, in whichever organization, or there is no such user.
 
     `values` are the ``name``, ``org_id``, ``now_ms``, ``role`` and the hash of the ``password``; None stays as it is.
@@ -214,16 +215,16 @@ def change_user(db: sqlite3.Connection, action: str, values: Mapping[str, Any]) 
     return db.execute(_USER_STATEMENTS[action], values).rowcount == 1
 
 
-def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, zone: str, **of: Any) -> str:
+def add_session(db: sqlite3.Connection, org: Org, expires_at: int, now_ms: int, zone: str, **origin: Any) -> str:
     """Add a session and return its token, which is not stored; delete those that have expired by the trusted clock.
 
-    `zone` is the time zone of the browser. `of` is the ``user_id`` or the ``key_id``, if any, and the ``address``.
+    `zone` is the time zone of the browser. `origin` is the ``user_id`` or the ``key_id``, if any, and the ``address``.
     """
     token = secrets.token_urlsafe(32)
     db.execute("UPDATE organizations SET viewer_zone = ? WHERE id = ?", (zone, org.id))
     db.execute("DELETE FROM sessions WHERE expires_at <= (SELECT wall_ms - max(lead_ms, 0) FROM clock)")
     times = {"created_at": now_ms, "last_seen_at": now_ms, "expires_at": expires_at}
-    save_row(db, "sessions", {"sha256": keys.digest(token), "organization_id": org.id, **times, **of})
+    save_row(db, "sessions", {"sha256": keys.digest(token), "organization_id": org.id, **times, **origin})
     return token
 
 

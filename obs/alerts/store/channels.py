@@ -8,7 +8,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from obs.alerts.store.incidents import PLACE
+from obs.api import PLACE
 from obs.storage.connection import save_row
 from obs.storage.databases import Org
 

@@ -42,8 +42,6 @@ KINDS = tuple(kind.name.lower() for kind in sorted(IncidentKind))
 """The words for the kinds, each at the index of its number."""
 FALSE_ALARM, RIGHT = VERDICTS = ("false_alarm", "right")
 """What a person can say about an incident of the kind overdue."""
-PLACE = ("host", "service", "project")
-"""The fields of an incident that say where its job runs; a channel can be limited to a value of each."""
 SAME = """
     incidents AS this JOIN incidents AS i ON i.job_id IS this.job_id AND i.kind = this.kind
     AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group

@@ -103,7 +103,7 @@ def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[In
 
     A message about the beginning that is still to be sent says both.
     """
-    told = (
+    reported = (
         "SELECT di.incident_id FROM delivery_incidents AS di JOIN deliveries AS d ON d.id = di.delivery_id"
         " WHERE d.channel_id = ? AND di.incident_id IN (SELECT value FROM json_each(?)) AND di.news <> ?"
         f" GROUP BY di.incident_id HAVING max(d.state = '{State.SENT}')"
@@ -111,7 +111,7 @@ def ended(db: sqlite3.Connection, channels: Iterable[Channel], over: Sequence[In
     )
     ids = json.dumps([one.id for one in over])
     for channel in (each for each in channels if each.filter["recoveries"] and each.enabled):
-        notified = {row[0] for row in db.execute(told, (channel.id, ids, News.FLAPPING))}
+        notified = {row[0] for row in db.execute(reported, (channel.id, ids, News.FLAPPING))}
         _add(db, channel, [one for one in over if one.id in notified], News.ENDED, now_ms)
 
 

@@ -12,7 +12,7 @@ from obs.alerts.routes import AlertRequestSchema, AlertSchema, ChannelRequestSch
 from obs.alerts.service import result_of_test
 from obs.alerts.store import incidents as store, outbox
 from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS, UNSET, Channel
-from obs.api import ROW_ID, load
+from obs.api import PLACE, ROW_ID, load
 from obs.dashboard import forms
 from obs.dashboard.routes.jobs import page_version
 from obs.dashboard.sessions import require_admin, viewer
@@ -53,7 +53,7 @@ def judge(number: int, what: str) -> ResponseReturnValue:
 def add_window() -> ResponseReturnValue:
     recurs = request.form.get("kind") == "again"
     when = ("cron",) if recurs else forms.TIMES
-    fields: dict[str, Any] = forms.entered(("title", "job_prefix", *store.PLACE, *when))
+    fields: dict[str, Any] = forms.entered(("title", "job_prefix", *PLACE, *when))
     if recurs:
         fields["timezone"], fields["duration_seconds"] = forms.form_zone().key, forms.seconds("hours", "hours", 3600)
     services().heartbeats.add_window(viewer(), load(MaintenanceWindowSchema, fields))
@@ -155,7 +155,7 @@ def _shown(channel: Channel) -> dict[str, Any]:
 
 def _fields() -> dict[str, Any]:
     """The fields of a channel, as the API takes them."""
-    fields = {**UNSET, **forms.entered(("name", "job_prefix", *store.PLACE, "reminder_hours"))}
+    fields = {**UNSET, **forms.entered(("name", "job_prefix", *PLACE, "reminder_hours"))}
     if re.fullmatch("[0-9]{1,9}", fields["reminder_hours"] or ""):
         fields["reminder_hours"] = int(fields["reminder_hours"])
     if quiet := forms.entered(("from", "until", "timezone")):

@@ -93,9 +93,9 @@ def sign_out() -> ResponseReturnValue:
     return redirect(url_for("dashboard.sign_in.page"))
 
 
-def _begin(org: Org, name: str, user: store.User | None = None, **of: Any) -> ResponseReturnValue:
-    of |= {"address": client_address(request.environ), "zone": form_zone().key}
-    set_cookie(service.begin_session(services().tenancy, org, user, **of), user and user.id)
+def _begin(org: Org, name: str, user: store.User | None = None, **origin: Any) -> ResponseReturnValue:
+    origin |= {"address": client_address(request.environ), "zone": form_zone().key}
+    set_cookie(service.begin_session(services().tenancy, org, user, **origin), user and user.id)
     _note(org, name, Action.SIGN_IN)
     wanted = request.form.get("next", "")
     return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("dashboard.jobs.page"))

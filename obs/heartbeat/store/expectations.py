@@ -171,19 +171,21 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         " AND revision = :revision",
         {**values, "interval_ms": expected.fit.interval_ms, "is_provisional": not is_final},
     )
-    if kept.rowcount == 1 and expected.memory is not None and expected.memory != changed.memory:
+    if kept.rowcount == 0:
+        return False
+    if expected.memory is not None and expected.memory != changed.memory:
         add = "INSERT OR REPLACE INTO memories (job_id, memory) VALUES (?, ?)"
         db.execute(add, (changed.job_id, expected.memory.encode()))
-    if kept.rowcount == 1 and expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
+    if expected.fit != changed.fit and expected.fit is not NOT_LEARNED:
         learned = json.dumps(asdict(describe(expected.fit, expected.reason)))
         add = "INSERT OR REPLACE INTO fits (job_id, version, fit, learned) VALUES (?, ?, ?, ?)"
         db.execute(add, (changed.job_id, VERSION, expected.fit.encode(), learned))
-    for one in expected.streams if kept.rowcount == 1 else ():
+    for one in expected.streams:
         db.execute("DELETE FROM host_schedules WHERE job_id = ? AND host = ?", (changed.job_id, one.host))
         if one.memory.times:  # else it has ended
             row = (changed.job_id, one.host, VERSION, one.memory.encode(), one.fit.encode(), one.last_heartbeat_at)
             db.execute("INSERT INTO host_schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *one[3:]))
-    return kept.rowcount == 1
+    return True
 
 
 def streams_of(db: sqlite3.Connection, job_id: int) -> list[Stream]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, cast
 
-from obs.api import about, normalized
+from obs.api import PLACE, about, normalized
 from obs.errors import existing
 from obs.heartbeat import pins
 from obs.heartbeat.overdue import Wait, waits_from_json
@@ -109,8 +109,7 @@ _RUN = """
     FROM runs JOIN jobs ON jobs.id = runs.job_id LEFT JOIN attributions AS a ON a.id = runs.attribution_id
 """
 _LABEL = r"""'{}="' || replace(replace(replace(ifnull({}, ''), '\', '\\'), '"', '\"'), char(10), '\n') || '"'"""
-_PLACE = ("host", "service", "project")
-_LABELS = " || ',' || ".join(map(_LABEL.format, ("job", *_PLACE), ("name", *_PLACE)))
+_LABELS = " || ',' || ".join(map(_LABEL.format, ("job", *PLACE), ("name", *PLACE)))
 _JOB_FILTERS = {
     "q": "instr(lower(jobs.name), lower(:q)) > 0",
     "prefix": "substr(jobs.name, 1, length(:prefix)) = :prefix",
