@@ -34,10 +34,15 @@ class QueryAlerts:
         self._known: dict[Org, tuple[int, list[Alert]]] = {}  # with the last write to the file before they were read
         self._due_at: dict[tuple[Org, int | None], int] = {}
 
-    def alerts(self, caller: Caller, alert_id: int | None = None) -> list[Alert]:
-        """All alerts of an organization by name, or one. Raises ServiceError (404)."""
+    def alerts(self, caller: Caller) -> list[Alert]:
+        """All alerts of an organization by name."""
         with caller.read() as db:
-            return _found(db, alert_id)
+            return store.alerts(db)
+
+    def alert(self, caller: Caller, alert_id: int) -> Alert:
+        """An alert of an organization. Raises ServiceError (404)."""
+        with caller.read() as db:
+            return store.alert(db, alert_id)
 
     def save(self, caller: Caller, fields: Mapping[str, Any], alert_id: int | None = None) -> Alert:
         """Create an alert from the fields of AlertRequestSchema, or change some fields of one.
@@ -48,7 +53,7 @@ class QueryAlerts:
             self._check(caller, fields["query"])
 
         def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
-            known = None if alert_id is None else _found(db, alert_id)[0]
+            known = None if alert_id is None else store.alert(db, alert_id)
             alert = replace(known, pending={}, last_error=None, **fields) if known else Alert(**fields)
             if known:
                 open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
@@ -56,7 +61,7 @@ class QueryAlerts:
                 raise ServiceError("conflict", f"There are already {_MOST_ALERTS} alerts.")
             action = audit.Action.CHANGE_ALERT if known else audit.Action.CREATE_ALERT
             audit.add(db, caller.actor, caller.now_ms, action, alert.name)
-            return _found(db, store.save(db, alert))[0]
+            return store.alert(db, store.save(db, alert))
 
         try:
             saved = self._write(caller.org, unit)
@@ -69,7 +74,7 @@ class QueryAlerts:
         """Delete an alert, and end its incidents. Raises ServiceError (404)."""
 
         def unit(db: sqlite3.Connection, channels: Sequence[Channel]) -> Alert:
-            [known] = _found(db, alert_id)
+            known = store.alert(db, alert_id)
             open_and_close(db, (), [*known.firing.values()], channels, caller.now_ms)
             store.delete(db, alert_id)
             audit.add(db, caller.actor, caller.now_ms, audit.Action.DELETE_ALERT, known.name)
@@ -176,11 +181,3 @@ class QueryAlerts:
         written = self._tenancy.databases.write(org, lambda db: unit(db, channels))
         self._alerts.woken.add(org)
         return written
-
-
-def _found(db: sqlite3.Connection, alert_id: int | None) -> list[Alert]:
-    """All alerts, or one. Raises ServiceError (404)."""
-    found = store.alerts(db, alert_id) if (alert_id or 0).bit_length() < 64 else []  # SQLite has no larger numbers
-    if alert_id is not None and not found:
-        raise ServiceError("alert_not_found", f"There is no alert with id {alert_id}.")
-    return found

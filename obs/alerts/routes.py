@@ -247,7 +247,7 @@ def create_alert(fields: dict[str, Any]) -> Alert:
 @operation(blp, f"GET {_ALERT}", "query:read", AlertSchema, errors=(404,))
 def get_alert(alert_id: int) -> Alert:
     """Get an alert on a query"""
-    return services().query_alerts.alerts(caller(), alert_id)[0]
+    return services().query_alerts.alert(caller(), alert_id)
 
 
 @operation(blp, f"PUT {_ALERT}", "admin", AlertSchema, body=AlertChangesSchema, errors=(404, 409))

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from obs.alerts.rules import Alert
 from obs.alerts.store import incidents
+from obs.errors import existing
 from obs.storage.connection import save_row
 
 
@@ -14,6 +15,12 @@ def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
     firing = incidents.firing(db, alert_id)
     rows = db.execute("SELECT id, name, definition FROM alerts WHERE ?1 IS NULL OR id = ?1 ORDER BY name", (alert_id,))
     return [Alert(id=at, name=name, **json.loads(text), firing=firing.get(at, {})) for at, name, text in rows]
+
+
+def alert(db: sqlite3.Connection, alert_id: int) -> Alert:
+    """The alert with this id. Raises ServiceError (404)."""
+    is_possible = alert_id.bit_length() < 64  # SQLite has no larger numbers
+    return existing("alert", alert_id, alerts(db, alert_id) if is_possible else ())
 
 
 def save(db: sqlite3.Connection, alert: Alert) -> int:

@@ -120,7 +120,7 @@ def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = 
     caller, number = require_admin(), request.args.get("id", type=int)
     values = {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
     if form is None and number is not None:
-        values = {**AlertSchema().dump(services().query_alerts.alerts(caller, number)[0]), "id": str(number)}
+        values = {**AlertSchema().dump(services().query_alerts.alert(caller, number)), "id": str(number)}
         values["threshold"] = f"{values['threshold']:.15g}"
     return render_template("query_alert.html", form=form or forms.Form(values), preview=preview)
 
