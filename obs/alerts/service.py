@@ -5,6 +5,7 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -42,16 +43,16 @@ class AlertService:
 
     def warning(self, caller: Caller) -> str:
         """What every page says when nobody would be notified; empty if there is no reason to."""
-        known = [one for one in self.channels(caller.org) if one.enabled]
-        try:
-            with caller.read() as db:
-                silent, count = (outbox.silent_channels(db), 0) if known else ([], incidents.count_open(db))
-        except ServiceError:  # the page itself reports it
-            return ""
-        if count:
-            return f"{count:,} open incident{'s' if count > 1 else ''} and nobody is notified. Add a channel."
-        names = ", ".join(one.name for one in known if one.id in silent)
-        return f"Messages to {names} were given up. The answer is shown under Deliveries." if names else ""
+        enabled = [one for one in self.channels(caller.org) if one.enabled]
+        with suppress(ServiceError), caller.read() as db:  # the page itself reports it
+            count = 0 if enabled else incidents.count_open(db)
+            if count:
+                return f"{count:,} open incident{'s' if count > 1 else ''} and nobody is notified. Add a channel."
+            silent = outbox.silent_channels(db) if enabled else ()
+            names = ", ".join(one.name for one in enabled if one.id in silent)
+            if names:
+                return f"Messages to {names} were given up. The answer is shown under Deliveries."
+        return ""
 
     def save(self, caller: Caller, fields: Mapping[str, Any], channel_id: int | None = None) -> Channel:
         """Create a channel from the fields of ChannelRequestSchema, or change some fields of one.
