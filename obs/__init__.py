@@ -26,7 +26,7 @@ from obs.ingest.endpoint import PROTOCOLS, HeartbeatEndpoint
 from obs.query import routes as query_routes
 from obs.query.service import QueryService
 from obs.query_alerts import QueryAlerts
-from obs.server import compression, middleware, monitoring
+from obs.server import middleware, monitoring
 from obs.server.access_log import AccessLog
 from obs.server.bodies import MOST_BODY_BYTES
 from obs.services import Services
@@ -96,6 +96,5 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     api.init_app(app, blueprints, describe=heartbeat_operations.describe)
     errors.register(app, dashboard.error_page)
     monitoring.init_app(app)
-    compression.init_app(app)
     dashboard.init_app(app)
     return app

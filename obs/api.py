@@ -1,4 +1,4 @@
-"""Shared by the JSON routes of all areas: the blueprint, request parsing, the OpenAPI document, fields and cursors."""
+"""Shared by the routes of all areas: blueprints, requests, the OpenAPI document, fields, cursors, compression."""
 
 import json
 import tomllib
@@ -12,7 +12,8 @@ from typing import Any, NoReturn, get_args, get_type_hints
 import flask
 import marshmallow as ma
 from apispec import APISpec
-from flask import Flask, current_app
+from flask import Flask, current_app, g
+from flask_compress import Compress
 from flask_smorest import Api as SmorestApi, Blueprint as SmorestBlueprint
 from flask_smorest.spec.plugins import FlaskPlugin
 from itsdangerous import BadData, URLSafeSerializer
@@ -26,6 +27,7 @@ ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request 
 ROW_ID = "int(max=9223372036854775807)"  # in a rule: the id of a row, up to the largest that SQLite has
 PLACE = ("host", "service", "project")  # the fields that say where a job runs
 Describe = Callable[[APISpec], None]  # adds operations to the OpenAPI document that are handled before Flask
+_compress = Compress()
 SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]  # a key in either header
 
 
@@ -91,6 +93,7 @@ def init_app(app: Flask, blueprints: Sequence[SmorestBlueprint], describe: Descr
     """
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.url_map.merge_slashes = False
+    _compress.init_app(app)
     for blueprint in blueprints:
         app.register_blueprint(blueprint)
     document = cache(partial(_document, app.url_map.converters, blueprints, describe))
@@ -196,6 +199,19 @@ def page_of(name: str, query: Mapping[str, Any], read: Callable[..., Sequence[An
     found = read(**{**filters, "limit": limit + 1, "after": after[0] if after and len(after) == 1 else after})
     last = [getattr(found[limit - 1], part) for part in position] if len(found) > limit else None
     return {name: found[:limit], "next_cursor": last and cursors.dumps(last)}
+
+
+def compressed(response: flask.Response) -> flask.Response:
+    """The handler that a blueprint registers with `after_request` to have its large responses compressed.
+
+    Compressing a page that contains both a secret and text from the request can reveal the secret (BREACH). The CSRF
+    token of Flask-WTF is signed again every second, so it is not constant. A page that shows a new key stays as it is.
+    """
+    if response.is_streamed and (response.mimetype or "").startswith("text/"):
+        # Flask-Compress does not close a file that it streams: read a style sheet or script into memory first.
+        response.direct_passthrough = False
+        response.get_data()
+    return response if "shows_new_key" in g else _compress.after_request(response)
 
 
 def is_storable(text: str) -> bool:

@@ -40,7 +40,10 @@ class _Commands(click.Group):
         except ServiceError as error:
             where = f"(instance: {ctx.obj.absolute()})" if error.error == "organization_not_found" else None
             raise click.ClickException(" ".join(filter(None, [error.message, error.hint, where]))) from error
-        except (config.ConfigError, OSError) as error:
+        except OSError as error:
+            where = f"{error.filename2 or error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror}." if error.strerror else str(error)) from error
+        except config.ConfigError as error:
             raise click.ClickException(str(error)) from error
 
 
@@ -56,9 +59,7 @@ def main(context: click.Context, instance: Path | None) -> None:
 @click.command()
 @click.option("--host", help="Address to listen on (OBS_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (OBS_PORT, 8080).")
-@click.option(
-    "--threads", type=click.IntRange(1, 1024), help="Number of requests handled at the same time (OBS_THREADS, 64)."
-)
+@click.option("--threads", type=click.IntRange(1, 1024), help="Requests handled at the same time (OBS_THREADS, 64).")
 def serve(folder: Path, **options: str | int | None) -> None:
     """Run the server until SIGINT or SIGTERM. Creates the instance if it is missing."""
     sys.exit(server.serve(folder, {name.upper(): value for name, value in options.items() if value is not None}))

@@ -47,8 +47,6 @@ def demo(org: str, folder: Path) -> None:
     """
     settings = config.load(folder)
     with opened(folder, create=True) as tenancy:
-        if tenancy.keyring.organization(org) is not None:
-            raise click.ClickException(f"There is already an organization {org}. Choose another name with --org.")
         with service.filled_organization(tenancy, org) as filled:
             tenancy.databases.create(filled)
             _fill(AlertService(tenancy, settings), filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))

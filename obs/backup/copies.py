@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +25,9 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
 
     Prints nothing but errors, unless on a terminal.
     """
+    if keep is not None and org is not None:
+        raise click.UsageError("--keep does not work with --org.")
+    files.organizations(folder)  # or it is not an instance
     with unnamed(folder, target if org is None else target.parent) as temporary:
         if org is not None:
             files.copy_verified(files.organization(folder, org), temporary / target.name)
@@ -42,13 +45,12 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
 
 
 @contextmanager
-def unnamed(instance: Path, folder: Path) -> Iterator[Path]:
+def unnamed(instance: Path, folder: Path, lock: str = files.BACKUP_LOCK) -> Iterator[Path]:
     """A new folder in `folder`, for what gets its name when it is complete. One process at a time has it."""
-    files.organizations(instance)  # or it is not an instance
     if not folder.is_dir():  # it is not created: what is missing may be the disk that it is on
         raise click.ClickException(f"There is no folder {folder}. Create it, or mount the disk that it is on.")
     temporary = folder / f".obs-{hashlib.sha256(str(instance.resolve()).encode()).hexdigest()[:8]}.partial"
-    with files.alone(instance / ".backup.lock", f"Another backup of {instance} is running."):
+    with files.alone(instance, lock):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(mode=0o700)
         try:
@@ -98,15 +100,16 @@ def restore(source: Path, org: str | None, new_name: str | None, folder: Path) -
 
 def _restore(source: Path, instance: Path) -> Path | None:
     make_folder(instance, 0o700)
-    problem = f"A server is running on {instance}. Stop it first."
-    with files.alone(instance / files.SERVER_LOCK, problem), ExitStack() as cleanup:
-        restored, previous = instance / ".restored", instance / f"previous-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"
-        shutil.rmtree(restored, ignore_errors=True)
-        cleanup.callback(shutil.rmtree, restored, ignore_errors=True)
-        shutil.copytree(source, restored)
+    with unnamed(instance, instance, files.SERVER_LOCK) as restored:
+        previous = instance / f"previous-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"
+        for path in source.rglob("*"):
+            target = restored / path.relative_to(source)
+            if path.is_dir():
+                target.mkdir(mode=0o700)
+            else:
+                target.touch(mode=0o600)
+                shutil.copyfile(path, target)
         files.require_unchanged(restored, source)
-        for path in restored.rglob("*"):
-            path.chmod(0o700 if path.is_dir() else 0o600)
         before = [path for path in instance.iterdir() if not path.name.startswith((".", "previous-"))]
         for path in before:
             previous.mkdir(mode=0o700, exist_ok=True)
@@ -114,7 +117,6 @@ def _restore(source: Path, instance: Path) -> Path | None:
         for path in sorted(restored.iterdir(), key=lambda path: path.name == files.CONTROL):  # without it, no instance
             if path.name != files.SUMS:
                 path.rename(instance / path.name)
-        sync_folder(instance)
     return previous if before else None
 
 
@@ -126,8 +128,8 @@ def _restore_organization(source: Path, instance: Path, org: str, new_name: str)
     previous = files.organizations(instance).get(new_name)
     with (
         opened(instance) as tenancy,
-        files.alone(instance / ".backup.lock", f"A backup of {instance} is running."),
-        service.filled_organization(tenancy, new_name) as copied,
+        files.alone(instance, files.BACKUP_LOCK),
+        service.filled_organization(tenancy, new_name, may_exist=new_name == org) as copied,
     ):
         files.copy_verified(source, tenancy.databases.path(copied))
         tenancy.databases.write(copied, lambda db: note_copied(db, tenancy.clock()))  # nothing is overdue by it

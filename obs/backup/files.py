@@ -22,7 +22,8 @@ from obs.tenancy import store
 
 CONTROL = "control.db"
 SUMS = "SHA256SUMS"
-SERVER_LOCK = ".serve.lock"  # a server of the instance holds it
+BACKUP_LOCK, SERVER_LOCK = ".backup.lock", ".serve.lock"
+_HELD = {BACKUP_LOCK: "Another backup of {} is running.", SERVER_LOCK: "A server is running on {}. Stop it first."}
 
 
 @contextmanager
@@ -56,13 +57,13 @@ def organization(folder: Path, slug: str) -> Path:
 
 
 @contextmanager
-def alone(lock: Path, problem: str) -> Iterator[None]:
-    """Hold a lock file. Raises ClickException with the message `problem` when another process holds it."""
-    with lock.open("a") as file:
+def alone(instance: Path, lock: str) -> Iterator[None]:
+    """Hold a lock of an instance, BACKUP_LOCK or SERVER_LOCK. Raises ClickException when another process holds it."""
+    with (instance / lock).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise click.ClickException(problem) from error
+            raise click.ClickException(_HELD[lock].format(instance)) from error
         yield
 
 
@@ -105,24 +106,21 @@ def check(repair: bool, folder: Path) -> None:
 
     The exit code is 1 if something is wrong. Nothing is changed without --repair.
     """
-    code = 0
     paths = list(organizations(folder, leaves_no_log=True).values())
     if (folder / SUMS).exists():
         require_unchanged(folder, folder)
     if repair:
-        with alone(folder / SERVER_LOCK, f"A server is running on {folder}. Stop it first."):
+        with alone(folder, SERVER_LOCK):
             for path in paths:
                 with suppress(ServiceError), explained(), closing(open_writer(path, 5)) as db:  # or it is named below
                     db.execute("BEGIN IMMEDIATE")
                     for difference in upkeep.differences(db, repair=True):
                         click.echo(f"Repaired {path}: {difference}", err=True)
                     db.execute("COMMIT")
-    for path in (folder / CONTROL, *paths):
-        for problem in _problems(path):
-            click.echo(f"{path}: {problem}")
-            code = 1
+    found = [f"{path}: {problem}" for path in (folder / CONTROL, *paths) for problem in _problems(path)]
+    click.echo("".join(f"{problem}\n" for problem in found), nl=False)
     click.echo(f"Checked {len(paths) + 1} files.", err=True)
-    raise SystemExit(code)
+    raise SystemExit(bool(found))
 
 
 def _problems(path: Path) -> list[str]:

@@ -34,7 +34,7 @@ def export(org: str, target: Path, folder: Path) -> None:
     """Write the data of the organization ORG into the new folder TARGET: one file of JSON lines for each table."""
     if target.exists():
         raise click.ClickException(f"{target} exists already.")
-    with unnamed(folder, target.parent) as path, files.opened(files.organization(folder, org)) as connection:
+    with files.opened(files.organization(folder, org)) as connection, unnamed(folder, target.parent) as path:
         connection.execute("BEGIN")
         for table, rows in _tables(connection).items():
             with (path / f"{table}.ndjson").open("w") as file:
@@ -60,7 +60,7 @@ def import_export(source: Path, org: str, folder: Path) -> None:
             with files.opened(existing) as connection:
                 if any(next(rows, None) for rows in _tables(connection).values()):
                     raise click.ClickException(f"{org} has data already; choose another with --org.")
-        with service.filled_organization(tenancy, org) as imported:
+        with service.filled_organization(tenancy, org, may_exist=True) as imported:
             tenancy.databases.create(imported)
             with closing(open_writer(tenancy.databases.path(imported), 5)) as connection:
                 connection.execute("PRAGMA foreign_keys = OFF")  # so that the order of the tables does not matter
@@ -82,8 +82,11 @@ def _tables(connection: sqlite3.Connection) -> dict[str, Iterator[dict[str, Any]
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with path.open() if path.exists() else nullcontext(()) as file:  # the table is newer than the export
-        for line in file:
-            row = dict(json.loads(line))
+        for number, line in enumerate(file, 1):
+            try:
+                row = dict(json.loads(line))
+            except (ValueError, TypeError, RecursionError) as error:
+                raise ValueError(f"Line {number} is not a JSON object.") from error
             row.pop("learned_event_id", None)  # the schedule is learned again
             row.pop("changed", None)  # numbered by job_changes
             yield row

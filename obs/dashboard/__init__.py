@@ -12,11 +12,11 @@ from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import MethodNotAllowed
 
+from obs.api import compressed
 from obs.dashboard import libraries, overview, schedules, wording
 from obs.dashboard.routes import alerts, annotations, job, jobs, query, settings, sign_in
 from obs.dashboard.sessions import find_viewer, is_admin, require_admin, viewer
 from obs.errors import ServiceError
-from obs.server import compression
 from obs.server.middleware import ENVIRON_ORG
 from obs.services import services
 from obs.storage.disk import write_once
@@ -53,7 +53,7 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(CSRFError, lambda _: error_page(refused))
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
-    pages.after_request(compression.answer)
+    pages.after_request(compressed)
     for blueprint in (*(page.blp for page in _PAGES), jobs.projects, alerts.incidents, libraries.vega):
         pages.register_blueprint(blueprint)
     for blueprint in (pages, libraries.docs, libraries.client):

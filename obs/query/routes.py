@@ -5,14 +5,13 @@ from typing import Any
 import marshmallow as ma
 from flask import Response, request
 
-from obs.api import Blueprint, Schema, Text, about
+from obs.api import Blueprint, Schema, Text, about, compressed
 from obs.query.service import FORMATS, converted
-from obs.server import compression
 from obs.services import services
 from obs.tenancy.auth import caller, operation
 
 blp = Blueprint("query", __name__, url_prefix="/api/v1", description="Query data with OQL.")
-blp.after_request(compression.answer)
+blp.after_request(compressed)
 
 _EXAMPLE = "SELECT count(*) FROM runs EVERY 1h LAST 1d"
 _CELLS = about("One list of cells per row. A cell is a text, a number, a boolean or null.")

@@ -1,1 +1,1 @@
-"""The HTTP server, and what applies to every request: middleware, bodies, compression, metrics."""
+"""The HTTP server, and what applies to every request: middleware, bodies, metrics."""

@@ -47,18 +47,23 @@ def find_organization(tenancy: Tenancy, slug: str) -> Org:
 
 
 @contextmanager
-def filled_organization(tenancy: Tenancy, slug: str) -> Iterator[Org]:
+def filled_organization(tenancy: Tenancy, slug: str, *, may_exist: bool = False) -> Iterator[Org]:
     """A name for a file that the caller fills; afterwards it is the file of the organization with this slug.
 
-    The organization is created if it does not exist. Else it keeps its keys and limits and gets a new id, and its
-    previous file stays. So a running service gets all of the data at once. Raises as `create_organization` does.
+    The organization is created. If it `may_exist`, it keeps its keys and limits and gets a new id, and its previous
+    file stays. So a running service gets all of the data at once. Raises as `create_organization` does.
     """
     _check_slug(slug)
+    if not may_exist and tenancy.keyring.organization(slug) is not None:
+        raise ServiceError("conflict", f"The organization {slug!r} already exists.")
     filled = Org(slug, 0)
-    tenancy.databases.delete(filled)  # left by a call that was interrupted
-    yield filled
-    tenancy.databases.forget(filled)
-    create_organization(tenancy, slug, tenancy.databases.path(filled))
+    tenancy.databases.delete(filled)  # left by a call that was killed
+    try:
+        yield filled
+        tenancy.databases.forget(filled)
+        create_organization(tenancy, slug, tenancy.databases.path(filled))
+    finally:
+        tenancy.databases.delete(filled)  # what is left of it after an error
 
 
 def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None) -> Org:

@@ -204,3 +204,10 @@ def test_a_missing_folder_is_named_and_not_created(obs: Obs, instance: Path, bac
             done.output == f"Error: There is no folder {backups / 'nas'}. Create it, or mount the disk that it is on.\n"
         )
     assert not list(backups.iterdir())
+
+
+def test_only_backups_of_the_instance_are_counted(obs: Obs, instance: Path, backups: Path) -> None:
+    done = obs("backup", str(backups / "acme.db"), "--org", "acme", "--keep", "1")
+    assert done.exit_code == 2
+    assert "--keep does not work with --org." in done.stderr
+    assert not list(backups.iterdir())

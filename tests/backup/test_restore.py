@@ -1,5 +1,6 @@
 """``obs restore``: equal to the backup, and the previous data is kept."""
 
+import resource
 import shutil
 import time
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_damage_in_one_byte_of_a_backup_is_found(obs: Obs, backup: Path, instanc
     assert done.exit_code == 1
     assert f"{backup / 'tenants' / 'acme.'}" in done.stderr
     assert "has changed since the backup was written" in done.stderr
-    assert not (instance / ".restored").exists()
+    assert not list(instance.glob("*.partial"))
     assert stored(file_of(instance, "acme")) == before
 
 
@@ -180,7 +181,31 @@ def test_what_is_no_backup_is_refused(obs: Obs, instance: Path, tmp_path: Path) 
     done = obs("restore", str(tmp_path / "empty"))
     assert done.exit_code == 1
     assert f"{tmp_path / 'empty'} is not a backup: it has no SHA256SUMS." in done.stderr
-    assert not (instance / ".restored").exists()
+    assert not list(instance.glob("*.partial"))
     (tmp_path / "text.db").write_text("no database")
     assert obs("restore", str(tmp_path / "text.db"), "--org", "acme").exit_code == 1
     assert (instance / "control.db").exists()
+
+
+def test_another_organization_is_not_replaced(obs: Obs, backup: Path, instance: Path) -> None:
+    before = {path.name: stored(path) for path in (instance / "tenants").glob("*.db")}
+    done = obs("restore", str(backup), "--org", "acme", "--as", "globex")
+    assert (done.exit_code, done.stderr) == (1, "Error: The organization 'globex' already exists.\n")
+    assert {path.name: stored(path) for path in (instance / "tenants").glob("*.db")} == before
+
+
+@pytest.mark.parametrize("arguments", [[], ["--org", "acme", "--as", "before"]])
+def test_a_copy_for_which_there_is_no_room_leaves_nothing(
+    obs: Obs, backup: Path, instance: Path, arguments: list[str]
+) -> None:
+    before = {path for path in instance.rglob("*") if path.is_file() and "lock" not in path.name}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))  # no file can be larger
+    try:
+        done = obs("restore", str(backup), *arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"Error: {instance}/")
+    assert done.stderr.endswith((".db: File too large.\n", ".db: There is no room for the copy.\n"))
+    assert {path for path in instance.rglob("*") if path.is_file() and "lock" not in path.name} == before

@@ -111,7 +111,9 @@ def test_an_organization_with_data_is_not_changed(obs: Obs, exported: Path, inst
 @pytest.mark.parametrize(
     ("table", "line", "problem"),
     [
-        ("runs", '{"id": 99, "job_id": 1', "Expecting"),
+        ("runs", '{"id": 99, "job_id": 1', "runs.ndjson: Line 4 is not a JSON object."),
+        ("runs", "5", "runs.ndjson: Line 4 is not a JSON object."),
+        ("runs", "[" * 100_000, "runs.ndjson: Line 4 is not a JSON object."),
         ("runs", '{"id": 99, "secret": 1}', "no column named secret"),
         ("runs", '{"id": 99, "job_id": "x", "status": 1, "started_at": 1, "heartbeat_at": 1}', "cannot store TEXT"),
         ("runs", '{"id": 99, "job_id": 1e400, "status": 1, "started_at": 1, "heartbeat_at": 1}', "cannot store REAL"),
@@ -130,6 +132,7 @@ def test_nothing_is_imported_from_a_file_that_is_wrong(
     assert problem in done.stderr
     assert str(exported) in done.stderr
     assert "copy" not in obs("org", "list").stdout
+    assert not list((instance / "tenants").glob("copy.*"))
 
 
 def test_a_folder_that_exists_is_not_exported_to(obs: Obs, instance: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_it_fills_an_organization_once_and_signs_in(
     assert "home/dyndns" in past
     again = runner.invoke(main, command)
     assert again.exit_code == 1
-    assert "There is already an organization demo" in again.output
+    assert "The organization 'demo' already exists." in again.output
 
 
 def test_the_story_is_in_the_order_of_time_and_ends_now() -> None:

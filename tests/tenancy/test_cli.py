@@ -208,6 +208,12 @@ def test_an_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert re.fullmatch(r"Error: port in [^\n]+ must be a whole number, but is 'x'\n", answer.stderr)
 
 
+def test_an_error_of_the_system_names_the_file(obs: Obs, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = obs("org", "create", "acme", "--instance", str(tmp_path / "file" / "instance"))
+    assert (done.exit_code, done.stderr) == (1, f"Error: {tmp_path / 'file'}: File exists.\n")
+
+
 @pytest.mark.parametrize(
     "command",
     [
