@@ -47,6 +47,12 @@ def test_the_configuration_of_caddy_is_valid() -> None:
     assert "not formatted" not in printed
 
 
+def test_proxies_pass_on_pings_with_more_output_than_obs_takes_elsewhere() -> None:
+    assert re.search(r"client_max_body_size 16m;", (DEPLOY / "nginx.conf").read_text())
+    adapted = run("caddy", "adapt", "--adapter", "caddyfile", "--config", DEPLOY / "Caddyfile")
+    assert re.findall(r'"max_size":(\d+)', adapted) == ["16000000"]
+
+
 def test_caddy_deletes_the_user_that_a_client_sends_before_authelia_names_one(tmp_path: Path) -> None:
     documented = re.search(r"```text\n(route \{.*?^\})\n```", (DOCS / "deployment.md").read_text(), re.S | re.M)
     assert documented is not None
