@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Clock
+from obs.times import MINUTE_MS, format_ms
+from tests.conftest import Clock, KeyClient
 from tests.heartbeat.conftest import Sender
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -128,3 +129,14 @@ def test_the_first_heartbeat_of_a_job_is_the_earliest(by_path: Sender, client: A
     by_path("ping")
     job = client.get("/api/v1/jobs/backup").json
     assert (job["created_at"], job["first_heartbeat_at"]) == ("2026-06-21T10:00:00.000Z", "2026-06-20T03:00:00.000Z")
+
+
+@pytest.mark.parametrize("last", ["ok", "fail"])
+def test_the_last_duration_is_that_of_the_newest_run(send: Sender, client: KeyClient, clock: Clock, last: str) -> None:
+    send("end", status=last, duration_ms=2_000)
+    for minutes, status in ((30, "ok"), (20, "fail")):  # after an outage, what has waited arrives later
+        send("end", status=status, duration_ms=9_000, time=format_ms(clock() - minutes * MINUTE_MS))
+        assert client.get("/api/v1/jobs/backup").json["last_duration_ms"] == 2_000
+    clock.advance(minutes=5)
+    send("end", status="ok", duration_ms=3_000, time=format_ms(clock() - 2 * MINUTE_MS))
+    assert client.get("/api/v1/jobs/backup").json["last_duration_ms"] == 3_000

@@ -124,7 +124,9 @@ _UPDATE_JOB = f"""
         total_duration_ms = total_duration_ms + coalesce(?5 - (timed_run_count = {RECENT_RUNS}) * total_duration_ms
             / {RECENT_RUNS}, 0),
         success_count = success_count + (?4 IS {Status.SUCCESS:d}), lost_count = lost_count + (?4 IS {Status.LOST:d}),
-        failed_count = failed_count + (?4 IS {Status.FAILED:d}), last_duration_ms = coalesce(?8, last_duration_ms),
+        failed_count = failed_count + (?4 IS {Status.FAILED:d}),
+        last_duration_ms = coalesce(iif(?4 IS NOT NULL AND ?2 < ?9 AND ?2 < max(coalesce(last_success_at, 0),
+            coalesce(last_failure_at, 0)), NULL, ?8), last_duration_ms),
         last_success_at = iif(?4 IS {Status.SUCCESS:d}, max(coalesce(last_success_at, 0), ?2), last_success_at),
         last_failure_at = iif(?4 IS {Status.FAILED:d}, max(coalesce(last_failure_at, 0), ?2), last_failure_at)
     WHERE id = ?7
@@ -158,10 +160,9 @@ def record(
     if heartbeat.output:
         db.executemany(_ADD_EVENT, [(*before, Kind.LOG, *after, text, None) for text in heartbeat.output])
     event = db.execute(_ADD_EVENT, (*before, heartbeat.kind, *after, heartbeat.message, idempotency_key))
-    duration_ms = change.duration_ms if change.run_status is Status.SUCCESS else None
-    totals = (change.new_runs, change.outcome, duration_ms)
-    latest_id = find_attribution(db, attribution, job.place)
-    values = (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, change.duration_ms, now_ms - MINUTE_MS)
+    duration_ms, latest_id = change.duration_ms, find_attribution(db, attribution, job.place)
+    totals = (change.new_runs, change.outcome, duration_ms if change.run_status is Status.SUCCESS else None)
+    values = (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, duration_ms, now_ms - MINUTE_MS)
     db.execute(_UPDATE_JOB, values)
     return change._replace(job_created=True) if is_new else change
 
@@ -229,8 +230,7 @@ def _add_run(
     times = (heartbeat.time - (heartbeat.duration_ms or 0), None if status is Status.OPEN else heartbeat.time)
     reported = (heartbeat.duration_ms, heartbeat.exit_code, heartbeat.time)
     done = db.execute(_ADD_RUN, (job.id, heartbeat.run_id, status, *times, *reported, late_ms, attribution_id))
-    assert done.lastrowid is not None
-    return done.lastrowid
+    return int(done.lastrowid or 0)
 
 
 def _answer_before(db: sqlite3.Connection, condition: str, *values: int | str) -> Recorded | None:
