@@ -158,8 +158,7 @@ def sign_in(org: str, folder: Path) -> None:
     """Print a link for signing in to ORG. The link works once, within 24 hours."""
     with opened(folder) as tenancy:
         token = service.create_sign_in_link(tenancy, org)
-        address = instance.base_url(config.load(folder))
-    click.echo(f"{address}/sign-in/{token}")
+    click.echo(f"{instance.base_url(config.load(folder))}/sign-in/{token}")
 
 
 COMMANDS = (org, key, user, sign_in, accept_clock)

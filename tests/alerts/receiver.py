@@ -15,7 +15,7 @@ class Receiver:
     def __init__(self) -> None:
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.answers: list[int] = []
-        self.location = ""
+        self.location = self.retry_after = ""
         self.body = b"thanks"
         self.hang: threading.Event | None = None
         self.received = threading.Event()
@@ -38,6 +38,8 @@ class Receiver:
                 self.send_response(receiver.answers.pop(0) if receiver.answers else 200)
                 if receiver.location:
                     self.send_header("Location", receiver.location)
+                if receiver.retry_after:
+                    self.send_header("Retry-After", receiver.retry_after)
                 self.end_headers()
                 self.wfile.write(receiver.body)
 

@@ -67,6 +67,23 @@ def test_a_failed_attempt_is_repeated_with_the_same_key(world: World, receiver: 
     assert [one["state"] for one in world.deliveries()] == ["sent"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [("10", 30), ("900", 900), ("9" * 5_000, 3_600), ("-5", 30), ("Fri, 31 Dec 2100 23:59:59 GMT", 30)],
+)
+def test_a_receiver_says_when_to_try_again(world: World, receiver: Receiver, asked: str, seconds: int) -> None:
+    world.add_channel(receiver)
+    receiver.answers, receiver.retry_after = [429], asked
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    world.pass_time(seconds=seconds - 1)
+    assert len(receiver.requests) == 1
+    world.pass_time(seconds=1)
+    assert len(receiver.requests) == 2
+    assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
 def test_a_message_that_changes_between_attempts_has_another_key(world: World, receiver: Receiver) -> None:
     """A receiver that drops known keys must not miss the recovery."""
     world.add_channel(receiver)

@@ -3,7 +3,7 @@
 It opens no database. It reads orders from its standard input and writes the answers to its standard output, one JSON
 object on a line. Each order runs in a process of its own, which is killed when it takes too long. A module here is a
 kind of channel. Its `check` returns what may be shown of an address, and the host it is on if that is known. Its `send`
-returns whether a message was delivered, and what the receiver answered.
+returns whether a message was delivered, what the receiver answered, and how many seconds it asks to wait.
 """
 
 import json
@@ -31,7 +31,7 @@ Order = Mapping[str, Any]
 
 To send: ``secret``, ``key`` (of the delivery), ``masked`` (the address as shown), ``message`` with the texts title,
 plain, markdown and html (in ``titled``: with the title), ``payload`` (the body of a webhook), and ``is_good``. The
-answer has ``id``, ``masked`` if an address can be used, else ``delivered``, ``answer``, and ``refused``: always fails.
+answer has ``id``, ``masked`` if an address can be used, else what `failure` has, and perhaps ``wait_seconds``.
 """
 Answer = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class RefusedError(Exception):
 
 
 def failure(reason: str, *, refused: bool = False) -> dict[str, Any]:
-    """The answer when a message was not delivered."""
+    """The answer when a message was not delivered; `refused`: it never will be."""
     return {"delivered": False, "answer": reason[:MOST_ANSWER], "refused": refused}
 
 

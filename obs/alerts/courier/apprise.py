@@ -32,7 +32,7 @@ _ASSET = library.AppriseAsset(
 )
 
 
-def send(order: Order) -> tuple[bool, str]:
+def send(order: Order) -> tuple[bool, str, int]:
     """Send the message in the format that the service prefers, or as the beginning of the plain text if it is long."""
     service, message = _service(order["address"]), order["message"]
     formats = service.notify_format  # one, or several in the order of preference
@@ -46,8 +46,8 @@ def send(order: Order) -> tuple[bool, str]:
     sender = library.Apprise(asset=_ASSET)
     sender.add(service)
     if sender.notify(body=text, title=title, notify_type=kind, body_format=wanted):
-        return True, "Accepted."
-    return False, _said() or "The service did not accept the message."
+        return True, "Accepted.", 0
+    return False, _said() or "The service did not accept the message.", 0
 
 
 def check(address: str) -> tuple[str, str | None]:

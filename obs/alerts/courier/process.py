@@ -58,8 +58,8 @@ def _answer(kind: Any, order: Order) -> dict[str, Any]:
         if order["op"] == "check":
             return {"masked": masked[:MOST_ANSWER]}
         policy.restrict(allow_private=order["allow_private"])
-        delivered, answer = getattr(kind, order["op"])(order)
-        return {**failure(_without_secrets(answer, order)), "delivered": delivered}
+        delivered, answer, wait_seconds = getattr(kind, order["op"])(order)
+        return {**failure(_without_secrets(answer, order)), "delivered": delivered, "wait_seconds": wait_seconds}
     except RefusedError as error:
         return failure(str(error), refused=True)
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer that a person reads

@@ -38,16 +38,15 @@ def check(address: str) -> tuple[str, str | None]:
     return f"{url.scheme}://{host}{f':{port}' if port else ''}/***", url.hostname
 
 
-def send(order: Order) -> tuple[bool, str]:
+def send(order: Order) -> tuple[bool, str, int]:
     """POST the payload, signed. Any response but 2xx is a failure."""
-    body = order["payload"].encode()
-    seconds = str(int(time.time()))
+    body, seconds = order["payload"].encode(), str(int(time.time()))
     headers = {"Content-Type": "application/json", "User-Agent": "obs", "Idempotency-Key": order["key"]}
     headers["X-Obs-Signature"] = f"t={seconds},v1={sign(order['secret'], seconds, body)}"
     return _open(order["address"], body, headers)
 
 
-def fetch(order: Order) -> tuple[bool, str]:
+def fetch(order: Order) -> tuple[bool, str, int]:
     """GET the address."""
     return _open(order["address"], None, {"User-Agent": "obs"})
 
@@ -57,7 +56,7 @@ def sign(secret: str, seconds: str, body: bytes) -> str:
     return hmac.new(secret.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
 
 
-def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, str]:
+def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, str, int]:
     request, text = urllib.request.Request(url, body, headers), b""  # noqa: S310 - checked
     with urllib.request.build_opener(_AnyStatus).open(request, timeout=ATTEMPT_SECONDS) as response:
         # The status decides whether a message was delivered: no more than 5 s are spent on what else there is.
@@ -65,4 +64,6 @@ def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, 
         signal.alarm(5)
         with suppress(OSError, HTTPException, KeyboardInterrupt):
             text = response.read(MOST_ANSWER)
-    return 200 <= response.status < 300, f"{response.status} {text.decode(errors='replace')}".strip()
+    wait = response.headers.get("Retry-After", "")[:9]
+    seconds = int(wait) if wait.isascii() and wait.isdigit() else 0  # else it is a date, which clocks can make wrong
+    return 200 <= response.status < 300, f"{response.status} {text.decode(errors='replace')}".strip(), seconds

@@ -179,7 +179,8 @@ def record(
     elif answer["refused"] or (is_old and delivery.attempts >= _LEAST_ATTEMPTS):
         state = State.GIVEN_UP
     else:
-        next_at = now_ms + _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)]
+        asked_ms = min(answer.get("wait_seconds", 0) * SECOND_MS, _RETRIES_MS[-1])
+        next_at = now_ms + max(asked_ms, _RETRIES_MS[min(delivery.attempts, len(_RETRIES_MS) - 1)])
         if channel is not None:
             next_at = channel.quiet_until(_events(db, delivery.id) or [delivery.event or "notice"], next_at)
     recorded = {"state": state, "sent_at": sent_at, "next_attempt_at": next_at, "answer": answer["answer"]}
