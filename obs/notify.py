@@ -144,7 +144,7 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     if job is None:
         return details
     if job.pin is not None:
-        details["expected"] = "Pinned: " + ", ".join(f"{name} {value}" for name, value in pins.to_dict(job.pin).items())
+        details["expected"] = f"Set manually: {pins.in_words(job.pin)}"
     elif learned := next((each.learned for each in streams_of(db, job.id) if each.host == one.host), job.learned):
         sentences = filter(None, (learned.summary, learned.evidence, learned.expected))
         details["expected"] = ". ".join(one[0].upper() + one[1:] for one in sentences)

@@ -94,9 +94,8 @@ def duration_words(length_ms: int) -> str:
     """A duration in at most two units: 4 min 12 s, 3 h, 2 d 5 h. A part below the second is rounded."""
     smallest = HOUR_MS if length_ms >= DAY_MS else MINUTE_MS if length_ms >= HOUR_MS else SECOND_MS
     rest = round(length_ms / smallest) * smallest
-    parts: list[tuple[int, str]] = []
+    parts = list[str]()
     for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s")):
         count, rest = divmod(rest, unit_ms)
-        if count or parts:
-            parts.append((count, name))
-    return " ".join(f"{count} {name}" for count, name in parts[:2] if count) or "0 s"
+        parts += [f"{count} {name}"] if count else []
+    return " ".join(parts) or "0 s"

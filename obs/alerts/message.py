@@ -51,7 +51,6 @@ class Message(NamedTuple):
     event: str
     blocks: Sequence[tuple[str, str]]  # each a kind (text, log or link) with its text; a link's text is its address
     incidents: Sequence[Mapping[str, Any]] = ()  # those of a webhook's payload
-    is_good: bool = False  # whether it only reports recoveries
 
     def render(self, style: str) -> str:
         """The blocks that are not empty, in one of STYLES."""
@@ -100,10 +99,10 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
         named = "\n".join([f"\N{BULLET} {sentence}" for sentence in islice(sentences, MOST_NAMED)] + more)
         blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("text", where), ("link", overview)]
-    over = [fact.one.ended_at is not None and fact.news is not News.FLAPPING for fact in facts]
+    over = (fact.one.ended_at is not None and fact.news is not News.FLAPPING for fact in facts)
     events = {"recovered" if is_over else fact.one.kind.event for fact, is_over in zip(facts, over, strict=True)}
     event = events.pop() if len(events) == 1 else "several"
-    return Message(_shortened(title), event, blocks, [_payload(fact) for fact in facts], is_good=all(over))
+    return Message(_shortened(title), event, blocks, [_payload(fact) for fact in facts])
 
 
 def notice(text: str, link: str, event: str | None = None) -> Message:

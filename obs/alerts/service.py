@@ -117,7 +117,7 @@ class AlertService:
         order["message"] = {"title": text.title, **{style: text.render(style) for style in message.STYLES}}
         order["message"]["titled"] = {style: titled.render(style) for style in message.STYLES}
         order["payload"] = json.dumps({**body, "incidents": text.incidents})
-        return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.is_good})
+        return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.event == "recovered"})
 
     def _allows_private(self) -> bool:
         """Whether messages may go to private networks: as set, else while there is only one organization."""

@@ -15,7 +15,7 @@ from cronsim import CronSim, CronSimError
 from marshmallow import ValidationError
 
 from obs.heartbeat.schedule.history import awaited
-from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, find_zone
+from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, duration_words, find_zone
 
 MAX_CRON_LENGTH, MAX_ZONE_LENGTH = 200, 64
 
@@ -95,6 +95,14 @@ def to_dict(pin: Pin) -> dict[str, Any]:
             return {"never": True}
 
 
+def in_words(pin: Pin) -> str:
+    """The schedule that was set, as in ``every 10 min, 1 min grace period``."""
+    if isinstance(pin, Never):
+        return "never overdue"
+    schedule = f"{pin.expression}, {pin.zone}" if isinstance(pin, Cron) else f"every {duration_words(pin.interval_ms)}"
+    return f"{schedule}, {duration_words(pin.grace_ms)} grace period"
+
+
 def from_json(text: str | None) -> Pin | None:
     """The pin from its stored form; None for None. A pin from before a bound was lowered stays valid."""
     return None if text is None else from_dict(json.loads(text))
@@ -124,7 +132,5 @@ def check_expression(expression: str) -> None:
 
 
 def check_zone(zone: str) -> None:
-    if len(zone) > MAX_ZONE_LENGTH:
-        raise ValidationError(f"The time zone must be at most {MAX_ZONE_LENGTH} characters long.")
     if find_zone(zone) is None:
         raise ValidationError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.')

@@ -230,8 +230,7 @@ def no_job(name: str) -> ServiceError:
 
 def known_job(db: sqlite3.Connection, name: str, now_ms: int) -> jobs.Job:
     """The job with that name. Raises ServiceError (404)."""
-    job = jobs.job(db, name, now_ms)
-    if job is None:
+    if (job := jobs.job(db, name, now_ms)) is None:
         raise no_job(name)
     return job
 

@@ -257,16 +257,35 @@ def test_a_message_shows_the_log_without_its_colours(world: World, receiver: Rec
     assert "\n    no space left\n" in message["text"]
 
 
-def test_a_message_about_a_job_with_a_pin_does_not_claim_what_was_learned(world: World, receiver: Receiver) -> None:
+@pytest.mark.parametrize(
+    ("pin", "words"),
+    [
+        ({"interval_seconds": 600, "grace_seconds": 60}, "every 10 min, 1 min grace period"),
+        ({"cron": "*/10 * * * *", "timezone": "Europe/Berlin"}, "*/10 * * * *, Europe/Berlin, 1 min grace period"),
+    ],
+)
+def test_a_message_about_a_job_with_a_pin_does_not_claim_what_was_learned(
+    world: World, receiver: Receiver, pin: dict[str, Any], words: str
+) -> None:
     world.add_channel(receiver)
     for _ in range(8):
         world.clock.advance(hours=1)
         assert world.client.post("/api/v1/heartbeat/photos/ping").status_code == 200
         world.sweep()
-    pin = {"interval_seconds": 600, "grace_seconds": 60}
     assert world.client.patch("/api/v1/jobs/photos", json={"pin": pin}).status_code == 200
     world.pass_time(minutes=12)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
     assert message["title"].startswith("photos is overdue since ")
-    assert message["text"].startswith("Pinned: interval_seconds 600, grace_seconds 60\n")
+    assert message["text"].startswith(f"Set manually: {words}\n")
+
+
+def test_a_message_about_a_job_that_is_never_overdue_says_so(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    world.end("photos", "ok")
+    assert world.client.patch("/api/v1/jobs/photos", json={"pin": {"never": True}}).status_code == 200
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["text"].startswith("Set manually: never overdue\n")
