@@ -62,8 +62,8 @@ def load(instance: Path, environ: Mapping[str, str] = os.environ) -> dict[str, s
 
 def _read(setting: Setting, value: Any, where: str) -> str | int:
     if isinstance(setting.default, str):
-        if isinstance(value, str) and (not setting.choices or value in setting.choices):
-            return value
+        if str(value) in setting.choices or (isinstance(value, str) and not setting.choices):
+            return str(value)  # in TOML, 1 is a number; as one of the choices it is the same as "1"
         raise ConfigError(f"{where} must be {' or '.join(setting.choices) or 'text'}, but is {value!r}")
     try:
         number = int(str(value))  # as text, because 1.5 and true are no whole numbers

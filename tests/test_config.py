@@ -48,6 +48,19 @@ def test_invalid_text_in_the_file(folder: Path, value: str) -> None:
         load(folder, {})
 
 
+@pytest.mark.parametrize("value", ["1", "'1'"])
+def test_a_choice_that_is_a_number_may_be_written_as_one(folder: Path, value: str) -> None:
+    _write(folder, f"allow_private_targets = {value}")
+    assert load(folder, {})["ALLOW_PRIVATE_TARGETS"] == "1"
+
+
+@pytest.mark.parametrize("value", ["2", "true", "1.0", "[1]"])
+def test_an_invalid_choice_in_the_file(folder: Path, value: str) -> None:
+    _write(folder, f"allow_private_targets = {value}")
+    with pytest.raises(ConfigError, match=r"allow_private_targets in .*config\.toml must be auto or 0 or 1"):
+        load(folder, {})
+
+
 @pytest.mark.parametrize("name", ["prot", "PORT", "Port", "instance"])
 def test_an_unknown_setting_is_rejected(folder: Path, name: str) -> None:
     _write(folder, f"{name} = 1")

@@ -123,6 +123,7 @@ def test_private_addresses_are_refused_where_they_are_not_allowed(world: World, 
     for body in ({"webhook": {"url": f"http://{host}/x"}}, {"url": f"gotify://{host}/AbCdEfGhIjKlMnO"}):
         answer = world.client.post("/api/v1/channels", json={"name": "one", **body})
         assert answer.status_code == 422, (body, answer.json)
+        assert "Set OBS_ALLOW_PRIVATE_TARGETS=1" in (answer.json or {})["message"]
 
 
 def test_a_connection_is_checked_when_it_is_made(world: World, receiver: Receiver) -> None:
@@ -130,6 +131,7 @@ def test_a_connection_is_checked_when_it_is_made(world: World, receiver: Receive
     world.app.config["ALLOW_PRIVATE_TARGETS"] = "0"
     answer = world.client.post(f"/api/v1/channels/{channel}/test")
     assert (answer.json or {})["delivered"] is False
+    assert "Set OBS_ALLOW_PRIVATE_TARGETS=1" in (answer.json or {})["answer"]
     assert receiver.requests == []
 
 

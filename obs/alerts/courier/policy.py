@@ -12,6 +12,7 @@ from typing import Any
 
 from . import RefusedError
 
+_SETTING = "OBS_ALLOW_PRIVATE_TARGETS=1"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 _SYSTEM = ["/etc/ssl", "/etc/hosts", "/etc/resolv.conf", "/etc/mime.types", "/usr/share/zoneinfo", "/dev/urandom"]
@@ -40,17 +41,16 @@ def check_host(host: str) -> None:
     except (OSError, UnicodeError):
         return  # not known now: the hook decides when a message is sent
     if not all(map(is_public, found)):
-        raise RefusedError(f"{host} is on this machine or on a private network, which this service does not allow.")
+        raise RefusedError(f"{host} is on this machine or on a private network. Set {_SETTING} to allow this.")
 
 
 def restrict(*, allow_private: bool) -> None:
     """Apply the rules to this process from now on. With `allow_private`, it may connect to any IP address."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("socket.connect", "socket.sendto", "socket.sendmsg") and arguments[1] is not None:
-            address = arguments[1]
+        if event in ("socket.connect", "socket.sendto", "socket.sendmsg") and (address := arguments[1]) is not None:
             if not isinstance(address, tuple) or not (allow_private or is_public(str(address[0]))):
-                raise PermissionError(f"A connection to {address} is not allowed: it is not a public address.")
+                raise PermissionError(f"{address} is not a public address. Set {_SETTING} to allow this.")
         elif event == "open" and not isinstance(arguments[0], int):
             path, mode, flags = os.fsdecode(arguments[0]), str(arguments[1]), arguments[2]
             writes = bool(flags & _WRITE_FLAGS) if isinstance(flags, int) else any(sign in mode for sign in "wax+")
