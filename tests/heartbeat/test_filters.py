@@ -16,7 +16,8 @@ def jobs(client: KeyClient) -> KeyClient:
         ("db/replica", "nas", "work", "fail"),
         ("DB/old", "vm", "home", "ok"),
     ):
-        headers = {"X-Platform-Host": host, "X-Platform-Project": project}
+        service = f"{project}-sync"
+        headers = {"X-Platform-Host": host, "X-Platform-Service": service, "X-Platform-Project": project}
         client.post(f"/api/v1/heartbeat/{name}/end?status={status}", headers=headers)
     return client
 
@@ -28,6 +29,7 @@ def jobs(client: KeyClient) -> KeyClient:
         ("host=nas", ["db/main", "db/replica"]),
         ("project=home", ["DB/old", "db/main"]),
         ("project=home&host=nas", ["db/main"]),
+        ("service=home-sync", ["DB/old", "db/main"]),
         ("q=DB&project=work", ["db/replica"]),
         ("host=n", []),
         ("status=failed", ["db/replica"]),

@@ -114,8 +114,7 @@ _JOB_FILTERS = {
     "q": "instr(lower(jobs.name), lower(:q)) > 0",
     "prefix": "substr(jobs.name, 1, length(:prefix)) = :prefix",
     "status": f"({STATE_SQL} = :status OR :status = 'trouble' AND {STATE_SQL} IN {TROUBLE})",
-    "host": "a.host = :host",
-    "project": "a.project = :project",
+    **{name: f"a.{name} = :{name}" for name in _PLACE},
 }
 
 
