@@ -6,9 +6,12 @@ import pytest
 
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World, titles
+from tests.dashboard.conftest import Visitor
 
 
-def test_messages_of_quiet_hours_come_together_when_they_end(world: World, receiver: Receiver) -> None:
+def test_messages_of_quiet_hours_come_together_when_they_end(
+    world: World, receiver: Receiver, visitor: Visitor
+) -> None:
     world.clock.set("2026-06-21T22:30:00Z")
     quiet = {"from": "22:00", "until": "07:00", "timezone": "UTC"}
     world.add_channel(receiver, quiet_hours=quiet, always_loud=["lost"])
@@ -18,6 +21,7 @@ def test_messages_of_quiet_hours_come_together_when_they_end(world: World, recei
     world.end("mail", "ok")
     world.pass_time(hours=1)
     assert receiver.requests == []
+    assert "Waiting to be sent" in visitor.get("/alerts").text
     world.clock.set("2026-06-22T07:00:00Z")
     world.pass_time(seconds=0)
     (message,) = receiver.messages()

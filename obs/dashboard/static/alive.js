@@ -43,14 +43,14 @@
     if (part.querySelector(":focus:is(input, select, textarea)")) return;
     const focused = [...part.querySelectorAll(CAN_HAVE_FOCUS)].indexOf(document.activeElement);
     const address = focused < 0 ? null : document.activeElement.getAttribute("href");
-    const scrolled = [...part.querySelectorAll(".scroll, pre")].map((one) => [one.scrollLeft, one.scrollTop]);
+    const scrolled = [...part.querySelectorAll(".scroll, .log, pre")].map((one) => [one.scrollLeft, one.scrollTop]);
     for (const select of part.querySelectorAll("select")) {
       const again = newer.querySelector(`[name="${select.name}"]`);
       if (again) again.value = select.value;
     }
     prepare(newer);
     part.replaceWith(newer);
-    [...newer.querySelectorAll(".scroll, pre")].forEach((one, place) => {
+    [...newer.querySelectorAll(".scroll, .log, pre")].forEach((one, place) => {
       [one.scrollLeft, one.scrollTop] = scrolled[place] ?? [0, 0];
     });
     if (focused >= 0) {

@@ -28,6 +28,18 @@ function axisOf(name, numbers) {
   return [length, `${what}${when}, ${unit}`];
 }
 
+/* The axis of some values. If they are small counts, it has no ticks between whole numbers. */
+function ticksOf(values) {
+  const most = values.reduce((found, { y }) => Math.max(found, y ?? 0), 1);
+  const areCounts = most < 10 && values.every(({ y }) => y === null || (y >= 0 && Number.isInteger(y)));
+  return areCounts ? { values: Array.from({ length: most + 1 }, (_, number) => number), format: "d" } : {};
+}
+
+/* How high a chart is that has a row for each name. */
+function heightOf(values, row) {
+  return row * new Set(values.map(({ name }) => name)).size;
+}
+
 function inUnit(number, length) {
   return number === null ? null : number / length;
 }
@@ -152,7 +164,7 @@ function linesOf(name, columns, rows, numbers, groups, annotations) {
   )));
   const encoding = {
     x: TIME,
-    y: { field: "y", type: "quantitative", title },
+    y: { field: "y", type: "quantitative", title, axis: ticksOf(values) },
     tooltip: [
       WHEN,
       { field: "y", type: "quantitative", title, format: ",.4~g" },
@@ -200,10 +212,10 @@ function bars({ columns: [group, name], rows }) {
   const values = rows.map((row) => ({ name: String(row[0] ?? UNSET), y: inUnit(row[1], length) }));
   const encoding = {
     y: { field: "name", type: "nominal", title: group, sort: null },
-    x: { field: "y", type: "quantitative", title },
+    x: { field: "y", type: "quantitative", title, axis: ticksOf(values) },
     tooltip: [{ field: "name", title: group }, { field: "y", title, format: ",.4~g" }],
   };
-  return [{ ...layered("The result by group", [{ data: { values }, mark: "bar", encoding }]), height: { step: 24 } }];
+  return [{ ...layered("The result by group", [{ data: { values }, mark: "bar", encoding }]), height: heightOf(values, 24) }];
 }
 
 /* Annotations alone, in a row for each name. */
@@ -212,7 +224,7 @@ function strip(_, annotations) {
   const encoding = { x: TIME, y: { field: "name", type: "nominal", title: null }, tooltip: ABOUT_ANNOTATION };
   const bands = { mark: { type: "bar", opacity: 0.4, height: 12 }, encoding: { ...encoding, x2: { field: "to" } } };
   const ticks = { mark: { type: "tick", thickness: 3, size: 14 }, encoding };
-  return [{ ...layered("Annotations over time", [bands, ticks]), data: { values }, height: { step: 22 } }];
+  return [{ ...layered("Annotations over time", [bands, ticks]), data: { values }, height: heightOf(values, 22) }];
 }
 
 /* Each takes the data and the annotations of the page, and returns a specification for each of its charts. */

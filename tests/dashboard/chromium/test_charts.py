@@ -232,6 +232,18 @@ def test_bars_of_durations_have_a_unit(page: Page, address: str) -> None:
     assert tips(chart, "rect") == [{"host": "(not set)", "sum, minutes": "3.05"}]
 
 
+def test_the_axis_of_small_counts_has_whole_numbers_only(
+    page: Page, address: str, client: KeyClient, clock: Clock
+) -> None:
+    for job in ("alpha", "beta"):
+        client.post(f"/api/v1/heartbeat/{job}/ping")
+    clock.advance(minutes=5)
+    for statement in ("BY job LAST 1h", "EVERY 10m LAST 1h"):
+        (chart,) = asked(page, address, f"SELECT count(*) FROM runs {statement}")
+        assert {"0", "1"} <= set(texts(chart, "axis-label"))
+        assert [text for text in texts(chart, "axis-label") if "." in text] == []
+
+
 @pytest.mark.usefixtures("runs")
 def test_a_group_without_a_value_is_called_not_set(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
     client.post("/api/v1/heartbeat/alpha/ping", headers={"X-Platform-Host": "nas"})

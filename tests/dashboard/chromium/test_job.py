@@ -25,6 +25,27 @@ def test_a_run_is_followed_while_it_is_open(page: Page, address: str, client: Ke
     expect(page.get_by_text("Running. New output appears here")).to_have_count(0)
 
 
+def test_of_a_long_log_the_card_shows_the_end_also_after_it_has_grown(
+    page: Page, address: str, client: KeyClient
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    client.post("/api/v1/heartbeat/alpha/log", data="a long line " * 700)
+    for end in ("disk full", "disk still full"):
+        client.post("/api/v1/heartbeat/alpha/end?status=fail", data=f"{'a long line ' * 700}\n{end}")
+        if end == "disk full":
+            page.goto(f"{address}/job?name=alpha")
+        log = page.get_by_role("region", name="end of the log")
+        expect(log).to_contain_text(end)
+        is_seen = """(pre) => {
+          const range = document.createRange();
+          range.setStart(pre.lastChild, pre.lastChild.length - 1);
+          range.setEnd(pre.lastChild, pre.lastChild.length);
+          const [last, box] = [range.getBoundingClientRect(), pre.parentElement.getBoundingClientRect()];
+          return last.bottom <= box.bottom && last.top >= box.top;
+        }"""
+        assert log.evaluate(is_seen)
+
+
 def test_the_days_of_the_calendar_are_those_of_the_viewer(
     page: Page, address: str, client: KeyClient, clock: Clock
 ) -> None:

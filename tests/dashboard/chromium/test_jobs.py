@@ -138,3 +138,12 @@ def test_on_a_phone_a_job_with_one_run_has_run_once(page: Page, address: str, cl
     page.goto(f"{address}/?sort=name")
     said = "all => all.map(one => one.innerText.trim() + getComputedStyle(one, '::after').content.slice(1, -1))"
     assert page.locator("#jobs tbody td:last-child").evaluate_all(said) == ["1 run", "2 runs"]
+
+
+def test_on_a_phone_a_name_has_the_room_that_its_state_leaves(page: Page, address: str, client: KeyClient) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    client.post("/api/v1/heartbeat/nas01/photos/thumbnails/end?duration_ms=2494000")
+    page.goto(address)
+    left, width = page.locator("#jobs tbody th").evaluate("one => [one.offsetLeft, one.offsetWidth]")
+    assert page.locator("#jobs td.state").evaluate("one => one.offsetLeft") - left - width < 20
+    assert len(page.locator("#jobs tbody th a").evaluate("one => [...one.getClientRects()]")) == 1

@@ -80,6 +80,21 @@ def test_a_key_is_created_used_and_revoked(page: Page, address: str, app: Flask)
     assert app.test_client().post("/api/v1/heartbeat/x/ping", **beat).status_code == 401
 
 
+def test_the_label_of_a_key_is_not_broken_by_its_scopes(page: Page, address: str) -> None:
+    page.goto(f"{address}/settings")
+    page.get_by_label("Label").fill("backups")
+    for scope in page.locator("[name=scopes]:not([value=ping])").all():
+        scope.check()
+    page.get_by_role("button", name="Create key").click()
+    label = page.get_by_role("rowheader", name="backups", exact=True)
+    lines = """(one) => {
+      const text = document.createRange();
+      text.selectNodeContents(one);
+      return text.getClientRects().length;
+    }"""
+    assert label.evaluate(lines) == 1
+
+
 def test_a_copy_button_copies_its_snippet(page: Page, address: str) -> None:
     page.goto(f"{address}/settings")
     snippet = page.locator(".snippet", has_text="ExecStopPost")
