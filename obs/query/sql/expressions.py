@@ -123,38 +123,20 @@ class Writer:
         return f"({sql} + CASE {' '.join(whens)} END)"
 
 
-# Operators. The parser of SQLite has a stack of 100 symbols. An opening parenthesis takes one of them, and what is to
-# the left of it two or three more, so where nesting is deep, the deepest operand is written first.
-
 _MOST_OFFSETS = 10
-_SHALLOW = 10
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "+": "+", "*": "*"}
 
 
-def _depth(sql: str) -> int:
-    deepest = level = 0
-    for bracket in re.findall(r"[()]", sql):
-        level += 1 if bracket == "(" else -1
-        deepest = max(deepest, level)
-    return deepest
+# Operators
 
 
 def _and_or(sql: Writer, expression: Apply) -> str:
     """AND or OR of any number of conditions, as a balanced tree: SQLite allows 1,000 levels."""
     parts = list(map(sql.expression, expression.arguments))
-    if max(map(_depth, parts)) > _SHALLOW:
-        parts.sort(key=_depth, reverse=True)
     word = f" {expression.name.upper()} "
     while len(parts) > 2:
         pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
         parts = [f"({word.join(pair)})" if len(pair) > 1 else pair[0] for pair in pairs]
     return word.join(parts)
-
-
-def _joined(left: str, operator: str, right: str) -> str:
-    if operator in _MIRRORED and (depth := _depth(right)) > _SHALLOW and depth > _depth(left):
-        return f"{right} {_MIRRORED[operator]} {left}"
-    return f"{left} {operator} {right}"
 
 
 def _chain(sql: Writer, expression: Apply) -> str:
@@ -169,7 +151,7 @@ def _chain(sql: Writer, expression: Apply) -> str:
     if "/" in parts:
         place = parts.index("/")
         parts[:place] = [f"CAST({' '.join(parts[:place])} AS REAL)"]
-    return _joined(*parts) if len(parts) == 3 else " ".join(parts)
+    return " ".join(parts)
 
 
 def _compare(sql: Writer, expression: Apply) -> str:
@@ -184,7 +166,7 @@ def _compare(sql: Writer, expression: Apply) -> str:
         value, *written = sql.raw(column), *numbers
     else:
         value, *written = map(sql.expression, expression.arguments)
-    return f"{value} IN ({', '.join(written)})" if name == "in" else _joined(value, name, written[0])
+    return f"{value} IN ({', '.join(written)})" if name == "in" else f"{value} {name} {written[0]}"
 
 
 def _template(template: str) -> Callable[[Writer, Apply], str]:
