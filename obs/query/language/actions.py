@@ -169,8 +169,6 @@ def length(token: Token) -> nodes.Duration:
 def count(token: Token) -> nodes.Literal | nodes.Duration:
     if token.text[0] == ":":
         return _literal(token, _sent(token, (int,), "a whole number"))
-    if not token.text.isdecimal():
-        raise OqlError("oql_syntax", token.span, f"{token.text!r} is not a whole number.", expected=["a whole number"])
     return number(token)
 
 

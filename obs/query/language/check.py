@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from obs.query.language import habits, nodes
 from obs.query.language.actions import duration_of
-from obs.query.language.errors import OqlError, similar
+from obs.query.language.errors import OqlError
 from obs.query.language.expressions import CONDITIONS, Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
@@ -116,8 +116,8 @@ def _at_position(node: nodes.Expression, columns: Sequence[nodes.Expression]) ->
 def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
     if name.name not in sources:
         message, hint, names = f"There is no source {name.name}.", habits.SOURCES.get(name.name.lower()), list(sources)
-        hint = hint or (None if similar(name.name, names) else "SHOW SOURCES lists the sources.")
-        raise OqlError("oql_unknown_source", name.span, message, expected=names, known=[] if hint else names, hint=hint)
+        advice = "SHOW SOURCES lists the sources."
+        raise OqlError("oql_unknown_source", name.span, message, expected=names, known=names, hint=hint, advice=advice)
     return sources[name.name]
 
 
@@ -256,8 +256,8 @@ def _timezone(literal: nodes.Literal | None) -> ZoneInfo | None:
     if zone is None:
         message, example = f"There is no time zone {literal.value}.", "a time zone such as 'Europe/Berlin'"
         known = sorted(name for name in available_timezones() if "/" in name)  # MST is similar to PST, and no advice
-        hint = None if similar(str(literal.value), known) else f"Write {example}."
-        raise OqlError("oql_bad_timezone", literal.span, message, expected=[example], known=known, hint=hint)
+        advice = f"Write {example}."
+        raise OqlError("oql_bad_timezone", literal.span, message, expected=[example], known=known, advice=advice)
     return zone
 
 

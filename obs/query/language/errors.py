@@ -17,7 +17,7 @@ class OqlError(Exception):
     """A statement that cannot be answered; `word` is its error code.
 
     `expected` is what could be written at `span`, and `summary` how the message lists that. A name in `known` that is
-    similar to what was found is suggested.
+    similar to what was found is suggested, unless there is a `hint`; `advice` is the hint if none is similar.
     """
 
     word: str
@@ -28,6 +28,7 @@ class OqlError(Exception):
     summary: Sequence[str] = ()
     known: Sequence[str] = ()
     hint: str | None = None
+    advice: str | None = None
 
     def error(self, text: str) -> ServiceError:
         """The response (400) to the statement `text`."""
@@ -35,7 +36,7 @@ class OqlError(Exception):
         found = text[start:end]
         line = text.count("\n", 0, start) + 1
         column = start - (text.rfind("\n", 0, start) + 1) + 1
-        suggestions = similar(found, self.known)
+        suggestions = [] if self.hint else similar(found, self.known)
         detail: dict[str, Any] = {
             "line": line,
             "column": column,
@@ -51,7 +52,7 @@ class OqlError(Exception):
         listed = f"Expected {'one of: ' if len(self.summary) > 1 else ''}{words}." if words else None
         message = " ".join(part for part in (self.message, question, listed) if part)
         message = f"Line {line}, column {column}: {message}"
-        return ServiceError(self.word, message, errors={"query": [detail]}, hint=self.hint or question)
+        return ServiceError(self.word, message, errors={"query": [detail]}, hint=self.hint or question or self.advice)
 
 
 def similar(found: str, known: Sequence[str]) -> list[str]:

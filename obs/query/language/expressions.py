@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from obs import times
 from obs.query.language import habits, nodes
 from obs.query.language.actions import duration_of
-from obs.query.language.errors import OqlError, similar
+from obs.query.language.errors import OqlError
 from obs.query.language.functions import FUNCTIONS, NUMERIC, Family, Function, Result, json_path, regular_expression
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Read, has_aggregate, walk
@@ -80,11 +80,9 @@ class Scope:
         message, hint = f"{self.source.name} has no column {node.name}.", habits.NAMES.get(node.name.upper())
         if node.is_quoted:
             hint = f"Double quotes are for names. Use single quotes for text: '{node.name}'."
-        elif hint is None and not similar(node.name, names):
-            columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
-            hint = f"Text is written in single quotes: '{node.name}'. {columns}"
-        known = [] if hint else names
-        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=known, hint=hint)
+        columns = f"SHOW COLUMNS FROM {self.source.name} lists the columns."
+        advice = f"Text is written in single quotes: '{node.name}'. {columns}"
+        raise OqlError("oql_unknown_column", node.span, message, expected=names, known=names, hint=hint, advice=advice)
 
     def _call(self, node: nodes.Call) -> Checked:
         name = node.name.name.lower()
@@ -94,8 +92,7 @@ class Scope:
         if function is None:
             names, message = list(FUNCTIONS), f"There is no function {node.name.name}."
             hint = habits.FUNCTIONS.get(name)
-            known = [] if hint else names
-            raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=known, hint=hint)
+            raise OqlError("oql_unknown_function", node.name.span, message, expected=names, known=names, hint=hint)
         if not function.aggregate or Family.AGGREGATE in function.parameters:
             return self._scalar(node, function)
         if self.no_aggregates:
@@ -107,7 +104,7 @@ class Scope:
             what = "DISTINCT" if node.distinct else "FILTER"
             raise OqlError("oql_syntax", node.name.span, f"{function.name} takes no {what}: an aggregate of rows does.")
         arguments = tuple(map(self.check, node.arguments))
-        if arguments and {Family.LENGTH, Family.WIDTH} & {*function.parameters}:
+        if arguments and _LENGTHS & {*function.parameters}:
             arguments = (arguments[0], *(_as_type(Type.DURATION, each) for each in arguments[1:]))
         families = _check_arguments(node, function, arguments)
         type_ = _result_type(function, arguments)
@@ -192,14 +189,14 @@ def _check_arguments(node: nodes.Call, function: Function, arguments: Sequence[C
         if not has_type or not isinstance(argument, _FORMS.get(family, object)):
             found = "an expression" if has_type else _named(argument.type)
             raise _mismatch(argument, f"{function.name} takes {family.text} here, not {found}.", [family.text])
-        match family, argument:
-            case ((Family.LENGTH | Family.WIDTH), Literal(value=value)) if not value or float(value) < 0:
-                raise _mismatch(argument, "It has to be above 0.", [family.text])
+        if family in _LENGTHS and isinstance(argument, Literal) and float(argument.value or 0) <= 0:
+            raise _mismatch(argument, "It has to be above 0.", [family.text])
         if family in _PATTERNS:
             _check_pattern(argument, family)
     return families
 
 
+_LENGTHS = {Family.LENGTH, Family.WIDTH}
 _PATTERNS: Mapping[Family, tuple[Callable[[str], object], str, str]] = {
     Family.REGEX: (regular_expression, "regular expression", "RE2 has no back references and no look-around."),
     Family.PATH: (json_path, "path", "Write '$.name', '$.list[0]' or '$.\"a name\"'."),
@@ -264,11 +261,13 @@ def _common_type(expressions: Sequence[Checked]) -> Type | None:
         ):
             common = type_ if common is Type.TEXT else common
         else:
-            hint = None
+            hint = "Write TRUE or FALSE." if Type.BOOLEAN in (common, type_) else None
             for each in expressions:
-                if isinstance(each, Literal) and isinstance(each.value, str) and _UNQUOTED.fullmatch(each.value):
+                text = str(each.value) if isinstance(each, Literal) and each.type is Type.TEXT else ""
+                unquoted = f"Remove the quotes: {text}." if _UNQUOTED.fullmatch(text) else None
+                if advice := unquoted or habits.NUMBERS.get(text.lower()):
                     expression, type_, common = each, Type.TEXT, type_ if common is Type.TEXT else common
-                    hint = f"Remove the quotes: {each.value}."
+                    hint = advice
             raise _mismatch(expression, f"Expected {_named(common)}, not {_named(type_)}.", [_named(common)], hint)
     return common
 
@@ -305,7 +304,8 @@ def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     operator = node.operator.upper()
     for argument in arguments:
         if argument.type is not Type.TEXT:
-            raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"])
+            hint = "Write date(time) LIKE '2026-06%', or SINCE '2026-06-01'." if argument.type is Type.TIME else None
+            raise _mismatch(argument, f"{operator} compares texts. This is {_named(argument.type)}.", ["a text"], hint)
     pattern, *escape = arguments[1:]
     if escape and isinstance(escape[0], Literal) and len(str(escape[0].value)) > 1:
         raise _mismatch(escape[0], "ESCAPE takes one character.", ["a text in single quotes"])
@@ -321,8 +321,6 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
         hint = "Write job IN ('a', 'b') for several values, or concat(a, b) for one text."
         raise _mismatch(text, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
     conditions = tuple(map(_condition, arguments))
-    if node.operator == "not" and isinstance(conditions[0], Apply) and conditions[0].name == "not":
-        return replace(conditions[0].arguments[0], span=node.span)
     return Apply(node.span, node.operator, conditions, Type.BOOLEAN)
 
 
@@ -334,10 +332,16 @@ def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Check
     return arguments
 
 
+def _beside(other: Checked, expression: Checked) -> Checked:
+    """A literal text beside a time or a duration is one of these, too."""
+    is_time = isinstance(expression, Literal) and re.match(r"\d{4}-", str(expression.value))
+    type_ = Type.TIME if is_time else Type.DURATION
+    return _as_type(type_ if other.type in (Type.TIME, Type.DURATION) else None, expression)
+
+
 def _arithmetic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
-    left, operator = arguments[0], node.operator
-    right = _as_type(Type.DURATION if left.type in (Type.TIME, Type.DURATION) else None, arguments[1])
-    arguments = (left, right)
+    operator, (first, second) = node.operator, arguments
+    arguments = left, right = _beside(second, first), _beside(first, second)
     if Type.TIME in (left.type, right.type):
         shifted = left.type is Type.TIME and right.type in NUMERIC
         if operator == "-" and left.type is right.type is Type.TIME:

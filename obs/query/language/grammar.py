@@ -52,7 +52,7 @@ def parse(text: str, parameters: dict[str, Any] | None = None) -> Statement:
 def _syntax_error(segment: Segment) -> OqlError:
     span = scan.token_at(segment.statement, segment.start + segment.farthest)
     found = segment.statement[slice(*span)]
-    names = dict.fromkeys(_SUMMARY.get(name, name) for name, _ in segment.failures)
+    names = dict.fromkeys(name for name, _ in segment.failures)
     expected = list(dict.fromkeys(word for _, words in segment.failures for word in words))
     function = re.search(r"\b(\w++)\s*\Z", segment.statement[: segment.start])
     hint = habits.FUNCTIONS.get(function[1].lower()) if function and segment.kind is Kind.ARGUMENTS else None
@@ -60,15 +60,8 @@ def _syntax_error(segment: Segment) -> OqlError:
     known = ["FROM"] if {"AS", "FROM"} <= {*expected} else [word for word in expected if word.isupper()]
     if found.upper() in (*habits.WORDS, *habits.FIRST) or not similar(found, known):
         hint = hint or habits.advice(found, segment.statement[: span.start], expected)
-    message, known = f"Unexpected {found!r}." if found else "Unexpected end of the statement.", [] if hint else known
+    message = f"Unexpected {found!r}." if found else "Unexpected end of the statement."
     return OqlError("oql_syntax", span, message, expected=expected, summary=list(names), known=known, hint=hint)
-
-
-_SUMMARY = {
-    **dict.fromkeys(("a value", "a function", "(", "CASE", "a text in single quotes"), "a value"),
-    **dict.fromkeys(("an operator", "a comparison", "AND or OR", "FILTER"), "an operator"),
-}
-"""How an error names what is expected, where that is one of several things."""
 
 
 def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement:
@@ -78,7 +71,7 @@ def _rule(element: pp.ParserElement, action: actions.Action) -> pp.ParserElement
 
 
 def _token(name: str, pattern: str, action: Callable[[actions.Token], Any], *expected: str) -> pp.ParserElement:
-    """A token. `expected` are the words that could be written for it, by default its name."""
+    """A token, as the summary of an error names it. `expected` are the words that could be written for it."""
     words = expected or (name,)
 
     def note(segment: Segment, place: int, _element: Any, _error: Exception) -> None:
@@ -133,7 +126,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     durations = rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*|{PARAMETER}"
     duration = _token("a duration", durations, actions.duration)
     length = _token("a duration", durations, actions.length)
-    count = _token("a whole number", rf"\d[\w.]*|{PARAMETER}", actions.count)
+    count = _token("a whole number", rf"\d+(?![\w.])|{PARAMETER}", actions.count)
     star = _token("*", r"\*", lambda token: Star(token.span))
     signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
     nots = _token("NOT", rf"(?:{_words('NOT')}\s*)*", actions.prefixes)
@@ -144,20 +137,20 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     # Operands. The content of a group is blank here; it has a segment of its own.
     group = r"\(\s*(?:\)|\Z)"
     function = rf"(?!{_words(*sorted(scan.NOT_FUNCTIONS))})[^\W\d]\w*+\s*{group}"
-    filter_ = _keyword("FILTER") + _token("(", group, actions.filter_)
-    call = _rule(_token("a function", function, actions.call_head) + pp.Opt(filter_), actions.call)
+    filter_ = _token("an operator", _words("FILTER"), actions.drop, "FILTER") + _token("(", group, actions.filter_)
+    call = _rule(_token("a value", function, actions.call_head, "a function") + pp.Opt(filter_), actions.call)
     case_group = rf"{_words('CASE')}\s*(?:{_words('END')}|\Z|(?=\)))"
     operand = signs + (
         _token("a value", value, actions.value, *values)
         | call
-        | _token("(", group, actions.group)
-        | _token("CASE", case_group, actions.group)
+        | _token("a value", group, actions.group, "(")
+        | _token("a value", case_group, actions.group, "CASE")
     )
     operator = _token("an operator", r"[-+*/%]", actions.word)
     arithmetic = _rule(operand + (operator + operand)[...], actions.arithmetic)
 
     # Conditions. `plain` ones stand where BETWEEN starts the window.
-    comparing = _token("a comparison", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.word) + arithmetic
+    comparing = _token("an operator", r"=~|!~|!=|<>|<=|>=|==?|<|>", actions.word, "a comparison") + arithmetic
     is_null = _marked("IS") + pp.Opt(_marked("NOT")) + _keyword("NULL")
     like = _token("LIKE", _words("LIKE", "ILIKE"), actions.word, "LIKE", "ILIKE")
     matching = (
@@ -167,11 +160,11 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
         | _marked("STARTS") + _keyword("WITH") + arithmetic
     )
     between = _marked("BETWEEN") + arithmetic + _keyword("AND") + arithmetic
-    and_or = _token("AND or OR", rf"{_words('AND', 'OR')}|&&|\|\|", actions.word, "AND", "OR")
+    and_or = _token("an operator", rf"{_words('AND', 'OR')}|&&|\|\|", actions.word, "AND", "OR")
 
     def conditions(matching: pp.ParserElement, *words: str) -> pp.ParserElement:
         names = ("IS", "NOT", "IN", "LIKE", "ILIKE", "CONTAINS", "STARTS", *words)
-        ahead = _token("a comparison", rf"(?=[=!<>]|{_words(*names)})", actions.drop, "a comparison", *names)
+        ahead = _token("an operator", rf"(?=[=!<>]|{_words(*names)})", actions.drop, "a comparison", *names)
         comparison = ahead + (comparing | is_null | pp.Opt(_marked("NOT")) + matching)
         predicate = _rule(nots + arithmetic + pp.Opt(comparison), actions.predicate)
         return _rule(predicate + (and_or + predicate)[...], actions.condition)

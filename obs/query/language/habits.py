@@ -13,7 +13,9 @@ _HABITS: dict[str, dict[str, str]] = {
 }
 """The advice by the word that it is for, in each part of ``habits.toml``."""
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
-FUNCTIONS, NAMES, SOURCES, TEXTS = (_HABITS[part] for part in ("functions", "names", "sources", "texts"))
+FUNCTIONS, NAMES, NUMBERS, SOURCES, TEXTS = (
+    _HABITS[part] for part in ("functions", "names", "numbers", "sources", "texts")
+)
 _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
 
@@ -24,8 +26,9 @@ def advice(found: str, text: str, expected: Collection[str]) -> str | None:
         return f"Remove the quotes: {found[1:-1]}."
     if "EXPLAIN" in expected:
         return FIRST.get(found.upper(), _SELECT)
-    if found.upper() in WORDS and found.upper() not in expected:
-        return WORDS[found.upper()]
+    for words in (f"{before} {found}".upper(), found.upper()):
+        if words in WORDS and words not in expected:
+            return WORDS[words]
     for pattern, words in PATTERNS.items():
         if re.search(rf"{pattern}\Z", text + found, re.IGNORECASE):
             return words

@@ -38,7 +38,7 @@ _GROUPS = re.compile(
     r"|(?:\b(?P<word>(?ai:STARTS\s++WITH)|[^\W\d]\w*+)\s*+)?(?P<open>\()"
     r"|(?P<close>\))"
 )
-_TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
+_TOKEN = re.compile(rf"{_QUOTED}|{PARAMETER}|\d[\w.]*|\w+|=~|!~|!=|<>|<=|>=|==|&&|\|[|=~]?|\S")
 
 
 class Kind(Enum):
