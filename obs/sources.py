@@ -32,7 +32,7 @@ class Column:
     key: str = ""  # an expression that makes the same groups as `sql`, without the join
     lookup: str = ""  # the SELECT of the value for a key
     search: str = ""  # a full-text index (FTS5, trigrams), whose rowid is the `id` of the source's table
-    hidden: bool = False  # whether SELECT * leaves it out
+    costly: bool = False  # whether reading it takes long: SELECT * leaves it out
     unsearched: str = ""  # the SELECT of the ids that the index may lack
     measured: str | None = None  # how the columns of cells begin that have its INTEGERs, or the lengths of its texts
 

@@ -109,7 +109,7 @@ RUNS = Source(
         Column("duration_ms", Type.DURATION, "runs.duration_ms", "How long it took.", measured=""),
         Column("ended_at", Type.TIME, "runs.ended_at", "Its end."),
         Column("late_ms", Type.DURATION, "runs.late_ms", "How much later than expected it started.", measured="late_"),
-        Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", hidden=True),
+        Column("gap_ms", Type.DURATION, _GAP_SQL, "Since the job's run before it began; not in SELECT *.", costly=True),
     ),
     tables=("runs", "jobs", "attributions", "json_each", *_ROLLUPS),
     joins=_joins("runs"),

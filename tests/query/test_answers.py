@@ -33,6 +33,25 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         [["backup", 3_600_000], ["mail", 4_500_000]],
     ),
     (
+        "SELECT last(gap_ms) AS latest, max(gap_ms) FILTER (WHERE host = 'db1') AS longest FROM runs BY status"
+        " HAVING count(gap_ms) > 0 ORDER BY max(gap_ms) DESC, status LAST 1d",
+        "table",
+        ["status", "latest", "longest"],
+        [["open", 4_500_000, None], ["failed", 3_600_000, 3_600_000], ["success", 3_600_000, 3_600_000]],
+    ),
+    (
+        "SELECT first(gap_ms), max(time - gap_ms) AS m FROM runs WHERE gap_ms > 1h - 1s BY job EVERY 2h LAST 2h",
+        "timeseries",
+        ["t", "job", "first_gap_ms", "m"],
+        [[t("08:00"), "backup", 3_600_000, t("08:00")], [t("08:00"), "mail", 4_500_000, t("08:30")]],
+    ),
+    (  # equal gaps in the order of time
+        "SELECT job, gap_ms FROM runs ORDER BY gap_ms DESC LAST 1d OFFSET 1",
+        "table",
+        ["job", "gap_ms"],
+        [["backup", 3_600_000], ["backup", 3_600_000], ["report/weekly", None], ["backup", None], ["mail", None]],
+    ),
+    (
         "SELECT count(*) FROM runs EVERY 1w LAST 8d",
         "timeseries",
         ["t", "count"],

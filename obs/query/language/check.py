@@ -124,7 +124,7 @@ def _source(name: nodes.Name, sources: Mapping[str, Source]) -> Source:
 def _without_stars(items: Sequence[nodes.Item], source: Source) -> Iterator[nodes.Item]:
     for item in items:
         if isinstance(item.expression, nodes.Star):
-            shown = (column.name for column in source.by_name().values() if not column.hidden)
+            shown = (column.name for column in source.by_name().values() if not column.costly)
             yield from (nodes.Item(nodes.Name(item.expression.span, name), None, name) for name in shown)
         else:
             yield item

@@ -76,9 +76,14 @@ def open_virtual(table: str) -> str:
 @dataclass
 class RowSelect(Writer):
     order: Order | None = None  # in which the rows are read, if not in that of time
+    inner: "RowSelect | None" = None  # what reads the rows, if that is a SELECT of its own
 
     def statement(self) -> SqlStatement:
         plan = self.plan
+        if _is_costly(plan):
+            self.inner = RowSelect(plan, self.scan, {}, self.parameters, self.names, self.joins, order=self.order)
+            self.known = {each: f"{plan.source.table}.c{number}" for number, each in enumerate(_reads(plan))}
+            self.order, self.time_sql = None, f"{plan.source.table}.c0"
         if not plan.grouped:
             columns = [self.raw(output.expression) for output in plan.outputs]
             return self.select(columns, self.order_by() + self.limit(plan.limit))
@@ -110,6 +115,11 @@ class RowSelect(Writer):
     def rows(self) -> str:
         """The tables, and the conditions for their rows."""
         source = self.plan.source
+        if self.inner is not None:
+            columns = [f"{self.inner.raw(each)} AS {name.partition('.')[2]}" for each, name in self.known.items()]
+            columns += [f"{key} AS {key.partition('.')[2]}" for key in map(key_of, self.plan.groups) if key]
+            # With LIMIT, SQLite does not merge it with the SELECT around it, where each use would be computed.
+            return f"({self.inner.select(columns, ' LIMIT -1').sql}) AS {source.table}"
         start, end = ("(parts.value ->> 0)", "(parts.value ->> 1)") if self.scan.parts else (":start", ":end")
         conditions = [f"{source.time_sql} >= {start}", f"{source.time_sql} < {end}", *self.conditions()]
         chosen = self.chosen()
@@ -134,21 +144,15 @@ class RowSelect(Writer):
 
     def order_by(self) -> str:
         """ORDER BY as in the statement, then what makes the order of rows definite."""
-        # A constant orders nothing, and SQLite would take TRUE for the number of a column.
-        parts = [
-            f"{self._sort_key(expression)}{' DESC' if descending else ''}"
-            for expression, descending in self.plan.order
-            if not isinstance(expression, Literal)
-        ]
+        parts = [f"{self._sort_key(each)}{' DESC' if descending else ''}" for each, descending in self.plan.order]
         if self.plan.grouped:
             if self.scan.timeline is not None:
                 parts.append("1")
             elif not parts and self.plan.top is not None:
                 parts.append(f"{self.expression(self.plan.first_aggregate)} DESC")
-            groups = [group for group in self.plan.groups if not isinstance(group, Literal)]
-            parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in groups]
-        elif not parts:
-            parts.append(self.plan.source.time_sql)
+            parts += [self.group(group) if key_of(group) else self._sort_key(group) for group in self.plan.groups]
+        elif not parts or self.inner is not None:  # which may read rows in another order
+            parts.append(self.time_sql)
         return f" ORDER BY {', '.join(parts)}" if parts else ""
 
     def limit(self, *limits: int | None) -> str:
@@ -184,21 +188,36 @@ class RowSelect(Writer):
         return f"{table}.id IN ({found} UNION ALL {column.unsearched})"
 
     def _sort_key(self, expression: Checked) -> str:
-        """What to sort by. SQLite folds ``x AND FALSE`` to 0, which it would take for the number of a column."""
+        """What to sort by. SQLite would take TRUE, or ``x AND FALSE``, for the number of a column."""
         if isinstance(expression, Derived):
             return "1"  # the number of the bucket has the order of its time
         text = self.expression(expression)
-        folds = isinstance(expression, Apply) and expression.name in ("and", "or")
+        folds = isinstance(expression, Literal) or (isinstance(expression, Apply) and expression.name in ("and", "or"))
         return f"coalesce({text}, NULL)" if folds else text
 
 
 def _order(plan: Plan, scan: Scan) -> Order | None:
-    """The order in which the rows of a plan that groups them only by a key need not be sorted; None for any other."""
+    """The order in which the rows of a plan that groups them only by a key need not be sorted, and in which costly
+    columns are read faster; None for any other plan.
+    """
     order, by_key = plan.source.by_key, [bool(key_of(group)) for group in plan.groups] == [True]
-    if order is None or not by_key or scan.timeline or scan.parts or scan.groups:
+    is_sorted = by_key and not scan.timeline and not scan.groups
+    if order is None or scan.parts or not (is_sorted or _is_costly(plan)):
         return None
-    written = walk(*(one.expression for one in plan.outputs), plan.where, plan.having, *(one for one, _ in plan.order))
-    return order if {each.column.name for each in written if isinstance(each, Read)} <= order.columns else None
+    return order if {each.column.name for each in _reads(plan, plan.where)} <= order.columns else None
+
+
+def _reads(plan: Plan, *more: Checked | None) -> Sequence[Read]:
+    """The columns that a plan reads, but for those in WHERE; the time, which others may need, is the first one."""
+    time = Read(Span(0, 0), plan.source.by_name()["time"])
+    written = walk(time, *(one.expression for one in plan.outputs), plan.having, *(one for one, _ in plan.order), *more)
+    return [*dict.fromkeys(each for each in written if isinstance(each, Read))]
+
+
+def _is_costly(plan: Plan) -> bool:
+    """Whether a costly column is needed of all rows that WHERE selects, and not only of the few that LIMIT keeps."""
+    reads = _reads(plan) if plan.grouped else walk(*(each for each, _ in plan.order))
+    return any(isinstance(each, Read) and each.column.costly for each in reads)
 
 
 def key_of(expression: Checked) -> str:
