@@ -52,7 +52,8 @@ class Notifier:
 
     def run(self) -> None:
         """Record the answers that have come, and hand over what is due."""
-        organizations, now_ms = dict.fromkeys(self._tenancy.keyring.organizations()), self._tenancy.clock()
+        organizations = dict.fromkeys(self._tenancy.keyring.organizations())
+        now_ms = self._tenancy.clock()
         self._sent = {key: sent for key, sent in self._sent.items() if key[0] in organizations}
         self._pending = {org: known for org, known in self._pending.items() if org in organizations}
         waits = {org for org, known in self._pending.items() if known.next_due_at > now_ms}

@@ -149,7 +149,7 @@ class JobPageSchema(PageSchema):
     q = _filter("Text that the name contains.", post_load=api.normalized)
     prefix = _filter("Text that the name starts with; case-sensitive.", post_load=api.normalized)
     status = ma.fields.Str(load_default=None, validate=ma.validate.OneOf((*STATES, "trouble")))
-    host, service, project = (_filter(f"The latest {name}.") for name in ("host", "service", "project"))
+    host, service, project = (_filter(f"The latest {name}.") for name in api.PLACE)
 
 
 class JobPrefixSchema(Schema):

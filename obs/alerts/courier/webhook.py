@@ -40,7 +40,8 @@ def check(address: str) -> tuple[str, str | None]:
 
 def send(order: Order) -> tuple[bool, str, int]:
     """POST the payload, signed. Any response but 2xx is a failure."""
-    body, seconds = order["payload"].encode(), str(int(time.time()))
+    body = order["payload"].encode()
+    seconds = str(int(time.time()))
     headers = {"Content-Type": "application/json", "User-Agent": "obs", "Idempotency-Key": order["key"]}
     headers["X-Obs-Signature"] = f"t={seconds},v1={sign(order['secret'], seconds, body)}"
     return _open(order["address"], body, headers)

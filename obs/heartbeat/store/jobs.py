@@ -114,7 +114,7 @@ _JOB_FILTERS = {
     "q": "instr(lower(jobs.name), lower(:q)) > 0",
     "prefix": "substr(jobs.name, 1, length(:prefix)) = :prefix",
     "status": f"({STATE_SQL} = :status OR :status = 'trouble' AND {STATE_SQL} IN {TROUBLE})",
-    **{name: f"a.{name} = :{name}" for name in _PLACE},
+    **{name: f"a.{name} = :{name}" for name in PLACE},
 }
 
 

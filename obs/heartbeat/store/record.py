@@ -160,9 +160,10 @@ def record(
     if heartbeat.output:
         db.executemany(_ADD_EVENT, [(*before, Kind.LOG, *after, text, None) for text in heartbeat.output])
     event = db.execute(_ADD_EVENT, (*before, heartbeat.kind, *after, heartbeat.message, idempotency_key))
-    duration_ms, latest_id = change.duration_ms, find_attribution(db, attribution, job.place)
-    totals = (change.new_runs, change.outcome, duration_ms if change.run_status is Status.SUCCESS else None)
-    values = (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, duration_ms, now_ms - MINUTE_MS)
+    duration_ms = change.duration_ms if change.run_status is Status.SUCCESS else None
+    totals = (change.new_runs, change.outcome, duration_ms)
+    latest_id = find_attribution(db, attribution, job.place)
+    values = (event.lastrowid, heartbeat.time, *totals, latest_id, job.id, change.duration_ms, now_ms - MINUTE_MS)
     db.execute(_UPDATE_JOB, values)
     return change._replace(job_created=True) if is_new else change
 
@@ -230,7 +231,8 @@ def _add_run(
     times = (heartbeat.time - (heartbeat.duration_ms or 0), None if status is Status.OPEN else heartbeat.time)
     reported = (heartbeat.duration_ms, heartbeat.exit_code, heartbeat.time)
     done = db.execute(_ADD_RUN, (job.id, heartbeat.run_id, status, *times, *reported, late_ms, attribution_id))
-    return int(done.lastrowid or 0)
+    assert done.lastrowid is not None
+    return done.lastrowid
 
 
 def _answer_before(db: sqlite3.Connection, condition: str, *values: int | str) -> Recorded | None:

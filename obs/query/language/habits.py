@@ -13,9 +13,8 @@ _HABITS: dict[str, dict[str, str]] = {
 }
 """The advice by the word that it is for, in each part of ``habits.toml``."""
 FIRST, WORDS, AFTER, PATTERNS = _HABITS["first"], _HABITS["words"], _HABITS["after"], _HABITS["patterns"]
-FUNCTIONS, NAMES, NUMBERS, SOURCES, TEXTS = (
-    _HABITS[part] for part in ("functions", "names", "numbers", "sources", "texts")
-)
+FUNCTIONS, NAMES, NUMBERS = _HABITS["functions"], _HABITS["names"], _HABITS["numbers"]
+SOURCES, TEXTS = _HABITS["sources"], _HABITS["texts"]
 _SELECT = "A statement begins with SELECT: SELECT count(*) FROM runs WHERE status = 'failed' LAST 1d."
 
 
