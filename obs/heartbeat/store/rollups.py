@@ -179,7 +179,7 @@ def _together(cells: Sequence[Cell]) -> Cell:
 
 
 def _all_values(parts: Sequence[Values]) -> Values:
-    given = [part for part in parts if part.valued]
+    given = [part for part in parts if None not in part[:-1]]
     if not given:
         return Values()
     counts, totals, leasts, mosts, high, low, lists = zip(*given, strict=True)
