@@ -128,6 +128,13 @@ def test_a_file_in_use_is_not_sent_by_others(machine: Machine, runs: Runs) -> No
     assert [run["status"] for run in runs("photos")] == ["success"]
 
 
+def test_flush_says_of_how_many_runs_it_has_sent_heartbeats(machine: Machine) -> None:
+    url, machine.url = machine.url, REFUSING
+    machine.obs("run", "photos", "--", "true")
+    machine.url = url
+    assert machine.obs("flush").stderr == b"obs: sent the heartbeats of 1 run\n"
+
+
 def test_the_file_of_a_run_that_begins_just_now_is_left_to_it(machine: Machine) -> None:
     machine.spool.mkdir(parents=True)
     (machine.spool / "1-new.ndjson").touch()  # its process has not locked it yet
