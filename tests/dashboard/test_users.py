@@ -117,6 +117,7 @@ def test_a_reader_changes_only_their_own_password(add: Callable[..., None], ente
     add("bob")
     rita = enter("rita")
     assert "bob" not in rita.get("/settings").text
+    assert "Your key" not in rita.get("/settings").text  # a user has none
     for fields in ({"name": "bob", "password": "another horse"}, {"name": "rita", "role": "admin"},
                    {"name": "rita", "role": "admin", "password": "another horse"}):  # fmt: skip
         assert rita.post("/settings/users/change", **fields).status_code == 403

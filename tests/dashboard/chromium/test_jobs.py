@@ -1,6 +1,7 @@
 """The overview in a browser."""
 
 import re
+from collections.abc import Callable
 
 from flask import Flask
 from playwright.sync_api import Page, expect
@@ -138,6 +139,17 @@ def test_on_a_phone_a_job_with_one_run_has_run_once(page: Page, address: str, cl
     page.goto(f"{address}/?sort=name")
     said = "all => all.map(one => one.innerText.trim() + getComputedStyle(one, '::after').content.slice(1, -1))"
     assert page.locator("#jobs tbody td:last-child").evaluate_all(said) == ["1 run", "2 runs"]
+
+
+def test_on_a_phone_a_job_that_is_only_registered_never_ran(
+    page: Page, address: str, new_client: Callable[..., KeyClient]
+) -> None:
+    new_client("acme", "admin").post("/api/v1/jobs", json={"name": "registered"})
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(address)
+    around = "one => ['::before', '::after'].map((part) => getComputedStyle(one, part).content)"
+    last_run = page.locator("#jobs tbody td:nth-child(4)")
+    assert (last_run.inner_text(), last_run.evaluate(around)) == ("never", ["none", '" ran"'])
 
 
 def test_on_a_phone_a_name_has_the_room_that_its_state_leaves(page: Page, address: str, client: KeyClient) -> None:

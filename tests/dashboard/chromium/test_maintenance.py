@@ -63,6 +63,10 @@ def test_a_recurring_window_is_scheduled_with_the_keyboard_and_errors_stand_besi
     page.get_by_label("once").focus()
     page.keyboard.press("ArrowDown")
     expect(page.get_by_label("Starts")).to_be_hidden()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    tops = [page.get_by_label(name).evaluate("one => one.offsetTop") for name in ("Every", "Length in hours")]
+    assert tops[0] == tops[1]
+    page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_label("Every").fill("0 25 * * *")
     page.get_by_label("Length in hours").fill("8")
     page.keyboard.press("Enter")
