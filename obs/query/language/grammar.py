@@ -126,7 +126,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
     durations = rf"\d[\w.]*(?<=[\d.])\s+(?!{_words(*sorted(RESERVED))})[^\W\d_]+|\d[\w.]*|{PARAMETER}"
     duration = _token("a duration", durations, actions.duration)
     length = _token("a duration", durations, actions.length)
-    count = _token("a whole number", rf"\d+(?![\w.])|{PARAMETER}", actions.count)
+    count = _token("a whole number", rf"\d+(?![\w.]|\s+{unit})|{PARAMETER}", actions.count)
     star = _token("*", r"\*", lambda token: Star(token.span))
     signs = _token("-", r"(?:[-+]\s*)*", actions.prefixes)
     nots = _token("NOT", rf"(?:{_words('NOT')}\s*)*", actions.prefixes)
