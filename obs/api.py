@@ -27,6 +27,7 @@ ENDPOINT = "obs.endpoint"  # in the WSGI environment: the endpoint of a request 
 ROW_ID = "int(max=9223372036854775807)"  # in a rule: the id of a row, up to the largest that SQLite has
 PLACE = ("host", "service", "project")  # the fields that say where a job runs
 Describe = Callable[[APISpec], None]  # adds operations to the OpenAPI document that are handled before Flask
+Field = ma.fields.Field[Any]
 _compress = Compress()
 SECURITY: list[dict[str, list[str]]] = [{"ApiKey": []}, {"Bearer": []}]  # a key in either header
 
@@ -157,14 +158,12 @@ def about(description: str, *example: Any) -> dict[str, Any]:
     return {"description": description, **({"example": example[0]} if example else {})}
 
 
-def schema_of(
-    row: type, name: str = "", leave_out: Container[str] = (), **others: ma.fields.Field[Any]
-) -> type[ma.Schema]:
+def schema_of(row: type, name: str = "", leave_out: Container[str] = (), **others: Field) -> type[ma.Schema]:
     """The schema of a dataclass in responses: its fields with their metadata; `others` replace some, or are added.
 
     An integer is a time if its name ends as those of times do. `name` is that of the schema, if not the dataclass's.
     """
-    found, types = dict[str, ma.fields.Field[Any]](), get_type_hints(row)
+    found, types = dict[str, Field](), get_type_hints(row)
     for one in fields(row):
         kind, *optional = get_args(types[one.name]) or (types[one.name],)
         if one.name in others:
@@ -177,7 +176,7 @@ def schema_of(
 
 def list_of(name: str, item: type[ma.Schema], *, paged: bool = False) -> type[ma.Schema]:
     """The schema of a list of `item` under `name`, and if it is `paged`, of the cursor for the next page."""
-    fields: dict[str, ma.fields.Field[Any]] = {name: ma.fields.List(ma.fields.Nested(item))}
+    fields: dict[str, Field] = {name: ma.fields.List(ma.fields.Nested(item))}
     if paged:
         about = "Send it as cursor to get the next page; null on the last page."
         fields["next_cursor"] = ma.fields.Str(allow_none=True, metadata={"description": about})

@@ -93,7 +93,7 @@ _VERDICT = ma.fields.Str(required=True, validate=ma.validate.OneOf(incidents.VER
 VerdictSchema = Schema.from_dict({"verdict": _VERDICT}, name="VerdictSchema")
 _EFFECT = ma.fields.Str(allow_none=True, metadata=api.about("What has changed by it, in words."))
 JudgedSchema = Schema.from_dict({"incident": ma.fields.Nested(IncidentSchema), "effect": _EFFECT}, name="JudgedSchema")
-_TESTED: dict[str, ma.fields.Field[Any]] = {"delivered": ma.fields.Bool(), "answer": ma.fields.Str()}
+_TESTED: dict[str, api.Field] = {"delivered": ma.fields.Bool(), "answer": ma.fields.Str()}
 IncidentListSchema = list_of("incidents", IncidentSchema, paged=True)
 
 

@@ -80,10 +80,8 @@ class NativeProtocol(HeartbeatProtocol):
         return _submission(caller, name, kind, values, environ)
 
 
-def _submission(
-    caller: Caller, name: str, kind: Kind, values: dict[str, Any], environ: Mapping[str, Any]
-) -> Submission:
-    heartbeat = Heartbeat(kind, values.pop("time", caller.now_ms), **values)
+def _submission(caller: Caller, name: str, kind: Kind, sent: dict[str, Any], environ: Mapping[str, Any]) -> Submission:
+    heartbeat = Heartbeat(kind, sent.pop("time", caller.now_ms), **sent)
     key = fields.read_header(environ, "Idempotency-Key")
     return Submission(caller, (JobHeartbeat(name, heartbeat, fields.read_attribution(environ), key),))
 

@@ -144,9 +144,8 @@ def read(db: sqlite3.Connection, unit: Unit, number: int) -> dict[Key, Cell] | N
 def _can_be_stored(values: Values, unit: Unit) -> bool:
     if values.valued == 0:
         return True
-    if values.least < 0 or (unit == "hour" and values.total > LARGEST_TOTAL_MS):
-        return False
-    return values.sorted is None or len(values.sorted) <= LARGEST_BLOB
+    is_small = values.sorted is None or len(values.sorted) <= LARGEST_BLOB
+    return is_small and values.least >= 0 and (unit != "hour" or values.total <= LARGEST_TOTAL_MS)
 
 
 _ROWS = f"""
