@@ -112,8 +112,8 @@ def _sent(token: Token, types: tuple[type, ...], expected: str, *, is_list: bool
     name, sent = token.text[1:], token.segment.parameters
     if name not in sent:
         known = [f":{each}" for each in sent]
-        message, hint = f"The parameter {name} has no value.", f'Send it: "params": {{"{name}": ...}}.'
-        raise OqlError("oql_bad_parameter", token.span, message, expected=known, known=known, hint=hint)
+        message, advice = f"The parameter {name} has no value.", f'Send it: "params": {{"{name}": ...}}.'
+        raise OqlError("oql_bad_parameter", token.span, message, expected=known, known=known, advice=advice)
     token.segment.used.add(name)
 
     def fits(value: Any) -> bool:

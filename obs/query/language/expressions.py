@@ -296,8 +296,8 @@ def _check_known(arguments: tuple[Checked, ...]) -> None:
                 quoted = [f"'{text}'" for text in known]
                 message = f"{column.name} is never {argument.value!r}."
                 meant = habits.TEXTS.get(str(argument.value).lower())
-                hint = f"Use '{meant}'." if meant in known else None
-                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, hint=hint)
+                use = f"Use '{meant}'." if meant in known else None
+                raise OqlError("oql_type_mismatch", argument.span, message, expected=quoted, known=quoted, advice=use)
 
 
 def _matching(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
