@@ -28,11 +28,9 @@ function axisOf(name, numbers) {
   return [length, `${what}${when}, ${unit}`];
 }
 
-/* The axis of some values. If they are small counts, it has no ticks between whole numbers. */
+/* The axis of some values: whole numbers have no ticks between them. */
 function ticksOf(values) {
-  const most = values.reduce((found, { y }) => Math.max(found, y ?? 0), 1);
-  const areCounts = most < 10 && values.every(({ y }) => y === null || (y >= 0 && Number.isInteger(y)));
-  return areCounts ? { values: Array.from({ length: most + 1 }, (_, number) => number), format: "d" } : {};
+  return values.every(({ y }) => y === null || Number.isInteger(y)) ? { tickMinStep: 1, format: ",d" } : {};
 }
 
 /* How high a chart is that has a row for each name. */
