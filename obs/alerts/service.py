@@ -41,18 +41,18 @@ class AlertService:
         """A channel of an organization. Raises ServiceError (404)."""
         return existing("channel", channel_id, (one for one in self.channels(org) if one.id == channel_id))
 
-    def warning(self, caller: Caller) -> str:
-        """What every page says when nobody would be notified; empty if there is no reason to."""
+    def warning(self, caller: Caller) -> tuple[str, str]:
+        """What every page says when nobody would be notified, and what to do; both are empty if there is no reason."""
         enabled = [one for one in self.channels(caller.org) if one.enabled]
         with suppress(ServiceError), caller.read() as db:  # the page itself reports it
             count = 0 if enabled else incidents.count_open(db)
             if count:
-                return f"{count:,} open incident{'s' if count > 1 else ''} and nobody is notified. Add a channel."
+                return f"{count:,} open incident{'s' if count > 1 else ''} and nobody is notified.", "Add a channel"
             silent = outbox.silent_channels(db) if enabled else ()
             names = ", ".join(one.name for one in enabled if one.id in silent)
             if names:
-                return f"Messages to {names} were given up. The answer is shown under Deliveries."
-        return ""
+                return f"Messages to {names} were given up.", "See the answers under Deliveries"
+        return "", ""
 
     def save(self, caller: Caller, fields: Mapping[str, Any], channel_id: int | None = None) -> Channel:
         """Create a channel from the fields of ChannelRequestSchema, or change some fields of one.
