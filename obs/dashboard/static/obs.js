@@ -3,7 +3,8 @@
 /* Times are shown in the viewer's time zone, and relative times are kept current. The title stays in UTC. */
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const sameYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "numeric", minute: "2-digit" });
+const HOUR = new Intl.DateTimeFormat(undefined, { timeStyle: "short" }).resolvedOptions().hour12 ? "numeric" : "2-digit";
+const sameYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: HOUR, minute: "2-digit" });
 const otherYear = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const toTheSecond = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
