@@ -37,7 +37,8 @@ def main(arguments: list[str]) -> int:
 
 def _report(options: argparse.Namespace, command: list[str]) -> int:
     if options.command == "flush":
-        warn(f"sent the heartbeats of {(sent := flush())} run{'' if sent == 1 else 's'}")
+        sent = flush()
+        warn(f"sent the heartbeats of {sent} run{'' if sent == 1 else 's'}")
         return 0
     if options.command == "run" and not command:
         warn("the command is missing: obs run JOB [OPTION]... -- COMMAND...")

@@ -9,6 +9,7 @@
   const TIMEOUT_MS = 4000;
   const GONE_AFTER_MS = 8000; /* a restart is shorter */
   const CAN_HAVE_FOCUS = "a, button, [tabindex]";
+  const CAN_SCROLL = ".scroll, .log, pre";
   const main = document.getElementById("main");
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
   const shown = document.getElementById("fresh");
@@ -43,14 +44,14 @@
     if (part.querySelector(":focus:is(input, select, textarea)")) return;
     const focused = [...part.querySelectorAll(CAN_HAVE_FOCUS)].indexOf(document.activeElement);
     const address = focused < 0 ? null : document.activeElement.getAttribute("href");
-    const scrolled = [...part.querySelectorAll(".scroll, .log, pre")].map((one) => [one.scrollLeft, one.scrollTop]);
+    const scrolled = [...part.querySelectorAll(CAN_SCROLL)].map((one) => [one.scrollLeft, one.scrollTop]);
     for (const select of part.querySelectorAll("select")) {
       const again = newer.querySelector(`[name="${select.name}"]`);
       if (again) again.value = select.value;
     }
     prepare(newer);
     part.replaceWith(newer);
-    [...newer.querySelectorAll(".scroll, .log, pre")].forEach((one, place) => {
+    [...newer.querySelectorAll(CAN_SCROLL)].forEach((one, place) => {
       [one.scrollLeft, one.scrollTop] = scrolled[place] ?? [0, 0];
     });
     if (focused >= 0) {

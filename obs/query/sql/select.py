@@ -197,9 +197,7 @@ class RowSelect(Writer):
 
 
 def _order(plan: Plan, scan: Scan) -> Order | None:
-    """The order in which the rows of a plan that groups them only by a key need not be sorted, and in which costly
-    columns are read faster; None for any other plan.
-    """
+    """The order in which rows of groups by one key need no sorting, or costly columns are read faster; else None."""
     order, by_key = plan.source.by_key, [bool(key_of(group)) for group in plan.groups] == [True]
     is_sorted = by_key and not scan.timeline and not scan.groups
     if order is None or scan.parts or not (is_sorted or _is_costly(plan)):
