@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, chain, compress, pairwise, repeat
-from operator import add, itemgetter, ne
+from itertools import accumulate, pairwise
+from operator import add, itemgetter
 from statistics import median_low
 from typing import cast
 
@@ -169,8 +169,8 @@ def weigh_again(hypothesis: Hypothesis, times: Times, older: Times, unknown: Seq
     filling = _Clock(zone, times).filling(lattice, math.inf)
     if filling is None or not filling.slots:
         return []
-    moves = _moves(_days(filling.slots, lattice.size, 0), gate, lattice.size)
-    seen = cast(Account, account(filling, _ranks(filling.slots, moves), excused=excused))
+    places = [divmod(slot, lattice.size) for slot in filling.slots]
+    seen = cast(Account, account(filling, _ranks(places, gate, lattice.size), excused=excused))
     return [Weighed(hypothesis, seen, past.bits(zone, lattice, gate))]
 
 
@@ -227,17 +227,18 @@ def _weighed(
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
     on_time = [slot for slot, cost in zip(filling.slots, filling.costs, strict=True) if cost < OUTLIER_BITS]
-    known: dict[_Moves, tuple[Account | None, float]] = {}
+    known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
         if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not on_time):
             continue
         local, shift, more = lattice.moved(offset - group[0][1])
         ahead = shift * size + more
-        days = _days(filling.slots, size, ahead)
+        places = [divmod(slot + ahead, size) for slot in filling.slots]
         tried = {Gate(): gates.EVERY_BITS}
         if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
-            active, last = tuple(_days(on_time, size, ahead)), (filling.slots[-1] + ahead) // size
+            active = tuple(dict.fromkeys((slot + ahead) // size for slot in on_time))
+            last, _ = places[-1]
             tried |= gates.candidates(active, last - (filling.slots[0] + ahead) // size) if active else {}
             active = tuple(sorted(past.days(zone).union(active)))
             tried |= gates.candidates(active, last - active[0])
@@ -253,11 +254,11 @@ def _weighed(
             if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
                 continue
             allowance -= older_bits
-            moves = _moves(days, gate, size)
-            seen, allowed = known.get(moves, (None, -math.inf))
+            ranks = _ranks(places, gate, size)
+            seen, allowed = known.get(ranks, (None, -math.inf))
             if seen is None and allowed < allowance:
-                seen = account(filling, _ranks(filling.slots, moves), allowance, excused)
-                known[moves] = seen, allowance
+                seen = account(filling, ranks, allowance, excused)
+                known[ranks] = seen, allowance
             if seen is not None and seen.filling.slots:
                 weighed = Weighed(Hypothesis(zone, local, gate, 0, prior + stated), seen, older_bits)
                 if weighed.bits <= limit:
@@ -265,32 +266,15 @@ def _weighed(
                     yield weighed
 
 
-_Moves = tuple[tuple[int, int | None], ...]
-"""What to add to the numbers of slots for their ranks: the index of a slot, and what to add from it on; None where the
-gate is closed. Only the distances of ranks matter, so 0 comes first."""
+def _ranks(places: Sequence[tuple[int, int]], gate: Gate, size: int) -> tuple[int | None, ...]:
+    """The numbers of slots without those of closed days, from 0; None for a slot on a closed day.
 
-
-def _days(slots: Sequence[int], size: int, ahead: int) -> dict[int, int]:
-    """The days of ascending slots on a clock that is `ahead` slots ahead, each with the index of its first slot."""
-    days, at = dict[int, int](), 0
-    while at < len(slots):
-        days[day := (slots[at] + ahead) // size] = at
-        at = bisect_left(slots, (day + 1) * size - ahead, at)
-    return days
-
-
-def _moves(days: dict[int, int], gate: Gate, size: int) -> _Moves:
-    ranked = zip(days, gate.ranks(list(days)), strict=True)
-    moves = [None if rank is None else (rank - day) * size for day, rank in ranked]
-    first = next((move for move in moves if move is not None), 0)
-    changes = compress(zip(days.values(), moves, strict=True), (True, *map(ne, moves, moves[1:])))
-    return tuple([(at, None if move is None else move - first) for at, move in changes])
-
-
-def _ranks(slots: Sequence[int], moves: _Moves) -> list[int | None]:
-    ends = (*(at for at, _ in moves[1:]), len(slots))
-    each = chain.from_iterable([repeat(move, end - at) for (at, move), end in zip(moves, ends, strict=True)])
-    return [None if move is None else slot + move for slot, move in zip(slots, each, strict=True)]
+    The slots are given by their days, ascending, and their places in these.
+    """
+    days = list(dict.fromkeys([day for day, _ in places]))
+    begins = {day: None if rank is None else rank * size for day, rank in zip(days, gate.ranks(days), strict=True)}
+    first = next((begin + place for day, place in places if (begin := begins[day]) is not None), 0)
+    return tuple([None if (begin := begins[day]) is None else begin + place - first for day, place in places])
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:
