@@ -14,11 +14,7 @@ from obs.times import SECOND_MS, WEEK_MS, offset_ms
 
 # datetime cannot represent times beyond these at every offset; history.py drops such heartbeats.
 EARLIEST_MS, LATEST_MS = -62_000_000_000_000, 253_300_000_000_000
-
-
-@lru_cache(maxsize=64)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+_zone = lru_cache(maxsize=64)(ZoneInfo)  # which itself keeps only eight
 
 
 def local_time(name: str, epoch_ms: int) -> datetime:

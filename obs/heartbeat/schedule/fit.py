@@ -10,7 +10,7 @@ from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import SLACK_MS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 12
+VERSION = 13
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 NEW_JOB = 12
 """With fewer heartbeats, each one may change which hypotheses are plausible."""
@@ -42,6 +42,7 @@ class Fit:
     expected_at: int | None = None  # the next slot of the best candidate
     overdue_at: int | None = None  # the time from which silence means overdue
     grace_ms: int | None = None  # how long after its slot a run may still start, under the best candidate
+    as_a_week_ago: bool = False  # whether the job is expected when it ran in the last two weeks, not by a hypothesis
     confidence: float = 0.0  # 0 to 1: the weight of the candidates that agree on the next slot, times the share fitted
     updates: int = 0  # how many heartbeats were added since all hypotheses were last weighed
     unchanged_for: int = 0  # how many heartbeats were added since a change of schedule was last looked for

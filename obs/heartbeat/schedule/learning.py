@@ -8,8 +8,8 @@ looks for a change of schedule at an expected heartbeat, where it can, so that f
 Times are milliseconds since the epoch, except in `deadline`.
 """
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -17,7 +17,7 @@ from itertools import pairwise
 from operator import add
 
 from obs.heartbeat.schedule import history
-from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets
+from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets, wall_to_epoch
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
 from obs.heartbeat.schedule.fit import FITTING, NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
@@ -41,7 +41,7 @@ _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has
 _ENOUGH_WEIGHT = 0.25  # candidates with so much weight are waited for, however long that takes
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
-_WEEKS, _MISSED_WEEKLY = 4, 0.7  # the least share of the misses in so many weeks that came on the same days of the week
+_OTHERS = 0.025  # the share of heartbeats that come in one of two weeks only
 _LONG_SILENCE, _LONG_SILENCES = 5, 3  # usual intervals; how many such silences
 _MOVED_MS = 50 * MINUTE_MS  # to another time of day
 _LONGER = 1.1  # months have different lengths
@@ -71,14 +71,15 @@ def learn(
     of at most two minutes it is, because clients send again.
     """
     changed_at = None if previous is None else previous.changed_at
-    seen, older = Memory().add(times).history(changed_at)
+    memory = Memory().add(times)
+    seen, older = memory.history(changed_at)
     updated, unchecked = None, len(seen)
     if previous is not None and previous.candidates and seen:
         if seen[-1] == previous.last_at and len(seen) == previous.seen:
-            return _decided_again(previous, tuple(seen), tuple(unknown), tuple(older))
+            return _decided_again(previous, tuple(seen), tuple(unknown), memory)
         unchecked = previous.unchanged_for + 1
         if len(seen) > 1 and seen[-2] == previous.last_at:
-            updated = _updated(previous, seen, unknown, older)
+            updated = _updated(previous, seen, unknown, memory)
             if updated and unchecked < max(_CHECK_INTERVAL, len(seen) // 12):
                 return updated
     calm, bursts = history.without_bursts(seen, older)
@@ -106,7 +107,7 @@ def learn(
     candidates = tuple(Candidate(w.hypothesis, w.bits, a.usual_skip, a.filling.residuals[-RECENT:]) for w, a in kept)
     first_at = (older or seen)[0]
     fit = Fit(len(seen), enough, first_at, seen[-1], changed_at, candidates, best.fitted, unchanged_for=unchecked)
-    return _decided(fit, seen, unknown, older)
+    return _decided(fit, seen, unknown, memory)
 
 
 def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
@@ -204,7 +205,7 @@ def _older_change(times: Sequence[int], older: Sequence[int], best: Weighed) -> 
     return at
 
 
-def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: Sequence[int]) -> Fit:
+def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory: Memory) -> Fit:
     """The fit with the fields that follow from its candidates: the next slot, the overdue time, the confidence."""
     last = seen[-1]
     usual = usual_interval(history.without_bursts(list(seen))[0] or seen)
@@ -216,9 +217,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
     for candidate in fit.candidates:
         hypothesis = candidate.hypothesis
         bound, early = _late_and_early(candidate)
-        skip = _usual_skip(candidate, seen)
-        following = partial(next_slot, hypothesis, early_ms=-1, skip=skip)  # none at that moment is filled
-        slot = next_slot(hypothesis, last, early, skip)
+        following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
+        slot = next_slot(hypothesis, last, early, candidate.skip)
         slot, give_up = history.awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((give_up, weight))
@@ -231,34 +231,53 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], older: 
     if fit.waits_by_gaps:
         overdue = last + min(max(min(overdue - last, upper_bound(tuple(gaps[-RECENT:]))), *gaps), missed_ms)
     # Of a job that runs once an hour or less often, two weeks are known.
-    known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *seen] if usual > 0.9 * HOUR_MS else seen
-    silence = _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown)
+    latest, older = memory.history()
+    known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest] if usual > 0.9 * HOUR_MS else seen
+    overdue = max(overdue, last + _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown))
+    is_known = all(end - start <= history.RETRIED_MS for start, end in later)
+    weekly = _as_a_week_ago(fit.candidates[0].hypothesis.zone, known, overdue) if is_known else None
+    if weekly is not None:
+        slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], weekly[1]
     switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
-    _, overdue = history.awaited(max(overdue, last + max(silence, switched_off)), 0, later, lambda end: end + grace)
+    _, overdue = history.awaited(max(overdue, last + switched_off), 0, later, lambda end: end + grace)
     return replace(
         fit,
         interval_ms=usual,
         expected_at=next((slot for slot, _ in slots if slot <= overdue), overdue),
         overdue_at=overdue,
         grace_ms=overdue - expected if switched_off else grace,
+        as_a_week_ago=weekly is not None,
         confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
     )
 
 
-def _usual_skip(candidate: Candidate, seen: Sequence[int]) -> int:
-    """How many slots in a row are usually missed after the last heartbeat.
+def _as_a_week_ago(zone: str, known: Sequence[int], overdue: int) -> tuple[int, int] | None:
+    """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
-    A gap has no gate, so a daily job that drifts misses slots at weekends. If it missed nearly all slots of the last
-    weeks on the same days of the week, it misses no more now than it did on this one.
+    That is a week after the heartbeat that came next in the last two weeks. None if the weeks differ there, or in more
+    than a few heartbeats; also if the job is `overdue` soon after this slot anyway.
     """
-    skip, gap, last = candidate.skip, candidate.hypothesis.gap_ms, seen[-1]
-    skips = defaultdict[int, list[int]](list)  # by days of the week before the last one
-    if skip and 0.9 * DAY_MS < gap < 1.1 * DAY_MS:
-        for start, end in pairwise(seen[bisect_left(seen, last - _WEEKS * WEEK_MS - DAY_MS // 2) :]):
-            skips[round((last - start) / DAY_MS) % 7].append(round((end - start) / gap) - 1)
-    missed = [sum(map(bool, each)) for each in skips.values()]
-    weekly = sum(times for times in missed if times > 1) >= _MISSED_WEEKLY * sum(missed)
-    return min(skip, max(skips[0])) if weekly and len(skips[0]) > 2 else skip
+    usual, walls = usual_interval(known), list[int](map(add, known, offsets(zone, known)))
+    near, first, last = min(usual // 4, _MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
+
+    def late_by(wall: int) -> int:
+        """How long after the nearest heartbeat a moment is."""
+        at = bisect_left(walls, wall)
+        return min([wall - other for other in walls[max(0, at - 1) : at + 1]], key=abs)
+
+    before = last - late_by(last)
+    following = walls[min(bisect_right(walls, before), len(walls) - 1)]
+    slot = wall_to_epoch(zone, following + WEEK_MS)
+    if first > last or abs(slot - overdue) <= usual // 4:
+        return None
+    late = {wall: late_by(wall - WEEK_MS) for wall in walls if wall > first + near}
+    missed = {wall + WEEK_MS: late_by(wall + WEEK_MS) for wall in walls if wall < last - near}
+    others = {wall for wall, by in (*late.items(), *missed.items()) if abs(by) > near}
+    same = late.keys() - others
+    differs_here = not {walls[-1], following} <= same or any(before < wall < following for wall in others)
+    if differs_here or len(others) > _OTHERS * len(walls):
+        return None
+    return slot, slot + upper_bound(tuple([late[wall] for wall in sorted(same)][-RECENT:])) + SLACK_MS
 
 
 _decided_again = lru_cache(_CACHED_FITS)(_decided)  # of each host, whenever another host of its job reports
@@ -332,7 +351,7 @@ def _late_and_early(candidate: Candidate) -> tuple[int, int]:
     return bound, max(_MIN_EARLY_MS, bound, -3 * min(candidate.residuals))
 
 
-def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], older: Sequence[int]) -> Fit | None:
+def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory: Memory) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
         return None
@@ -360,4 +379,4 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], older:
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
     )
-    return _decided(fit, seen, unknown, older)
+    return _decided(fit, seen, unknown, memory)

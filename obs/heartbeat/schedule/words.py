@@ -50,6 +50,7 @@ def describe(fit: Fit, reason: str = "") -> Description:
     summary = schedule_words(hypothesis, residuals)
     if hypothesis.lattice is not None:
         summary += f", {zone}"
+    reason = reason or ("it ran then in the last two weeks" if fit.as_a_week_ago else "")
     expected = _expected(fit, fit.expected_at, fit.overdue_at, zone, reason)
     if not fit.is_regular:
         evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"

@@ -1,0 +1,105 @@
+"""A job that runs at other times on some days of the week, as by two lines of cron: it does as it did a week ago."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from obs.heartbeat.schedule import Fit, describe, learn
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
+from tests.heartbeat.schedule.jobs import at, cron
+
+SINCE = "2025-01-06 00:00"  # a Monday
+WEEKDAYS_AND_WEEKENDS = ("0 8 * * 1-5", "0 10 * * 6,0")
+OFTEN_ON_WEEKDAYS = ("0 * * * 1-5", "0 */4 * * 6,0")
+
+
+def heartbeats(expressions: tuple[str, ...], zone: str = "UTC", weeks: int = 5) -> list[int]:
+    """Heartbeats of a job that runs by several cron expressions."""
+    end = at(SINCE, zone) + weeks * WEEK_MS
+    return sorted(time for one in expressions for time in cron(one, zone, SINCE, 24 * 7 * weeks) if time < end)
+
+
+@pytest.mark.parametrize(
+    ("expressions", "zone"),
+    [
+        (WEEKDAYS_AND_WEEKENDS, "UTC"),
+        (WEEKDAYS_AND_WEEKENDS, "Asia/Tokyo"),
+        (OFTEN_ON_WEEKDAYS, "UTC"),
+        (("0 2 * * 1-6", "0 4 * * 0"), "UTC"),
+        (("0 8,12,16,20 * * 1-5", "0 12 * * 6,0"), "UTC"),
+        (("0 6 * * 1-5", "0 9 * * 6", "0 15 * * 0"), "UTC"),
+        (("0 3 * * *", "0 15 * * 0"), "UTC"),
+        (("*/30 8-17 * * 1-5", "0 9 * * 6,0"), "UTC"),
+    ],
+)
+def test_a_missing_run_is_overdue_within_minutes_on_each_day_of_the_week(
+    expressions: tuple[str, ...], zone: str
+) -> None:
+    times = heartbeats(expressions, zone)
+    fit = None
+    for index in range(next(i for i, time in enumerate(times) if time > times[-1] - WEEK_MS), len(times)):
+        fit = learn(times[:index], (zone,), fit)
+        assert times[index] < (fit.overdue_at or 0) < times[index] + 5 * MINUTE_MS
+        assert abs((fit.expected_at or 0) - times[index]) < 2 * MINUTE_MS
+
+
+@pytest.mark.parametrize(
+    ("expressions", "most"),
+    [
+        (WEEKDAYS_AND_WEEKENDS, 0),
+        (("0 9,17 * * 1-5", "0 9 * * 6"), 2),
+        (("0 8,12,16,20 * * 1-5", "0 12 * * 6,0"), 5),
+        (OFTEN_ON_WEEKDAYS, 4),
+    ],
+)
+def test_false_alarms_end_with_the_second_week(expressions: tuple[str, ...], most: int) -> None:
+    times, fit, alarms = heartbeats(expressions), None, []
+    for count, (time, following) in enumerate(pairwise(times), 1):
+        fit = learn(times[:count], previous=fit)
+        if (fit.overdue_at or following) < following:
+            alarms.append(time)
+    assert len(alarms) <= most
+    assert not [time for time in alarms if time > at(SINCE) + 2 * WEEK_MS]
+
+
+def test_the_clocks_of_its_zone_are_followed() -> None:
+    zone = "Europe/Berlin"
+    times = [time for time in heartbeats(WEEKDAYS_AND_WEEKENDS, zone, 20) if time < at("2025-05-10 09:00", zone)]
+    due = at("2025-05-10 10:00", zone)  # a Saturday
+    assert due < (learn(times).overdue_at or 0) < due + 5 * MINUTE_MS
+
+
+def test_an_outage_a_week_ago_is_not_waited_for() -> None:
+    times = heartbeats(("0 * * * *",))
+    died = times[-1] - 2 * DAY_MS
+    outage = (died - WEEK_MS, died - WEEK_MS + 4 * HOUR_MS)
+    seen = [time for time in times if time <= died and not outage[0] < time < outage[1]]
+    assert (learn(seen).overdue_at or 0) < died + HOUR_MS + 5 * MINUTE_MS
+
+
+def test_a_day_of_manual_runs_a_week_ago_is_not_waited_for() -> None:
+    times = heartbeats(("0 2 * * *",))
+    manual = [times[-7] + hours * HOUR_MS + 11 * MINUTE_MS for hours in (3, 4, 6, 7, 11)]
+    due = times[-1] + DAY_MS
+    assert due < (learn(sorted([*times, *manual])).overdue_at or 0) < due + 5 * MINUTE_MS
+
+
+def test_a_slot_in_a_maintenance_window_is_not_awaited() -> None:
+    times = heartbeats(WEEKDAYS_AND_WEEKENDS)[:-2]  # the last one is of a Friday
+    saturday = times[-1] + DAY_MS + 2 * HOUR_MS
+    fit = learn(times, unknown=[(saturday - HOUR_MS, saturday + HOUR_MS)])
+    assert (fit.overdue_at or 0) > saturday + 4 * HOUR_MS
+
+
+def test_that_a_job_ran_in_both_last_weeks_does_not_matter_if_it_misses_runs_by_chance() -> None:
+    rng = random.Random(1)
+    times = [time for time in heartbeats(("0 2 * * *",), weeks=30) if rng.random() > 0.3]
+    for count in range(100, len(times)):
+        assert (learn(times[:count]).overdue_at or 0) > times[count - 1] + 2 * DAY_MS - HOUR_MS
+
+
+def test_the_page_says_why_it_is_expected_then() -> None:
+    fit = learn(heartbeats(WEEKDAYS_AND_WEEKENDS)[:-2])
+    assert describe(fit).expected == "expected Sat 10:00, overdue at 10:02 because it ran then in the last two weeks"
+    assert Fit.decode(fit.encode()) == fit
