@@ -46,6 +46,21 @@ def test_a_reader_sees_what_was_said_but_has_no_forms(admin: Visitor, reader: Vi
         assert reader.post(f"/incidents/1/{what}").status_code == 403
 
 
+@pytest.mark.parametrize(("kind", "buttons"), [("interval", {"acknowledge"}), ("learn", set(BUTTONS))])
+def test_whether_a_job_was_overdue_is_not_asked_of_one_with_a_pin(
+    admin: Visitor, client: KeyClient, clock: Clock, app: Flask, kind: str, buttons: set[str]
+) -> None:
+    sweep = services(app).background.tasks["sweep"].run
+    for _ in range(8):
+        clock.advance(hours=1)
+        client.post("/api/v1/heartbeat/backup/ping")
+        sweep()
+    assert admin.post("/job/pin?name=backup", kind=kind, interval="60", grace="1").status_code == 302
+    clock.set(client.get("/api/v1/jobs/backup").json["overdue_at"])
+    sweep()
+    assert set(offered(admin, "/job?name=backup")) == buttons
+
+
 def test_what_cannot_be_done_is_refused(admin: Visitor, failing: Callable[[], None], client: KeyClient) -> None:
     assert admin.post("/incidents/1/false_alarm").status_code == 409
     client.post("/api/v1/heartbeat/backup/end")
