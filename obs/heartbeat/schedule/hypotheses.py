@@ -238,8 +238,8 @@ def _weighed(
         tried = {Gate(): gates.EVERY_BITS}
         if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
             active = tuple(dict.fromkeys((slot + ahead) // size for slot in on_time))
-            last, _ = places[-1]
-            tried |= gates.candidates(active, last - (filling.slots[0] + ahead) // size) if active else {}
+            (first, _), (last, _) = places[0], places[-1]
+            tried |= gates.candidates(active, last - first) if active else {}
             active = tuple(sorted(past.days(zone).union(active)))
             tried |= gates.candidates(active, last - active[0])
         for gate, gate_bits in tried.items():
@@ -267,14 +267,12 @@ def _weighed(
 
 
 def _ranks(places: Sequence[tuple[int, int]], gate: Gate, size: int) -> tuple[int | None, ...]:
-    """The numbers of slots without those of closed days, from 0; None for a slot on a closed day.
-
-    The slots are given by their days, ascending, and their places in these.
-    """
+    """The numbers, from 0, of slots (ascending days, and places in these) as if closed days had none; None on those."""
     days = list(dict.fromkeys([day for day, _ in places]))
     begins = {day: None if rank is None else rank * size for day, rank in zip(days, gate.ranks(days), strict=True)}
-    first = next((begin + place for day, place in places if (begin := begins[day]) is not None), 0)
-    return tuple([None if (begin := begins[day]) is None else begin + place - first for day, place in places])
+    numbers = [None if (begin := begins[day]) is None else begin + place for day, place in places]
+    first = next((number for number in numbers if number is not None), 0)
+    return tuple([None if number is None else number - first for number in numbers])
 
 
 def filled_slot(hypothesis: Hypothesis, time: int) -> tuple[int, int, int]:

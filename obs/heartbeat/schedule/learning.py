@@ -231,10 +231,10 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     if fit.waits_by_gaps:
         overdue = last + min(max(min(overdue - last, upper_bound(tuple(gaps[-RECENT:]))), *gaps), missed_ms)
     # Of a job that runs once an hour or less often, two weeks are known.
-    latest, older = memory.history()
-    known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest] if usual > 0.9 * HOUR_MS else seen
+    latest, older = memory.history() if usual > 0.9 * HOUR_MS else (seen, [])
+    known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest]
     overdue = max(overdue, last + _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown))
-    is_known = all(end - start <= history.RETRIED_MS for start, end in later)
+    is_known = last - known[0] >= 2 * WEEK_MS and all(end - start <= history.RETRIED_MS for start, end in later)
     weekly = _as_a_week_ago(fit.candidates[0].hypothesis.zone, known, overdue) if is_known else None
     if weekly is not None:
         slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], weekly[1]
@@ -255,7 +255,7 @@ def _as_a_week_ago(zone: str, known: Sequence[int], overdue: int) -> tuple[int, 
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
     That is a week after the heartbeat that came next in the last two weeks. None if the weeks differ there, or in more
-    than a few heartbeats; also if the job is `overdue` soon after this slot anyway.
+    than a few heartbeats; also if the job is `overdue` soon after this slot anyway. Two weeks are `known`, or more.
     """
     usual, walls = usual_interval(known), list[int](map(add, known, offsets(zone, known)))
     near, first, last = min(usual // 4, _MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
@@ -268,7 +268,7 @@ def _as_a_week_ago(zone: str, known: Sequence[int], overdue: int) -> tuple[int, 
     before = last - late_by(last)
     following = walls[min(bisect_right(walls, before), len(walls) - 1)]
     slot = wall_to_epoch(zone, following + WEEK_MS)
-    if first > last or abs(slot - overdue) <= usual // 4:
+    if abs(slot - overdue) <= usual // 4:
         return None
     late = {wall: late_by(wall - WEEK_MS) for wall in walls if wall > first + near}
     missed = {wall + WEEK_MS: late_by(wall + WEEK_MS) for wall in walls if wall < last - near}
