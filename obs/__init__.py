@@ -38,12 +38,11 @@ SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, AUDIT)
 """The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
 
 
-def check_settings(settings: Mapping[str, Any]) -> tuple[middleware.Layer, middleware.Layer]:
-    """Check what `config.load` cannot. Returns the middleware for proxies and for origins. Raises ConfigError."""
+def check_settings(settings: Mapping[str, Any]) -> middleware.Layer:
+    """Check what `config.load` cannot. Returns the middleware for proxies. Raises ConfigError."""
     time_zones(str(settings["TIME_ZONES"]))
     middleware.IngestAddress(str(settings["INGEST_URL_TEMPLATE"]), instance.base_url(settings))
-    proxies = middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]), str(settings["TRUSTED_AUTH_HEADER"]))
-    return proxies, middleware.allow_origins(str(settings["CORS_ORIGINS"]))
+    return middleware.trust_proxies(str(settings["TRUSTED_PROXIES"]), str(settings["TRUSTED_AUTH_HEADER"]))
 
 
 def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
@@ -65,7 +64,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     boot_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     clocks = {"MONOTONIC": time.monotonic, "BOOT_CLOCK": remaining.get("MONOTONIC", boot_clock)}
     app.config.from_mapping({**clocks, **settings}, MAX_CONTENT_LENGTH=MOST_BODY_BYTES)
-    trust_proxies, allow_origins = check_settings(settings)
+    trust_proxies = check_settings(settings)
     tenancy = instance.open_instance(folder, settings, clock)
     queue, access_log = SweepQueue(), AccessLog(str(app.config["ACCESS_LOG"]), clock)
     alerts, queries = AlertService(tenancy, app.config), QueryService(SOURCES, app.config)
@@ -86,7 +85,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app.extensions["obs"] = built
     endpoint = HeartbeatEndpoint(tenancy, PROTOCOLS, queue)
     # What every request passes before Flask.
-    stack = (trust_proxies, built.metrics.measure, tenancy.ingest.recognize, allow_origins, endpoint.answer_heartbeats)
+    stack = (trust_proxies, built.metrics.measure, tenancy.ingest.recognize, endpoint.answer_heartbeats)
     for layer in reversed(stack):
         app.wsgi_app = partial(layer, app.wsgi_app)  # type: ignore[method-assign]
     app.url_map.converters["job_name"] = JobNameConverter

@@ -1,4 +1,4 @@
-"""The layers of the WSGI stack for trusted proxies, for pages of other origins, and for ingest addresses."""
+"""The layers of the WSGI stack for trusted proxies and for ingest addresses."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -17,33 +17,6 @@ _ORG = r"(?P<org>[^/.]+)"
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
 _CLIENT = "obs.client_address"
 _PORT = re.compile(r"^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$")  # Azure and IIS add it to the address
-_PREFLIGHT = [("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"), ("Access-Control-Max-Age", "3600")]
-
-
-def allow_origins(setting: str) -> Layer:
-    """The middleware for CORS_ORIGINS: pages of these origins, separated by spaces, may use the API; ``*``: all pages.
-
-    Credentials are not allowed: the API accepts no cookies, only keys. Raises ConfigError.
-    """
-    origins = setting.lower().split()
-    if not all(re.fullmatch(r"\*|https?://[^/*]+", origin) for origin in origins):
-        raise ConfigError(f"CORS_ORIGINS must be origins such as https://example.com, or *, not {setting!r}")
-
-    def shared(app: Wsgi, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if not origins or not environ["PATH_INFO"].startswith("/api/v"):  # the rest is as other monitors have it
-            return app(environ, start_response)
-        origin, headers = environ.get("HTTP_ORIGIN"), [("Vary", "Origin")]
-        if origin and (origin in origins or "*" in origins):
-            headers.append(("Access-Control-Allow-Origin", "*" if "*" in origins else origin))
-            if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
-                names = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
-                headers += [*_PREFLIGHT, ("Access-Control-Allow-Headers", names)]
-                start_response("204 No Content", headers)
-                return []
-            headers.append(("Access-Control-Expose-Headers", "*"))
-        return app(environ, lambda status, sent, *rest: start_response(status, [*sent, *headers], *rest))
-
-    return shared
 
 
 def client_address(environ: Mapping[str, Any]) -> str:
