@@ -10,7 +10,7 @@ from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import SLACK_MS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 13
+VERSION = 14
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 NEW_JOB = 12
 """With fewer heartbeats, each one may change which hypotheses are plausible."""
@@ -42,7 +42,7 @@ class Fit:
     expected_at: int | None = None  # the next slot of the best candidate
     overdue_at: int | None = None  # the time from which silence means overdue
     grace_ms: int | None = None  # how long after its slot a run may still start, under the best candidate
-    as_a_week_ago: bool = False  # whether the job is expected when it ran in the last two weeks, not by a hypothesis
+    as_a_week_ago: bool = False  # whether it ran at the same times in the last two weeks, not at those of a candidate
     confidence: float = 0.0  # 0 to 1: the weight of the candidates that agree on the next slot, times the share fitted
     updates: int = 0  # how many heartbeats were added since all hypotheses were last weighed
     unchanged_for: int = 0  # how many heartbeats were added since a change of schedule was last looked for
@@ -68,13 +68,8 @@ class Fit:
         return self.candidates[0].hypothesis if self.candidates else None
 
     def encode(self) -> bytes:
-        """The fit as compressed JSON. Candidates often share their residuals, which are written once."""
-        known: dict[tuple[int, ...], int] = {}
-        candidates = [
-            [c.hypothesis, c.bits, c.skip, known.setdefault(c.residuals, len(known))] for c in self.candidates
-        ]
-        fields = {n: getattr(self, n) for n in _PLAIN_FIELDS} | {"candidates": candidates, "residuals": list(known)}
-        text = json.dumps(fields, default=lambda o: {n: getattr(o, n) for n in o.__slots__}, separators=(",", ":"))
+        """The fit as compressed JSON."""
+        text = json.dumps(self, default=lambda o: {n: getattr(o, n) for n in o.__slots__}, separators=(",", ":"))
         return zlib.compress(text.encode(), level=1)
 
     @staticmethod
@@ -83,18 +78,17 @@ class Fit:
         if encoded is None:
             return None
         stored = json.loads(zlib.decompress(encoded))
-        known, residuals = stored["candidates"], [tuple(values) for values in stored["residuals"]]
-        candidates = tuple(Candidate(_hypothesis(h), bits, skip, residuals[at]) for h, bits, skip, at in known)
-        return Fit(**{name: stored[name] for name in _PLAIN_FIELDS}, candidates=candidates)
+        return Fit(**{**stored, "candidates": tuple(map(_candidate, stored["candidates"]))})
 
 
 NOT_LEARNED = Fit(0, 0)  # where nothing was learned
-_PLAIN_FIELDS = tuple(name for name in Fit.__dataclass_fields__ if name != "candidates")
 
 
-def _hypothesis(fields: dict[str, Any]) -> Hypothesis:
+def _candidate(stored: dict[str, Any]) -> Candidate:
+    fields = stored["hypothesis"]
     lattice, gate = fields["lattice"], fields["gate"]
     if lattice is not None:
         lattice = Lattice(**{**lattice, "slots": tuple(lattice["slots"]), "open": tuple(lattice["open"])})
     gate = Gate(gate["kind"], tuple(gate["numbers"]), tuple(gate["months"]))
-    return Hypothesis(**{**fields, "lattice": lattice, "gate": gate})
+    hypothesis = Hypothesis(**{**fields, "lattice": lattice, "gate": gate})
+    return Candidate(**{**stored, "hypothesis": hypothesis, "residuals": tuple(stored["residuals"])})
