@@ -21,6 +21,8 @@ _ISO = re.compile(
 )
 # In a query string, an unescaped "+" is decoded to a space: 2026-06-21T10:00:00 02:00
 _LOST_PLUS = re.compile(r"(T\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?) (\d{2}:\d{2})", re.ASCII)
+_UNITS = {WEEK_MS: "weeks", DAY_MS: "days", HOUR_MS: "h", MINUTE_MS: "min", SECOND_MS: "s"}
+_WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS: "weekly"}
 _UNIT_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": WEEK_MS}
 _RELATIVE = re.compile(r"([+-])(\d{1,9})(ms|s|m|h|d|w)", re.ASCII)
 
@@ -99,3 +101,15 @@ def duration_words(length_ms: int) -> str:
         count, rest = divmod(rest, unit_ms)
         parts += [f"{count} {name}"] if count else []
     return " ".join(parts) or "0 s"
+
+
+def interval_words(length_ms: int) -> str:
+    """A usual time between runs: ``daily``, ``every 5 min``; a second unit that is only noise is left out."""
+    for unit_ms, words in _WHOLE.items():
+        if abs(length_ms - unit_ms) <= unit_ms * 0.02:
+            return words
+    for unit_ms, name in _UNITS.items():
+        count = round(length_ms / unit_ms)
+        if count >= 2 and abs(length_ms - count * unit_ms) <= 0.02 * length_ms:
+            return f"every {count} {name}"
+    return f"every {duration_words(length_ms)}"

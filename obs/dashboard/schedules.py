@@ -6,11 +6,10 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from obs.dashboard import wording
 from obs.heartbeat.pins import Cron, Interval, Never, cron_times
 from obs.heartbeat.schedule.words import EVERY_MINUTE, Description
 from obs.heartbeat.store.jobs import Job
-from obs.times import MINUTE_MS
+from obs.times import MINUTE_MS, interval_words
 
 
 class Due(NamedTuple):
@@ -28,6 +27,8 @@ def due(job: Job) -> Due | None:
     match job.pin or job.learned:
         case Interval(interval_ms):
             return Due("", "UTC", interval_ms)
+        case Description(cron=None, summary=summary, zone=zone) if summary.endswith(f", {zone}"):
+            return None  # at fixed times, which no expression has
         case Cron(cron, zone) | Description(state="regular", cron=cron, zone=zone) if job.interval_ms is not None:
             return Due(str(cron) if len(str(cron).split()) == 5 else "", zone, job.interval_ms)  # none with seconds
     return None
@@ -39,15 +40,14 @@ def in_brief(job: Job) -> tuple[str, str]:
         case Cron(expression, zone):
             return expression, zone
         case Interval(interval_ms):
-            return wording.interval(interval_ms).capitalize(), ""
+            return interval_words(interval_ms).capitalize(), ""
         case Never():
             return "Never overdue", ""
-    # A schedule at fixed times ends with their zone; any other without a cron expression is shown as an interval.
-    if job.learned is not None:
+    if job.learned is not None and job.learned.state == "regular":
+        # A schedule at fixed times ends with their zone.
         summary = job.learned.summary.removesuffix(f", {job.learned.zone}")
-        if summary != job.learned.summary or job.learned.cron:
-            return summary, job.learned.zone if summary != job.learned.summary else ""
-    return ("" if job.interval_ms is None else f"Roughly {wording.interval(job.interval_ms)}"), ""
+        return summary, job.learned.zone if summary != job.learned.summary else ""
+    return ("" if job.interval_ms is None else f"Roughly {interval_words(job.interval_ms)}"), ""
 
 
 def form_values(job: Job) -> dict[str, str]:

@@ -5,11 +5,9 @@ from contextlib import suppress
 
 from markupsafe import Markup
 
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words, format_ms, parse_iso
+from obs.times import HOUR_MS, MINUTE_MS, SECOND_MS, duration_words, format_ms, parse_iso
 
-_UNITS = {WEEK_MS: "weeks", DAY_MS: "days", HOUR_MS: "h", MINUTE_MS: "min", SECOND_MS: "s"}
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
-_WHOLE = {MINUTE_MS: "every minute", HOUR_MS: "hourly", DAY_MS: "daily", WEEK_MS: "weekly"}
 
 
 def state(name: str) -> str:
@@ -33,18 +31,6 @@ def duration(length_ms: float) -> str:
     if length_ms < 10 * SECOND_MS:
         return f"{length_ms / SECOND_MS:.1f}".removesuffix(".0") + " s"
     return duration_words(round(length_ms))
-
-
-def interval(length_ms: int) -> str:
-    """A usual time between runs: ``daily``, ``every 5 min``; a second unit that is only noise is left out."""
-    for unit_ms, words in _WHOLE.items():
-        if abs(length_ms - unit_ms) <= unit_ms * 0.02:
-            return words
-    for unit_ms, name in _UNITS.items():
-        count = round(length_ms / unit_ms)
-        if count >= 2 and abs(length_ms - count * unit_ms) <= 0.02 * length_ms:
-            return f"every {count} {name}"
-    return f"every {duration(length_ms)}"
 
 
 def relative(moment_ms: int, now_ms: int) -> str:

@@ -239,6 +239,20 @@ def test_a_missed_run_is_a_gap(app: Flask, reader: Visitor, client: KeyClient, c
     assert "Last 8 runs: 8 succeeded, 1 missed" in reader.get("/").text
 
 
+def test_nothing_is_missed_where_no_expression_has_the_times(
+    app: Flask, reader: Visitor, client: KeyClient, clock: Clock
+) -> None:
+    """The usual interval of four hours fits into a day five times or six."""
+    for day in range(1, 15):
+        for time in ("08:05", "12:05", "16:05", "20:35"):
+            clock.set(f"2026-06-{day:02}T{time}:00Z")
+            client.post("/api/v1/heartbeat/report/ping")
+    services(app).background.tasks["sweep"].run()
+    text = reader.get("/job?name=report&show=missed").text
+    assert "Every day at 08:05, 12:05, 16:05 and 20:35" in text
+    assert "No runs were missed in the last 13 weeks." in text
+
+
 def test_a_job_page_links_its_runs(reader: Visitor, client: KeyClient) -> None:
     client.post("/api/v1/heartbeat/db/backup/start")
     client.post("/api/v1/heartbeat/db/backup/log", data="copied 412 files")

@@ -16,7 +16,7 @@ from obs.dashboard.drawings import Bar
 from obs.heartbeat.pins import Cron, Interval, Pin
 from obs.heartbeat.runs import PROBLEMS
 from obs.heartbeat.store.jobs import Job
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_iso
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, interval_words, parse_iso
 
 NOW_MS = 20_000 * DAY_MS
 
@@ -53,7 +53,7 @@ def test_durations(length_ms: int, words: str) -> None:
     ],
 )
 def test_intervals(length_ms: int, words: str) -> None:
-    assert wording.interval(length_ms) == words
+    assert interval_words(length_ms) == words
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,16 @@ from obs.heartbeat.schedule.fit import FITTING, NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual_interval
-from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, weigh, weigh_again
+from obs.heartbeat.schedule.hypotheses import (
+    NEGLIGIBLE,
+    Hypothesis,
+    Past,
+    Weighed,
+    filled_slot,
+    next_slot,
+    weigh,
+    weigh_again,
+)
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ZONES = (
@@ -93,7 +102,9 @@ def learn(
     misfits = min(best.account.each[-_TAIL_LENGTHS[0] :]) >= OUTLIER_BITS
     if updated or misfits or unchecked >= min(len(calm), max(_CHECK_INTERVAL, len(calm) // 8)):
         unchecked = 0
-        start = _since_change(calm, best, _TAIL_LENGTHS if previous is None else _RECENT_TAIL_LENGTHS)
+        # That the days of its weeks differ is no change.
+        lengths = _TAIL_LENGTHS if previous is None else () if previous.as_a_week_ago else _RECENT_TAIL_LENGTHS
+        start = _since_change(calm, best, lengths)
         forgotten = len(older) if start else _older_change(calm, older, best)
         if start or forgotten:
             calm, older = calm[start:], older[forgotten:]
@@ -235,8 +246,8 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest]
     overdue = max(overdue, last + _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown))
     is_known = last - known[0] >= 2 * WEEK_MS and all(end - start <= history.RETRIED_MS for start, end in later)
-    weekly = _as_a_week_ago(fit.candidates[0].hypothesis.zone, known, overdue) if is_known else None
-    if weekly is not None:
+    weekly = _as_a_week_ago(fit.candidates[0].hypothesis, known, overdue) if is_known else None
+    if weekly is not None and abs(weekly[0] - overdue) > usual // 4:
         slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], weekly[1]
     switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
     _, overdue = history.awaited(max(overdue, last + switched_off), 0, later, lambda end: end + grace)
@@ -251,27 +262,37 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     )
 
 
-def _as_a_week_ago(zone: str, known: Sequence[int], overdue: int) -> tuple[int, int] | None:
+def _as_a_week_ago(best: Hypothesis, known: Sequence[int], overdue: int) -> tuple[int, int] | None:
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
     That is a week after the heartbeat that came next in the last two weeks. None if the weeks differ there, or in more
-    than a few heartbeats; also if the job is `overdue` soon after this slot anyway. Two weeks are `known`, or more.
+    than a few heartbeats; also if the `best` candidate describes the weeks, and the job is `overdue` soon after this
+    slot anyway. Two weeks are `known`, or more.
     """
-    usual, walls = usual_interval(known), list[int](map(add, known, offsets(zone, known)))
+    usual, walls = usual_interval(known), list[int](map(add, known, offsets(best.zone, known)))
     near, first, last = min(usual // 4, _MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
 
-    def late_by(wall: int) -> int:
-        """How long after the nearest heartbeat a moment is."""
+    def nearest(wall: int) -> int:
         at = bisect_left(walls, wall)
-        return min([wall - other for other in walls[max(0, at - 1) : at + 1]], key=abs)
+        return min(walls[max(0, at - 1) : at + 1], key=lambda other: abs(wall - other))
 
-    before = last - late_by(last)
+    def late_by(wall: int, week: int) -> int:
+        """How late a heartbeat is compared to that of another week; WEEK_MS if that one is nearer to another one."""
+        other = nearest(wall + week)
+        return wall + week - other if nearest(other - week) == wall else WEEK_MS
+
+    before = nearest(last)
     following = walls[min(bisect_right(walls, before), len(walls) - 1)]
-    slot = wall_to_epoch(zone, following + WEEK_MS)
-    if abs(slot - overdue) <= usual // 4:
+    slot = wall_to_epoch(best.zone, following + WEEK_MS)
+    week, differing = walls[bisect_right(walls, last) :], 0
+    if best.lattice is not None:
+        slots = best.lattice.size * (len(best.gate.numbers) or 7)
+        matching = sum(abs(residual) <= near for residual in best.lattice.assign(week)[1])
+        differing = max(slots, len(week)) - matching
+    if differing <= 2 * _OTHERS * len(week) and abs(slot - overdue) <= usual // 4:
         return None
-    late = {wall: late_by(wall - WEEK_MS) for wall in walls if wall > first + near}
-    missed = {wall + WEEK_MS: late_by(wall + WEEK_MS) for wall in walls if wall < last - near}
+    late = {wall: late_by(wall, -WEEK_MS) for wall in walls if wall > first + near}
+    missed = {wall + WEEK_MS: late_by(wall, WEEK_MS) for wall in walls if wall < last - near}
     others = {wall for wall, by in (*late.items(), *missed.items()) if abs(by) > near}
     same = late.keys() - others
     differs_here = not {walls[-1], following} <= same or any(before < wall < following for wall in others)

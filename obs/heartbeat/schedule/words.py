@@ -13,13 +13,11 @@ from obs.heartbeat.schedule.fit import Fit
 from obs.heartbeat.schedule.gates import ANY_DAY, WORKDAY, WORKDAYS, Gate
 from obs.heartbeat.schedule.history import MAX_HEARTBEATS
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
-from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS, duration_words
+from obs.times import DAY_MS, MINUTE_MS, SECOND_MS, duration_words, interval_words
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "working day", "day")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
-_USUAL_GAPS = {MINUTE_MS: "Every minute", HOUR_MS: "Roughly hourly", DAY_MS: "Roughly daily", WEEK_MS: "Roughly weekly"}
-_USUAL_GAP_TOLERANCE = 0.02
 EVERY_MINUTE = "* * * * *"
 _CRON_MINUTE_TOLERANCE_MS = 300  # a job that waits a minute after each run has a longer gap than one of cron
 _MAX_TIMES_LISTED, _MAX_DAYS_LISTED = 3, 4  # more are summed up if they are evenly spaced, or consecutive
@@ -47,17 +45,17 @@ def describe(fit: Fit, reason: str = "") -> Description:
         return Description("learning", f"Learning: {fit.seen} of {fit.needed} runs so far", "", "", 0.0, None, "UTC")
     residuals = fit.candidates[0].residuals
     zone = hypothesis.zone
-    summary = schedule_words(hypothesis, residuals)
+    summary = schedule_words(hypothesis, residuals) + (", with exceptions each week" if fit.as_a_week_ago else "")
     if hypothesis.lattice is not None:
         summary += f", {zone}"
     reason = reason or ("it ran then in the last two weeks" if fit.as_a_week_ago else "")
     expected = _expected(fit, fit.expected_at, fit.overdue_at, zone, reason)
-    if not fit.is_regular:
+    if not fit.is_regular and not fit.as_a_week_ago:
         evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"
         return Description("irregular", "No regular schedule found", evidence, expected, fit.confidence, None, zone)
     runs = f"the last {fit.seen} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.seen} runs"
     evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.seen else fit.fitted} match)"
-    cron = None if fit.candidates[0].skip else cron_expression(hypothesis, residuals)
+    cron = None if fit.candidates[0].skip or fit.as_a_week_ago else cron_expression(hypothesis, residuals)
     return Description("regular", summary, evidence, expected, fit.confidence, cron, zone)
 
 
@@ -112,9 +110,8 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
     """The schedule in words, without its zone."""
     lattice, gate = hypothesis.lattice, hypothesis.gate
     if lattice is None:
-        gap = hypothesis.gap_ms
-        near = (words for usual, words in _USUAL_GAPS.items() if abs(gap - usual) <= _USUAL_GAP_TOLERANCE * usual)
-        return next(near, f"Roughly every {duration_words(gap)}")
+        words = interval_words(hypothesis.gap_ms)
+        return "Every minute" if words == "every minute" else f"Roughly {words}"
     minutes = _nominal_slots(lattice, residuals)
     steps = {later - earlier for earlier, later in pairwise(minutes)}
     if lattice.period_ms == DAY_MS:

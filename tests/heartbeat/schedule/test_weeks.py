@@ -1,6 +1,7 @@
 """A job that runs at other times on some days of the week, as by two lines of cron: it does as it did a week ago."""
 
 import random
+from bisect import bisect_left
 from itertools import pairwise
 
 import pytest
@@ -97,6 +98,42 @@ def test_that_a_job_ran_in_both_last_weeks_does_not_matter_if_it_misses_runs_by_
     times = [time for time in heartbeats(("0 2 * * *",), weeks=30) if rng.random() > 0.3]
     for count in range(100, len(times)):
         assert (learn(times[:count]).overdue_at or 0) > times[count - 1] + 2 * DAY_MS - HOUR_MS
+
+
+def test_manual_runs_soon_after_a_run_are_not_waited_for_a_week_later() -> None:
+    """They are near a run of the week before, too, but that one has a nearer one."""
+    times = heartbeats(("15 * * * *",), weeks=4)
+    manual = [time + 5 * MINUTE_MS for time in times[-9 * 24 : -9 * 24 + 6]]
+    fit = None
+    for count in range(len(times) - 8 * 24, len(times)):
+        fit = learn(sorted([*times[:count], *manual]), previous=fit)
+        assert (fit.overdue_at or 0) > times[count]
+
+
+@pytest.mark.parametrize(
+    ("expressions", "summary"),
+    [
+        (WEEKDAYS_AND_WEEKENDS, "Every day at 08:00, with exceptions each week, UTC"),
+        (OFTEN_ON_WEEKDAYS, "Hourly at :00, with exceptions each week, UTC"),
+        (("0 8,12,16,20 * * 1-5", "0 12 * * 6,0"), "4 times a day, 08:00-20:00, with exceptions each week, UTC"),
+        (("0 3 * * *", "0 15 * * 0"), "Every day at 03:00, with exceptions each week, UTC"),
+    ],
+)
+def test_on_each_day_the_words_say_that_some_differ(expressions: tuple[str, ...], summary: str) -> None:
+    times, fit = heartbeats(expressions, weeks=4), None
+    for count in range(3, len(times) + 1):
+        fit = learn(times[:count], ("UTC",), fit)
+        if times[count - 1] > at(SINCE) + 3 * WEEK_MS:
+            assert (describe(fit).summary, describe(fit).cron) == (summary, None)
+            assert (fit.changed_at or 0) < at(SINCE) + 3 * WEEK_MS
+
+
+@pytest.mark.parametrize("expression", ["0 8 * * *", "0 8 * * 1-5", "17 * * * *", "0 8,20 * * 0,6", "0 8-18 * * 1-5"])
+def test_one_expression_has_no_exceptions(expression: str) -> None:
+    times = heartbeats((expression,))
+    del times[-9]  # nor has a missed run
+    for count in range(bisect_left(times, times[-1] - WEEK_MS), len(times) + 1):
+        assert describe(learn(times[:count], ("UTC",))).cron == expression
 
 
 def test_the_page_says_why_it_is_expected_then() -> None:

@@ -167,7 +167,7 @@ def test_learning(count: int) -> None:
 @pytest.mark.parametrize(
     ("gap_ms", "summary"),
     [
-        (45 * MINUTE_MS, r"Roughly every 45 min \d+ s"),
+        (45 * MINUTE_MS, "Roughly every 45 min"),
         (MINUTE_MS - 20 * SECOND_MS, "Every minute"),
         (HOUR_MS, "Roughly hourly"),
         (DAY_MS + 5 * MINUTE_MS, "Roughly daily"),
@@ -176,7 +176,7 @@ def test_learning(count: int) -> None:
 )
 def test_a_gap_has_no_cron_expression(gap_ms: int, summary: str) -> None:
     described = describe(learn(keeping_a_gap(gap_ms, 60)))
-    assert re.fullmatch(summary, described.summary)
+    assert described.summary == summary
     assert described.cron is None
 
 
