@@ -55,6 +55,8 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT max(late_ms), count(*) FROM runs WHERE late_ms > 1m BY job", [DAY, HOUR]),
         ("SELECT count(*), avg(length(message)) FROM logs EVERY 1d", ["1h by kind"]),
         ("SELECT sum(length(message)) FROM events WHERE kind = 'log' BY job", [EVENTS_DAY, EVENTS_HOUR]),
+        ("SELECT last(duration_ms), first(late_ms), last(ended_at), count(*) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT first(time), last(time) FROM runs WHERE status = 'failed' BY host", [PLACE_DAY, PLACE_HOUR]),
         ("SELECT avg(duration_ms) FROM runs BY job", [DAY, HOUR]),
         ("SELECT avg(duration_ms) FROM runs WHERE job = 'mail' EVERY 6h", [HOUR]),
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Europe/Berlin'", ["1h by status"]),
@@ -107,6 +109,10 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT max(duration_ms / -7) FROM runs", []),
         ("SELECT count(DISTINCT duration_ms) FROM runs", []),
         ("SELECT first(duration_ms) FROM runs", []),
+        ("SELECT last(duration_ms) FROM runs BY job, status", []),
+        ("SELECT last(duration_ms) FROM runs BY job EVERY 1h", []),
+        ("SELECT last(gap_ms) FROM runs BY job", []),
+        ("SELECT last(message) FROM events BY job", []),
         ("SELECT count(*) FROM runs WHERE time > '2026-06-20'", []),
         ("SELECT count(*) FILTER (WHERE duration_ms / 2 > 5) FROM runs", []),
         ("SELECT count(*) FROM runs WHERE duration_ms > late_ms", []),
@@ -250,6 +256,24 @@ def test_rare_rows_are_read_from_the_times_that_have_them(app: Flask, ask: Ask, 
     latest = statement.replace("LAST", "ORDER BY time DESC LIMIT 2 LAST")
     assert explained(ask, latest) == []  # these are found first
     assert ask(latest)["rows"] == [["mail", 2408], ["mail", 2401]]
+
+
+@pytest.mark.usefixtures("history")
+def test_common_rows_are_not_read_one_time_after_the_other(app: Flask, ask: Ask, write: Write) -> None:
+    """Reading one of these times takes as long as reading thirty rows, and there are 720."""
+    statement = "SELECT job, duration_ms FROM runs WHERE exit_code = 7 LAST 60h"
+    for shortest, expected in ((2290, ["only 24 times of jobs"]), (2284, [])):
+        write(partial(execute, sql=f"UPDATE runs SET exit_code = 7 WHERE duration_ms >= {shortest}"))
+        roll_up_all(app)
+        assert explained(ask, statement) == expected
+
+
+@pytest.mark.usefixtures("history")
+def test_an_index_finds_the_row_of_each_job_with_its_last_value(app: Flask, ask: Ask) -> None:
+    roll_up_all(app)
+    explained_ = ask("EXPLAIN SELECT last(duration_ms) FROM runs WHERE status = 'failed' BY job LAST 60h")["rows"]
+    steps = [text for what, text in explained_ if what == "plan"]
+    assert any(step.startswith("SEARCH runs USING COVERING INDEX runs_job (job_id=? AND started_at") for step in steps)
 
 
 @pytest.mark.usefixtures("history")

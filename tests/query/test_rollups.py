@@ -60,6 +60,10 @@ STATEMENTS = [
     "SELECT count(*), avg(duration_ms), p50(duration_ms) FROM runs WHERE {only} BY host, status",
     "SELECT count(DISTINCT job), count(DISTINCT host) FROM runs WHERE {only} EVERY 1d",
     "SELECT last(status), last(exit_code), max(time), min(time), first(status) FROM runs WHERE {only} BY job",
+    "SELECT last(duration_ms) AS l, first(late_ms), last(ended_at), first(run_id), count(*), first(time), last(time)"
+    " FROM runs WHERE {only} BY job HAVING l != 5 ORDER BY l DESC, job",
+    "SELECT job, last(duration_ms) / 1000, last(late_ms) FILTER (WHERE status = 'failed'), any(time) FROM runs"
+    " WHERE {only} BY job COMPARE WITH 1d AGO",
     "SELECT count(exit_code), any(host), min(job), max(status) FROM runs WHERE {only} BY service EVERY 6h",
     "SELECT count(*) FROM runs WHERE {only} AND (exit_code > 0 OR host = 'db1') BY exit_code, job EVERY 1d TOP 2",
     "SELECT sum(duration_ms), count(*) FROM runs WHERE {only} BY host, exit_code EVERY 6h TOP 2 FILL NONE",
@@ -95,6 +99,7 @@ OF_EVENTS = [
 SPLIT = [
     f"SELECT {ALL}, any(host), p50(duration_ms) FROM runs WHERE {{only}} AND ({{a}}) BY job",
     f"SELECT {ALL} FROM runs WHERE {{only}} AND ({{a}}) EVERY 6h FILL NONE",
+    "SELECT last(duration_ms), first(duration_ms), count(*) FROM runs WHERE {only} AND ({a}) AND host = 'db1' BY job",
     "SELECT count(*) FILTER (WHERE {a}) AS slow, sum(duration_ms) FILTER (WHERE {b}),"
     " p95(duration_ms) FILTER (WHERE {a}), min(duration_ms) FILTER (WHERE {b}), count(duration_ms) FILTER (WHERE {b}),"
     " count(*) FROM runs WHERE {only}",

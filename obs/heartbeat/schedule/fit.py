@@ -48,19 +48,14 @@ class Fit:
     unchanged_for: int = 0  # how many heartbeats were added since a change of schedule was last looked for
 
     @property
-    def fits(self) -> bool:
-        """Whether most heartbeats match the best candidate."""
-        return self.fitted >= FITTING * self.seen
-
-    @property
     def is_regular(self) -> bool:
         """Whether most heartbeats match the best candidate, with a grace period of at most two usual intervals."""
-        return self.fits and (self.grace_ms or 0) - SLACK_MS <= 2 * (self.interval_ms or 0)
+        return self.fitted >= FITTING * self.seen and (self.grace_ms or 0) - SLACK_MS <= 2 * (self.interval_ms or 0)
 
     @property
     def waits_by_gaps(self) -> bool:
         """Whether so few heartbeats match that only the longest silence so far says when the job is overdue."""
-        return self.seen >= NEW_JOB and not self.fits
+        return self.seen >= NEW_JOB and self.fitted < FITTING * self.seen
 
     @property
     def hypothesis(self) -> Hypothesis | None:

@@ -1,5 +1,6 @@
 """What to read of a window: few groups, hours or times, if the rollups know that no others are asked for."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,12 +8,13 @@ from obs.query.execution.rows import MAX_SPANS, Row, find_cover, read_grid
 from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
-from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, walk
-from obs.query.sql.rollup import needs_value, prefix_of, select_covered, terms_of_series, threshold
+from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
+from obs.query.sql.rollup import IS_AFTER, needs_value, prefix_of, select_covered, terms_of_series
 from obs.query.sql.select import MANY_ROWS, select_frequent, select_many
 from obs.times import HOUR_MS
 
-_MAX_TIMES = 10_000  # how many times of jobs may be read separately
+_MAX_TIMES = 20_000  # how many times of jobs may be read separately
+_WORTH = 30  # reading one of them takes as long as reading so many rows
 
 
 def narrow(plan: Plan, scan: Scan, session: Session) -> Scan:
@@ -47,7 +49,7 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     if value is not None and prefix_of(value) is not None and (descending or needs_value(plan.where)):
         found = Aggregate(value.span, "max" if descending else "min", (value,), value.type)
         bound, where = None, plan.where
-    elif (limited := threshold(plan.where)) is not None:
+    elif (limited := _threshold(plan.where)) is not None:
         (found, bound), where = limited, terms_of_series(plan)
     else:
         return None
@@ -68,6 +70,21 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     return [(max(hour * HOUR_MS, window.start), min((hour + 1) * HOUR_MS, window.end)) for hour in chosen]
 
 
+def _threshold(where: Checked | None) -> tuple[Aggregate, int] | None:
+    """The largest or the smallest of what is measured, and the bound that it has to reach for any row to be chosen.
+
+    None if WHERE has no such term: ``duration_ms > 15m`` or ``duration_ms < 2s``.
+    """
+    for term in terms(where):
+        match term:
+            case Apply(name=name, arguments=(value, Literal(value=int() | float() as constant))):
+                if name in IS_AFTER and prefix_of(value) is not None:
+                    first = math.floor(constant) + 1 if IS_AFTER[name][0] else math.ceil(constant)
+                    extreme, bound = ("max", first) if name in (">", ">=") else ("min", first - 1)
+                    return Aggregate(term.span, extreme, (value,), value.type), bound
+    return None
+
+
 def _few_times(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]] | None:
     """Where all rows of some series are asked for (WHERE exit_code = 2 AND host = 'db1'), and only few times of few
     jobs have them, these, as `Scan.parts`; else None.
@@ -80,7 +97,7 @@ def _few_times(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
     time = Read(where.span, plan.source.by_name()["time"])
     found = [Aggregate(where.span, name, (time,), time.type) for name in ("min", "max")]
     rows = _by_hour(plan, where, keys, found, replace(scan, max_rows=_MAX_TIMES + 1), session)
-    if rows is None or len(rows) > _MAX_TIMES:
+    if rows is None or len(rows) > _MAX_TIMES or not session.fetch(select_many(plan, scan.window, _WORTH * len(rows))):
         return None
     return [(first, last + 1, key) for _, key, first, last, *_ in rows]
 

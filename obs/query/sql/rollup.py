@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeGuard
 from obs.query.language import nodes
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, terms, walk
 from obs.query.sql.expressions import Writer
-from obs.query.sql.select import RowSelect, SqlStatement, key_of, select
+from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, select
 from obs.sources import Grain, Type
 from obs.times import DAY_MS, HOUR_MS, SECOND_MS
 
@@ -54,7 +54,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         return [], Cover()
     ordered_by = [expression for expression, _ in plan.order]
     written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
-    aggregates = [_scaled(part)[0] for part in written if isinstance(part, Aggregate)]
+    aggregates = [_scaled(part)[0] for part in written if isinstance(part, Aggregate) and not finds_row(plan, part)]
     chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
     comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
@@ -90,21 +90,6 @@ def prefix_of(expression: Checked | None) -> str | None:
     return None
 
 
-def threshold(where: Checked | None) -> tuple[Aggregate, int] | None:
-    """The largest or the smallest of what is measured, and the bound that it has to reach for any row to be chosen.
-
-    None if WHERE has no such term: ``duration_ms > 15m`` or ``duration_ms < 2s``.
-    """
-    for term in terms(where):
-        match term:
-            case Apply(name=name, arguments=(value, nodes.Literal(value=int() | float() as constant))):
-                if name in _IS_AFTER and prefix_of(value) is not None:
-                    first = math.floor(constant) + 1 if _IS_AFTER[name][0] else math.ceil(constant)
-                    extreme, bound = ("max", first) if name in (">", ">=") else ("min", first - 1)
-                    return Aggregate(term.span, extreme, (value,), value.type), bound
-    return None
-
-
 def needs_value(where: Checked | None) -> bool:
     """Whether WHERE chooses no rows without a measured value."""
     return any(_is_comparison(term) and term.name != "is null" for term in terms(where))
@@ -128,7 +113,7 @@ _OF_MEASURED = {
     "stddev": "obs_deviation(sum({valued}), sum({total}), sum({squares_high}), sum({squares_low}))",
     "percentile": "obs_percentile({sorted}, {fraction})",
 }
-_OF_TIME = {"min": "min({first_at})", "max": "max({last_at})"}
+_OF_TIME = dict.fromkeys(("min", "first", "any"), "min({first_at})") | dict.fromkeys(("max", "last"), "max({last_at})")
 _OF_KEY = {
     **_OF_ROWS,
     "count distinct": "count(DISTINCT {key})",
@@ -140,8 +125,6 @@ _OF_KEY = {
     "last": "obs_last({last_at}, {key})",
 }
 """Aggregates from the columns of cells: of ``*``, what is measured, the time, or the ``key`` that rows share."""
-
-
 _WHOLE = (Type.INTEGER, Type.DURATION)
 
 
@@ -199,9 +182,9 @@ def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[s
                 yield from _columns(argument, functions)
 
 
-_IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
+IS_AFTER: Mapping[str, Sequence[bool]] = {"<": (False,), ">=": (False,), ">": (True,), "<=": (True,)}
 """Whether the result of a comparison changes after the constant, or at it. With other operators, it does both."""
-_COMPARISONS = (*_IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
+_COMPARISONS = (*IS_AFTER, "=", "!=", "in", "between", "is null", "is not null")
 _LARGEST = 2**53  # above all values that cells have measured
 _FEW_HOURS = 48  # at most as many are left at both ends of a window that is read by the day
 _MAX_PARTS = 20  # into how many parts a cell is split at most; with more, reading the rows may be faster
@@ -227,7 +210,7 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
     for comparison in comparisons:
         for constant in comparison.arguments[1:]:
             if isinstance(constant, nodes.Literal) and isinstance(value := constant.value, int | float):
-                sides = _IS_AFTER.get(comparison.name, (False, True))
+                sides = IS_AFTER.get(comparison.name, (False, True))
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
@@ -242,6 +225,7 @@ _PART = (
     f" ELSE {_OF_PART} END"
 )
 """What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
+_KEY = "of_key"  # no column of a source has this name
 _BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
 """Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
 _HAS_PART = (
@@ -288,6 +272,7 @@ class RollupSelect(RowSelect):
     """
 
     cover: Cover = Cover()
+    keyed: bool = False  # whether partial results have the key under the name _KEY, too
     measures: dict[_Measure, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -302,6 +287,9 @@ class RollupSelect(RowSelect):
         _, multiple = _scaled(aggregate)
         if multiple is not None:
             return self.expression(multiple)
+        if finds_row(self.plan, aggregate):
+            self.keyed = True
+            return RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names).find(aggregate, _KEY)
         template = _template(aggregate, self.cover.compared, self.cover.binned)
         assert template is not None
         of = None if _templates(aggregate) is _OF_TIME else next(iter(aggregate.arguments), None)
@@ -344,6 +332,7 @@ class RollupSelect(RowSelect):
         for number, group in enumerate(plan.groups):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
+        columns += [f"{columns[-1].partition(' ')[0]} AS {_KEY}"] if self.keyed else []
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, conditions = writer.chosen(), writer.conditions()  # first, as they drop parts before values are read

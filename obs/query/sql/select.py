@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
-from obs.query.language.plan import Apply, Checked, Derived, Plan, Range, Read, Scan, terms, walk
+from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Plan, Range, Read, Scan, terms, walk
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Order, Type
 
@@ -139,6 +139,12 @@ class RowSelect(Writer):
         same = (f"chosen.column{place} IS {self.raw(group)}" for place, group in enumerate(self.plan.groups, 1))
         return [f"JOIN (VALUES {rows}) AS chosen ON {' AND '.join(same)}"] if groups else []
 
+    def find(self, aggregate: Aggregate, key: str) -> str:
+        """The SELECT of the value of `first` or `last` in the rows with this key. An index finds the row."""
+        value, down = self.raw(aggregate.arguments[0]), " DESC" if aggregate.name == "last" else ""
+        rows = f"{self.rows()} AND {value} IS NOT NULL AND {key_of(self.plan.groups[0])} = {key}"
+        return f"(SELECT {value} FROM {rows} ORDER BY {self.time_sql}{down}, {value}{down} LIMIT 1)"
+
     def scanned(self) -> str:
         return "count(*)"
 
@@ -216,6 +222,16 @@ def _is_costly(plan: Plan) -> bool:
     """Whether a costly column is needed of all rows that WHERE selects, and not only of the few that LIMIT keeps."""
     reads = _reads(plan) if plan.grouped else walk(*(each for each, _ in plan.order))
     return any(isinstance(each, Read) and each.column.costly for each in reads)
+
+
+def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
+    """Whether an index finds the row of each group whose value `first` or `last` is: BY job, of what no rollup has."""
+    of_job = plan.source.by_key and len(plan.groups) == 1 and key_of(plan.groups[0]) and plan.interval_ms is None
+    match aggregate:
+        case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if of_job:
+            known = {"time"}.union(*(grain.columns for grain in plan.source.grains))
+            return not column.costly and column.name not in known
+    return False
 
 
 def key_of(expression: Checked) -> str:
