@@ -17,7 +17,7 @@ from statistics import NormalDist
 from obs.heartbeat.schedule.history import MIN_HEARTBEATS
 from obs.times import SECOND_MS
 
-SLACK_MS = 40 * SECOND_MS
+SLACK_MS = 30 * SECOND_MS
 """Added to each predicted bound, whatever the history."""
 RECENT = 80
 """How many of the latest residuals or durations a bound is predicted from."""

@@ -262,7 +262,7 @@ def test_a_run_that_is_later_than_twice_the_longest_gap_was_missed() -> None:
 def test_after_a_few_irregular_runs_the_grace_period_is_at_most_twice_the_longest_gap() -> None:
     start = at("2025-01-10 03:00")
     fit = learn([start, start + DAY_MS, start + 2 * DAY_MS, start + 82 * HOUR_MS])
-    assert fit.grace_ms == 2 * 34 * HOUR_MS + 40 * SECOND_MS
+    assert fit.grace_ms == 2 * 34 * HOUR_MS + 30 * SECOND_MS
 
 
 def test_a_daily_job_that_becomes_weekly_is_not_overdue_every_day() -> None:

@@ -138,5 +138,5 @@ def test_one_expression_has_no_exceptions(expression: str) -> None:
 
 def test_the_page_says_why_it_is_expected_then() -> None:
     fit = learn(heartbeats(WEEKDAYS_AND_WEEKENDS)[:-2])
-    assert describe(fit).expected == "expected Sat 10:00, overdue at 10:02 because it ran then in the last two weeks"
+    assert describe(fit).expected == "expected Sat 10:00, overdue at 10:01 because it ran then in the last two weeks"
     assert Fit.decode(fit.encode()) == fit
