@@ -99,6 +99,36 @@ def test_the_same_is_found_before_and_after_indexing(ask: Ask, index: Callable[[
 
 
 @pytest.mark.usefixtures("logged")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "disk (full|empty)",
+        "^disk",
+        "disk|größe",
+        "disks? full",
+        "disk* full",
+        "abcde{0}",
+        "abcd+$",
+        "(?i)disk",
+        "dis(k|c) full",
+        "dis(k)|(c)",
+        "one (line|part) of .* said once$",
+        "bcd(e|(f|g)) and",
+        r"nothing\(|disk\(|full",
+        "nothing[(]|disk[)]|full",
+        "nothing[|(]|full",
+        "",
+    ],
+)
+def test_a_regular_expression_finds_the_same_with_the_index(ask: Ask, index: Callable[[], int], pattern: str) -> None:
+    statement = f"SELECT message FROM logs WHERE message =~ '{pattern}' AND time >= '2026-06-21T09:43:20Z' LAST 1d"
+    expected = [[text] for text in TEXTS if text is not None and re.search(pattern, text)]
+    assert ask(statement)["rows"] == expected
+    index()
+    assert ask(statement)["rows"] == expected
+
+
+@pytest.mark.usefixtures("logged")
 def test_deleted_messages_are_not_found_and_their_ids_can_be_reused(
     ask: Ask, write: Any, index: Callable[[], int]
 ) -> None:
@@ -126,7 +156,13 @@ def test_deleted_messages_are_not_found_and_their_ids_can_be_reused(
         ("ILIKE '%edible%'", True),
         ("ILIKE '%i\u0131i%'", False),
         ("=~ 'in hay'", True),
-        ("=~ 'needles?'", False),
+        ("=~ 'needles?'", True),
+        ("=~ '^needle: (in|on) hay'", True),
+        ("=~ 'needle(s|)'", True),
+        ("=~ 'needle|pin'", False),
+        ("=~ '(needle|pin) in'", False),
+        ("=~ 'nee?dle'", False),
+        ("=~ 'ne.dle'", False),
         ("CONTAINS 'needle' OR job = 'mail'", False),
     ],
 )

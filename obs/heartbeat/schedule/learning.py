@@ -23,16 +23,7 @@ from obs.heartbeat.schedule.fit import FITTING, NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
 from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual_interval
-from obs.heartbeat.schedule.hypotheses import (
-    NEGLIGIBLE,
-    Hypothesis,
-    Past,
-    Weighed,
-    filled_slot,
-    next_slot,
-    weigh,
-    weigh_again,
-)
+from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, weigh, weigh_again
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ZONES = (
@@ -246,7 +237,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest]
     overdue = max(overdue, last + _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown))
     is_known = last - known[0] >= 2 * WEEK_MS and all(end - start <= history.RETRIED_MS for start, end in later)
-    weekly = _as_a_week_ago(fit.candidates[0].hypothesis, known, overdue) if is_known else None
+    weekly = _as_a_week_ago(fit.candidates[0], known, overdue) if is_known else None
     if weekly is not None and abs(weekly[0] - overdue) > usual // 4:
         slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], weekly[1]
     switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
@@ -262,14 +253,15 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     )
 
 
-def _as_a_week_ago(best: Hypothesis, known: Sequence[int], overdue: int) -> tuple[int, int] | None:
+def _as_a_week_ago(best: Candidate, known: Sequence[int], overdue: int) -> tuple[int, int] | None:
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
     That is a week after the heartbeat that came next in the last two weeks. None if the weeks differ there, or in more
     than a few heartbeats; also if the `best` candidate describes the weeks, and the job is `overdue` soon after this
     slot anyway. Two weeks are `known`, or more.
     """
-    usual, walls = usual_interval(known), list[int](map(add, known, offsets(best.zone, known)))
+    zone, lattice, gate = best.hypothesis.zone, best.hypothesis.lattice, best.hypothesis.gate
+    usual, walls = usual_interval(known), list[int](map(add, known, offsets(zone, known)))
     near, first, last = min(usual // 4, _MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
 
     def nearest(wall: int) -> int:
@@ -283,11 +275,11 @@ def _as_a_week_ago(best: Hypothesis, known: Sequence[int], overdue: int) -> tupl
 
     before = nearest(last)
     following = walls[min(bisect_right(walls, before), len(walls) - 1)]
-    slot = wall_to_epoch(best.zone, following + WEEK_MS)
+    slot = wall_to_epoch(zone, following + WEEK_MS)
     week, differing = walls[bisect_right(walls, last) :], 0
-    if best.lattice is not None:
-        slots = best.lattice.size * (len(best.gate.numbers) or 7)
-        matching = sum(abs(residual) <= near for residual in best.lattice.assign(week)[1])
+    if lattice is not None:
+        slots = lattice.size * (len(gate.numbers) or 7)
+        matching = sum(abs(residual) <= near for residual in lattice.assign(week)[1])
         differing = max(slots, len(week)) - matching
     if differing <= 2 * _OTHERS * len(week) and abs(slot - overdue) <= usual // 4:
         return None

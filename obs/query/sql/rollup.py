@@ -332,7 +332,8 @@ class RollupSelect(RowSelect):
         for number, group in enumerate(plan.groups):
             key = key_of(group)
             columns.append(f"{key} AS {key.rpartition('.')[2]}" if key else f"{writer.raw(group)} AS g{number}")
-        columns += [f"{columns[-1].partition(' ')[0]} AS {_KEY}"] if self.keyed else []
+        if self.keyed:
+            columns.append(f"{key_of(plan.groups[0])} AS {_KEY}")
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
         chosen, conditions = writer.chosen(), writer.conditions()  # first, as they drop parts before values are read

@@ -245,7 +245,7 @@ def _texts(condition: Checked | None) -> list[tuple[Column, str]]:
         case Apply(name="and"):
             return [text for argument in condition.arguments for text in _texts(argument)]
         case Apply(name="contains" | "=~" as name, arguments=(Read(column=column), Literal(value=str(part)))):
-            part = part if name == "contains" or part.replace(" ", "").isalnum() else ""
+            part = part if name == "contains" else _beginning(part)
         case Apply(
             name="like" | "ilike" as name,
             arguments=(Read(column=column), Literal(value=str(like)), Literal(value=str(escape))),
@@ -255,6 +255,14 @@ def _texts(condition: Checked | None) -> list[tuple[Column, str]]:
         case _:
             return []
     return [(column, part)] if column.search and len(part) >= _TRIGRAM and "\0" not in part else []
+
+
+def _beginning(pattern: str) -> str:
+    """What each text has where a regular expression begins to match it; empty if its alternatives begin differently."""
+    has_brackets = "\\" in pattern or "[" in pattern  # in which parentheses are no group
+    found = re.match(r"\^?([\w :/=,-]*)(?![*?+{])", pattern)
+    alternatives = "|" in (pattern if has_brackets else re.sub(r"\([^()]*\)", "", pattern))
+    return "" if found is None or alternatives else found[1]
 
 
 _TRIGRAM = 3  # the length of the shortest text that a trigram index can find
