@@ -225,12 +225,12 @@ def _is_costly(plan: Plan) -> bool:
 
 
 def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
-    """Whether an index finds the row of each group whose value `first` or `last` is: BY job, of what no rollup has."""
-    of_job = plan.source.by_key and len(plan.groups) == 1 and key_of(plan.groups[0]) and plan.interval_ms is None
+    """Whether an index finds the row of each group whose value `first` or `last` is: BY job, and it has all columns."""
+    order, by_key = plan.source.by_key, [key_of(group) != "" for group in plan.groups] == [True]
     match aggregate:
-        case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if of_job:
-            known = {"time"}.union(*(grain.columns for grain in plan.source.grains))
-            return not column.costly and column.name not in known
+        case Aggregate(name="first" | "last", filter=None, arguments=(Read(column=column),)) if order is not None:
+            used = {column.name, *(each.column.name for each in walk(plan.where) if isinstance(each, Read))}
+            return by_key and plan.interval_ms is None and column.measured is not None and used <= order.columns
     return False
 
 
