@@ -7,10 +7,10 @@ from typing import Any
 
 from obs.heartbeat.schedule.bases import Lattice
 from obs.heartbeat.schedule.gates import Gate
-from obs.heartbeat.schedule.grace import SLACK_MS
+from obs.heartbeat.schedule.grace import MOST_SLACK_MS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 14
+VERSION = 15
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 NEW_JOB = 12
 """With fewer heartbeats, each one may change which hypotheses are plausible."""
@@ -50,7 +50,8 @@ class Fit:
     @property
     def is_regular(self) -> bool:
         """Whether most heartbeats match the best candidate, with a grace period of at most two usual intervals."""
-        return self.fitted >= FITTING * self.seen and (self.grace_ms or 0) - SLACK_MS <= 2 * (self.interval_ms or 0)
+        most_ms = 2 * (self.interval_ms or 0) + MOST_SLACK_MS
+        return self.fitted >= FITTING * self.seen and (self.grace_ms or 0) <= most_ms
 
     @property
     def waits_by_gaps(self) -> bool:

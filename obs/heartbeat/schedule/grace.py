@@ -17,8 +17,7 @@ from statistics import NormalDist
 from obs.heartbeat.schedule.history import MIN_HEARTBEATS
 from obs.times import SECOND_MS
 
-SLACK_MS = 30 * SECOND_MS
-"""Added to each predicted bound, whatever the history."""
+LEAST_SLACK_MS, MOST_SLACK_MS = 10 * SECOND_MS, 30 * SECOND_MS
 RECENT = 80
 """How many of the latest residuals or durations a bound is predicted from."""
 _TAIL = 0.0002  # the probability that the next residual exceeds the bound
@@ -31,7 +30,7 @@ _CUT_SHARE, _NO_TAIL = 0.5, 0.4  # the latter is that of a distribution of so li
 
 @lru_cache(maxsize=1024)
 def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> int:
-    """The milliseconds that the next residual exceeds with probability 0.0002, without SLACK_MS.
+    """The milliseconds that the next residual exceeds with probability 0.0002.
 
     `spacing_ms` is the time from one slot to the next, None if there is no next slot. Residuals that fill more than
     half of it end where the next slot begins, not at the largest delay, so they are not taken for uniform.
@@ -80,7 +79,12 @@ def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> in
 def duration_bound(durations_ms: Sequence[int]) -> int | None:
     """Milliseconds after which an open run takes longer than the last 80, in their order; None with fewer than 3."""
     recent = tuple(duration for duration in durations_ms[-RECENT:] if duration >= 0)
-    return upper_bound(recent) + SLACK_MS if len(recent) >= MIN_HEARTBEATS else None
+    return with_slack(upper_bound(recent)) if len(recent) >= MIN_HEARTBEATS else None
+
+
+def with_slack(bound_ms: int) -> int:
+    """A bound and half of it, but at least 10 and at most 30 seconds more: a network has delays of its own."""
+    return bound_ms + min(max(LEAST_SLACK_MS, bound_ms // 2), MOST_SLACK_MS)
 
 
 def student_t_quantile(upper_tail: float, df: float) -> float:

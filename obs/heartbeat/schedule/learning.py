@@ -21,7 +21,7 @@ from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets, wall_t
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
 from obs.heartbeat.schedule.fit import FITTING, NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
-from obs.heartbeat.schedule.grace import RECENT, SLACK_MS, upper_bound
+from obs.heartbeat.schedule.grace import RECENT, upper_bound, with_slack
 from obs.heartbeat.schedule.history import Interval, Memory, is_irregular, usual_interval
 from obs.heartbeat.schedule.hypotheses import NEGLIGIBLE, Past, Weighed, filled_slot, next_slot, weigh, weigh_again
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
@@ -221,7 +221,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         bound, early = _late_and_early(candidate)
         following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
         slot = next_slot(hypothesis, last, early, candidate.skip)
-        slot, give_up = history.awaited(slot, min(bound, missed_ms) + SLACK_MS, later, following)
+        slot, give_up = history.awaited(slot, with_slack(min(bound, missed_ms)), later, following)
         weight = 2.0 ** (lowest - candidate.bits)
         give_up_times.append((give_up, weight))
         slots.append((slot, weight))
@@ -290,7 +290,7 @@ def _as_a_week_ago(best: Candidate, known: Sequence[int], overdue: int) -> tuple
     differs_here = not {walls[-1], following} <= same or any(before < wall < following for wall in others)
     if differs_here or len(others) > _OTHERS * len(walls):
         return None
-    return slot, slot + upper_bound(tuple([late[wall] for wall in sorted(same)][-RECENT:])) + SLACK_MS
+    return slot, slot + with_slack(upper_bound(tuple([late[wall] for wall in sorted(same)][-RECENT:])))
 
 
 _decided_again = lru_cache(_CACHED_FITS)(_decided)  # of each host, whenever another host of its job reports
