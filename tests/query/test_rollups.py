@@ -43,6 +43,9 @@ STATEMENTS = [
     "SELECT count(*), max(duration_ms) FROM runs WHERE {only} EVERY 1mo TIMEZONE 'Asia/Kolkata'",
     "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY status EVERY 1mo TIMEZONE 'Europe/Berlin'",
     "SELECT count(*), max(duration_ms) FROM runs WHERE {only} BY job EVERY 1w",
+    "SELECT count(*), max(duration_ms) FROM runs WHERE {only} BY job EVERY 1w TIMEZONE 'Asia/Kathmandu'",
+    "SELECT count(*), p95(duration_ms), last(status) FROM runs WHERE {only} BY host EVERY 90m FILL NONE",
+    "SELECT count(*), p95(duration_ms) FROM runs WHERE {only} BY hour(time), weekday(time) TIMEZONE 'Asia/Kathmandu'",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*), max(gap_ms) FROM runs WHERE {only} BY bin",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*), count(DISTINCT job), max(host) FROM runs WHERE {only} BY bin",
     "SELECT histogram(late_ms, 7s) AS bin, job, count(*) FILTER (WHERE status = 'failed') AS failed FROM runs"

@@ -1,6 +1,7 @@
 """The rows of a result: read from the source or from its rollups, completed, compared, and put in order."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan
+from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan, Timeline
 from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
@@ -147,25 +148,44 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     rest, spans = [scan.window], []
     grains, cover = usable_grains(plan, scan)
     for grain in grains:
-        covered, uncovered = _split(grain, rest, session)
+        covered, uncovered = _split(grain, rest, scan.timeline, session)
         if covered and len(covered) <= MAX_SPANS and len(uncovered) <= MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
     return replace(cover, spans=tuple(spans), rest=tuple(rest)) if spans else None
 
 
-def _split(grain: Grain, ranges: Sequence[Range], session: Session) -> tuple[list[Span], list[Range]]:
-    """The units within `ranges` for which a rollup is complete, as spans, and what is left of the ranges."""
+def _split(
+    grain: Grain, ranges: Sequence[Range], timeline: Timeline | None, session: Session
+) -> tuple[list[Span], list[Range]]:
+    """The units within `ranges` for which a rollup is complete, as spans, and what is left of the ranges.
+
+    Units in which a bucket begins, such as a day at 18:30 UTC, are left.
+    """
     covered: list[Span] = []
     uncovered = []
     unit_ms = grain.unit_ms
+    if timeline is not None and timeline.interval_ms < unit_ms:
+        return [], list(ranges)
+    starts = () if timeline is None else timeline.starts
+    split = [start // unit_ms for start in starts if start % unit_ms]
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
-        spans = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
-        covered += [(first, end) for first, end in spans]
+        found = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
+        spans = [span for first, end in found for span in _without((first, end), split)]
+        covered += spans
         edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]
         uncovered += [Range(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
     return covered, uncovered
+
+
+def _without(span: Span, split: Sequence[int]) -> Iterator[Span]:
+    """The parts of a span between the units that are `split`, ascending."""
+    first, end = span
+    for number in (*split[bisect_left(split, first) : bisect_left(split, end)], end):
+        if first < number:
+            yield first, number
+        first = number + 1
 
 
 # Rows that were not read

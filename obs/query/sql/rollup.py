@@ -49,7 +49,10 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 
 
 def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
-    """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans."""
+    """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans.
+
+    Of EVERY, they know nothing: a unit may be used if it lies within one bucket.
+    """
     if not plan.source.grains or not plan.grouped or plan.around is not None:
         return [], Cover()
     ordered_by = [expression for expression, _ in plan.order]
@@ -68,16 +71,12 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         return [], Cover()
     grains: list[Grain] = []
     for grain in plan.source.grains:
-        by_hour = grain.unit_ms <= HOUR_MS
-        same_clock = plan.timezone is None or (by_hour and all(offset % HOUR_MS == 0 for _, _, offset in scan.offsets))
-        same = _HOUR_FUNCTIONS if by_hour else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
+        same_clock = all(offset % grain.unit_ms == 0 for _, _, offset in scan.offsets)
+        same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
         columns = {name for each in chosen if each != binned for name in _columns(each, same if same_clock else ())}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
-    starts = scan.timeline.starts if scan.timeline is not None else ()
-    starts = starts[:2] if isinstance(starts, range) else starts  # there may be millions
-    usable = [grain for grain in grains if all(start % grain.unit_ms == 0 for start in starts)]
-    return usable, Cover(compared=compared, parts=parts, binned=binned)
+    return grains, Cover(compared=compared, parts=parts, binned=binned)
 
 
 def prefix_of(expression: Checked | None) -> str | None:
