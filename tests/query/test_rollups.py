@@ -50,6 +50,9 @@ STATEMENTS = [
     "SELECT histogram(duration_ms, 1m) AS bin, count(*), count(DISTINCT job), max(host) FROM runs WHERE {only} BY bin",
     "SELECT histogram(late_ms, 7s) AS bin, job, count(*) FILTER (WHERE status = 'failed') AS failed FROM runs"
     " WHERE {only} BY bin, job HAVING count(*) > 0 ORDER BY failed DESC",
+    "SELECT floor(duration_ms / 60000) AS minutes, count(*) FROM runs WHERE {only} BY minutes, status",
+    "SELECT floor(late_ms / 1m) * 2 AS m, count(*) FROM runs WHERE {only} AND late_ms > 5 BY floor(late_ms / 1m)",
+    "SELECT floor(duration_ms / 1000), histogram(duration_ms, 1s), count(*) FROM runs WHERE {only} BY 1, 2",
     "SELECT histogram(duration_ms, 10m) AS bin, count(*) FROM runs WHERE {only} BY bin, host EVERY 1d TOP 2",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*), avg(duration_ms) FROM runs WHERE {only} BY bin",
     "SELECT histogram(duration_ms, 1s) AS bin, count(*), max(histogram(duration_ms, 2s)) FROM runs WHERE {only} BY bin",

@@ -17,7 +17,8 @@ from statistics import NormalDist
 from obs.heartbeat.schedule.history import MIN_HEARTBEATS
 from obs.times import SECOND_MS
 
-LEAST_SLACK_MS, MOST_SLACK_MS = 10 * SECOND_MS, 30 * SECOND_MS
+MOST_SLACK_MS = 30 * SECOND_MS
+_LEAST_MS = 25 * SECOND_MS  # enough for a client to try four times
 RECENT = 80
 """How many of the latest residuals or durations a bound is predicted from."""
 _TAIL = 0.0002  # the probability that the next residual exceeds the bound
@@ -83,8 +84,8 @@ def duration_bound(durations_ms: Sequence[int]) -> int | None:
 
 
 def with_slack(bound_ms: int) -> int:
-    """A bound and half of it, but at least 10 and at most 30 seconds more: a network has delays of its own."""
-    return bound_ms + min(max(LEAST_SLACK_MS, bound_ms // 2), MOST_SLACK_MS)
+    """A bound and half of it more, but at most 30 seconds more; at least 25 seconds, as networks have their delays."""
+    return max(_LEAST_MS, bound_ms + min(bound_ms // 2, MOST_SLACK_MS))
 
 
 def student_t_quantile(upper_tail: float, df: float) -> float:

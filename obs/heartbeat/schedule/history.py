@@ -107,15 +107,14 @@ def awaited(slot: int, grace_ms: int, unknown: Iterable[Interval], following: Ca
     """The first slot from `slot` on that is waited for, and until when.
 
     The run of a slot may have come in one of the ascending `unknown` times; then the first slot at its end or later is
-    waited for, which `following` returns. After a short unknown time, the slot has its full grace period again. Both
-    have at least a minute, as clients wait longer from one attempt to the next.
+    waited for, which `following` returns. After a short unknown time, the slot has its full grace period again.
     """
     limit = slot + grace_ms
     for start, end in unknown:
         if start <= limit and slot < end:
             if end - start > RETRIED_MS:
                 slot = following(end)
-            limit = max(slot, end) + max(grace_ms, MINUTE_MS)
+            limit = max(slot, end) + grace_ms
     return slot, limit
 
 

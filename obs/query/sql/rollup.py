@@ -28,7 +28,8 @@ class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
     If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
-    If rows are grouped by its histogram, each cell is split into the bins of `binned`.
+    If rows are grouped by its histogram, each cell is split into the bins of `binned`: its arguments are what is
+    measured and their width.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
@@ -61,7 +62,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
     comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
-    binned = next((group for group in plan.groups if _is_histogram(group)), None)
+    binned = next(filter(None, map(_histogram, plan.groups)), None)
     of_measured = [*comparisons, *([] if binned is None else [binned])]
     compared = next((each.arguments[0] for each in of_measured), None)
     parts = _parts(comparisons, plan.where)
@@ -73,7 +74,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     for grain in plan.source.grains:
         same_clock = all(offset % grain.unit_ms == 0 for _, _, offset in scan.offsets)
         same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
-        columns = {name for each in chosen if each != binned for name in _columns(each, same if same_clock else ())}
+        others = (each for each in chosen if binned is None or _histogram(each) != binned)
+        columns = {name for each in others for name in _columns(each, same if same_clock else ())}
         if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     return grains, Cover(compared=compared, parts=parts, binned=binned)
@@ -196,11 +198,14 @@ def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
     return False
 
 
-def _is_histogram(expression: Checked) -> TypeGuard[Apply]:
-    match expression:
-        case Apply(name="histogram", arguments=(Read() as measured, nodes.Literal(value=int(width)))):
-            return width >= SECOND_MS and prefix_of(measured) is not None  # with narrower bins, cells have too many
-    return False
+def _histogram(group: Checked | None) -> Apply | None:
+    """A histogram of what is measured; for ``floor(duration_ms / 60000)``, which has the same bins, the quotient."""
+    match group:
+        case Apply(name="floor", arguments=(Apply(name="/") as found,)) | (Apply(name="histogram") as found):
+            match found.arguments:
+                case (Read() as measured, nodes.Literal(value=int(width))) if prefix_of(measured) is not None:
+                    return found if width >= SECOND_MS else None  # of narrower bins, cells have too many
+    return None
 
 
 def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part]:
@@ -325,7 +330,8 @@ class RollupSelect(RowSelect):
         if grain.cells:
             writer.time_sql = f"({grain.number} * {grain.unit_ms})"
             known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
-            writer.known = {each: known for each in (compared, binned) if each is not None}
+            measured = (each for each in (compared, *plan.groups) if each in (compared, binned))
+            writer.known = {each: known for each in measured if each is not None}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
         for number, group in enumerate(plan.groups):
