@@ -4,7 +4,6 @@ import math
 import threading
 import time
 import zlib
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -81,46 +80,28 @@ SORTS: Mapping[str, Callable[[Job], float | None]] = {
 
 
 class Selection:
+    """The ids of the jobs that match all filters, in order, and the number of those that match all but the state's."""
+
     def __init__(self, choice: Choice, jobs: Iterable[Job]) -> None:
-        self._choice = choice
-        self._text = normalized(choice.q).casefold()
-        self._conditions = [(name, getattr(choice, name)) for name in ATTRIBUTION if getattr(choice, name)]
-        self._sort = SORTS[choice.sort]
-        narrowed = [job for job in jobs if self._is_narrowed(job)]
+        text, sort_key = normalized(choice.q).casefold(), SORTS[choice.sort]
+        conditions = [(name, value) for name in ATTRIBUTION if (value := getattr(choice, name))]
+
+        def is_narrowed(job: Job) -> bool:
+            if any(getattr(job, name) != value for name, value in conditions):
+                return False
+            texts = (job.name, job.project, job.service, job.host)
+            return not text or any(text in each.casefold() for each in texts if each)
+
+        def key(job: Job) -> tuple[float, str, int]:
+            number = sort_key(job)
+            if number is None:
+                number = math.inf
+            return (-number if choice.desc else number), job.name.casefold(), job.id
+
+        narrowed = [job for job in jobs if is_narrowed(job)]
         self.counts = Counter(job.status for job in narrowed)
-        self._keys = sorted(self._key(job) for job in narrowed if choice.state in ("", job.status))
-
-    def replace(self, old: Job | None, new: Job | None) -> None:
-        """Replace a job by its new version; None for a job that is new or deleted."""
-        if old is not None and self._is_narrowed(old):
-            self.counts[old.status] -= 1
-            if self._choice.state in ("", old.status):
-                del self._keys[bisect_left(self._keys, self._key(old))]
-        if new is not None and self._is_narrowed(new):
-            self.counts[new.status] += 1
-            if self._choice.state in ("", new.status):
-                insort(self._keys, self._key(new))
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def page(self, number: int, size: int = PAGE_SIZE) -> list[int]:
-        first = (number - 1) * size
-        keys = self._keys[::-1] if self._choice.desc and self._choice.sort == "name" else self._keys
-        return [key[-1] for key in keys[first : first + size]]
-
-    def _key(self, job: Job) -> tuple[float, str, int]:
-        number = self._sort(job)
-        if number is None:
-            number = math.inf
-        return (-number if self._choice.desc else number), job.name.casefold(), job.id
-
-    def _is_narrowed(self, job: Job) -> bool:
-        """Whether a job matches all filters but the one for the state."""
-        if any(getattr(job, name) != value for name, value in self._conditions):
-            return False
-        texts = (job.name, job.project, job.service, job.host)
-        return not self._text or any(self._text in text.casefold() for text in texts if text)
+        keys = sorted(key(job) for job in narrowed if choice.state in ("", job.status))
+        self.ids = [number for *_, number in (reversed(keys) if choice.desc and choice.sort == "name" else keys)]
 
 
 _MOST_CHOICES = 8  # of an organization
@@ -144,10 +125,11 @@ class JobsOfOrg:
         with self._lock:
             self._refresh(caller)
             everything, selection = self._select(_DEFAULT), self._select(replace(choice, page=1))
-            pages = max(1, -(-len(selection) // PAGE_SIZE))
+            pages = max(1, -(-len(selection.ids) // PAGE_SIZE))
             choice = replace(choice, page=min(max(1, choice.page), pages))
-            found = (pages, len(selection), dict(selection.counts), dict(everything.counts), [*self._jobs.values()])
-            return Overview(choice, self._version, [self._jobs[one] for one in selection.page(choice.page)], *found)
+            shown = selection.ids[(choice.page - 1) * PAGE_SIZE : choice.page * PAGE_SIZE]
+            found = (pages, len(selection.ids), selection.counts, everything.counts, [*self._jobs.values()])
+            return Overview(choice, self._version, [self._jobs[one] for one in shown], *found)
 
     def _select(self, choice: Choice) -> Selection:
         if choice not in self._selections:
@@ -169,15 +151,9 @@ class JobsOfOrg:
                 if now_ms >= self._next_ms:
                     ids |= {job.id for job in self._jobs.values() if job.changes_at <= now_ms}
             found = jobs_by_id(db, ids, now_ms) if ids is None or ids else {}
-        if ids is None:
-            self._jobs, self._selections = found, {}
-        for number in ids or ():
-            old, new = self._jobs.pop(number, None), found.get(number)
-            if new is not None:
-                self._jobs[number] = new
-            for selection in self._selections.values():
-                selection.replace(old, new)
         if ids is None or ids:
+            kept = {} if ids is None else {number: job for number, job in self._jobs.items() if number not in ids}
+            self._jobs, self._selections = kept | found, {}
             self._version = next(_versions)
             self._next_ms = min((job.changes_at for job in self._jobs.values()), default=0)
         self._position, self._now_ms = position, now_ms

@@ -1,17 +1,13 @@
 """The overview in memory shows what is stored, whatever changes it, and reads only what has changed."""
 
-import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import fields, replace
 
 import pytest
 from flask import Flask
 
-from obs.dashboard.overview import SORTS, Choice, Selection
-from obs.heartbeat.runs import STATES, STATUSES, Heartbeat, Kind
-from obs.heartbeat.store.jobs import Job
+from obs.heartbeat.runs import Heartbeat, Kind
 from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.storage.databases import Org
@@ -21,9 +17,6 @@ from tests.dashboard.conftest import Visitor
 from tests.dashboard.test_jobs_page import Watching
 
 QUERIES = ("", "sort=name&desc=1", "sort=last", "state=ok", "q=job-1", "project=shop&sort=next&desc=1")
-
-
-JOB = Job(**{field.name: 0 for field in fields(Job)} | {"service": None, "host": None})  # type: ignore[arg-type]
 
 
 class World:
@@ -115,42 +108,6 @@ def signed_in(app: Flask, world: World) -> Visitor:
     visitor = Visitor(app)
     assert visitor.sign_in(str(world.client.key)).status_code == 302
     return visitor
-
-
-@pytest.mark.parametrize("desc", ["", "1"])
-@pytest.mark.parametrize("sort", SORTS)
-def test_a_page_that_changed_bit_by_bit_has_the_order_of_a_new_page(sort: str, desc: str) -> None:
-    chance = random.Random(7)
-
-    def job(number: int) -> Job:
-        maybe = [None, chance.randrange(5)]
-        return replace(
-            JOB,
-            id=number,
-            name=chance.choice("aAbBcC") + str(number),
-            status=chance.choice(STATES),
-            last_outcome=chance.choice([None, *STATUSES]),
-            last_run_at=chance.randrange(5),
-            expected_at=chance.choice(maybe),
-            interval_ms=chance.choice(maybe),
-            avg_duration_ms=chance.choice(maybe),
-            run_count=chance.randrange(3),
-            project=chance.choice([None, "shop"]),
-        )
-
-    for choice in (Choice(sort=sort, desc=desc), Choice(sort=sort, desc=desc, q="b", project="shop", state="ok")):
-        jobs = {number: job(number) for number in range(200)}
-        selection = Selection(choice, jobs.values())
-        for _ in range(300):
-            number = chance.randrange(220)
-            new = job(number) if chance.random() < 0.8 else None
-            selection.replace(jobs.pop(number, None), new)
-            if new is not None:
-                jobs[number] = new
-        fresh = Selection(choice, jobs.values())
-        assert len(selection) == len(fresh)
-        assert [selection.page(page) for page in (1, 2, 3)] == [fresh.page(page) for page in (1, 2, 3)]
-        assert +selection.counts == fresh.counts
 
 
 class Work:

@@ -89,7 +89,7 @@ def change_selected(action: str) -> ResponseReturnValue:
     ids = set(request.form.getlist("job", type=int))
     if "all" in request.form:  # jobs that are paused or resumed already stay as they are
         everything = [job for job in everything if action == "delete" or job.paused is not (action == "pause")]
-        ids = set(Selection(choice, everything).page(1, len(everything) or 1))
+        ids = set(Selection(choice, everything).ids)
     jobs = [job for job in everything if job.id in ids]
     if "confirmed" not in request.form and (action == "delete" or not (jobs or "all" in request.form)):
         return render_template("jobs/delete.html", jobs=jobs, choice=choice)

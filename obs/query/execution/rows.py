@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import count, product
+from itertools import count, pairwise, product
 from operator import itemgetter
 from typing import Any
 
@@ -165,27 +165,19 @@ def _split(
     covered: list[Span] = []
     uncovered = []
     unit_ms = grain.unit_ms
-    if timeline is not None and timeline.interval_ms < unit_ms:
-        return [], list(ranges)
     starts = () if timeline is None else timeline.starts
     split = [start // unit_ms for start in starts if start % unit_ms]
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
         found = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
-        spans = [span for first, end in found for span in _without((first, end), split)]
+        spans: list[Span] = []
+        for first, end in found:
+            others = (first - 1, *split[bisect_left(split, first) : bisect_left(split, end)], end)
+            spans += [(before + 1, after) for before, after in pairwise(others) if before + 1 < after]
         covered += spans
         edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]
         uncovered += [Range(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
     return covered, uncovered
-
-
-def _without(span: Span, split: Sequence[int]) -> Iterator[Span]:
-    """The parts of a span between the units that are `split`, ascending."""
-    first, end = span
-    for number in (*split[bisect_left(split, first) : bisect_left(split, end)], end):
-        if first < number:
-            yield first, number
-        first = number + 1
 
 
 # Rows that were not read

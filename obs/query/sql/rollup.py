@@ -52,7 +52,7 @@ _HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
 def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     """The rollups that can answer a plan exactly, in the order in which to try them, and a cover without any spans.
 
-    Of EVERY, they know nothing: a unit may be used if it lies within one bucket.
+    A unit may be used if it lies within one bucket of EVERY, which depends on where the buckets begin.
     """
     if not plan.source.grains or not plan.grouped or plan.around is not None:
         return [], Cover()
@@ -76,7 +76,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
         others = (each for each in chosen if binned is None or _histogram(each) != binned)
         columns = {name for each in others for name in _columns(each, same if same_clock else ())}
-        if columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
+        is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms
+        if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     return grains, Cover(compared=compared, parts=parts, binned=binned)
 
