@@ -91,5 +91,5 @@ def _has_own_schedule(seen: Sequence[int], everything: Sequence[int], learn: Cal
         return False
     fit = learn(seen, None)
     placed = fit.hypothesis.lattice.placed if fit.hypothesis and fit.hypothesis.lattice else 1
-    is_regular = describe(fit).state == "regular" and fit.seen > least and fit.fitted > 2 * placed
+    is_regular = describe(fit).state == "regular" and fit.counted > least and fit.fitted > 2 * placed
     return is_regular and not fit.candidates[0].skip  # what misses runs often may be one of several that share them

@@ -37,6 +37,7 @@ class Fit:
     last_at: int | None = None  # the last one
     changed_at: int | None = None  # the first heartbeat since the schedule changed, if it is known to have changed
     candidates: tuple[Candidate, ...] = ()  # the hypotheses that have weight, the best first; empty while learning
+    counted: int = 0  # how many of the heartbeats could match: not those of days of manual runs
     fitted: int = 0  # how many of the heartbeats match the best candidate: they are the run of a slot, on time
     interval_ms: int | None = None  # the usual one between heartbeats; as the next three, None while learning
     expected_at: int | None = None  # the next slot of the best candidate
@@ -51,12 +52,12 @@ class Fit:
     def is_regular(self) -> bool:
         """Whether most heartbeats match the best candidate, with a grace period of at most two usual intervals."""
         most_ms = 2 * (self.interval_ms or 0) + MOST_SLACK_MS
-        return self.fitted >= FITTING * self.seen and (self.grace_ms or 0) <= most_ms
+        return self.fitted >= FITTING * self.counted and (self.grace_ms or 0) <= most_ms
 
     @property
     def waits_by_gaps(self) -> bool:
         """Whether so few heartbeats match that only the longest silence so far says when the job is overdue."""
-        return self.seen >= NEW_JOB and self.fitted < FITTING * self.seen
+        return self.seen >= NEW_JOB and self.fitted < FITTING * self.counted
 
     @property
     def hypothesis(self) -> Hypothesis | None:

@@ -108,8 +108,8 @@ def learn(
     kept = [(w, w.account) for w in found if 2.0 ** (best.bits - w.bits) >= NEGLIGIBLE]
     candidates = tuple(Candidate(w.hypothesis, w.bits, a.usual_skip, a.filling.residuals[-RECENT:]) for w, a in kept)
     first_at = (older or seen)[0]
-    fit = Fit(len(seen), enough, first_at, seen[-1], changed_at, candidates, best.fitted, unchanged_for=unchecked)
-    return _decided(fit, seen, unknown, memory)
+    fit = Fit(len(seen), enough, first_at, seen[-1], changed_at, candidates, len(calm), best.fitted)
+    return _decided(replace(fit, unchanged_for=unchecked), seen, unknown, memory)
 
 
 def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
@@ -249,7 +249,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
         overdue_at=overdue,
         grace_ms=overdue - expected if switched_off else grace,
         as_a_week_ago=weekly is not None,
-        confidence=round(agreed * fit.fitted / (fit.seen + 1), 3),
+        confidence=round(agreed * fit.fitted / (fit.counted + 1), 3),
     )
 
 
@@ -383,12 +383,14 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory
             return None
         candidates.append(replace(candidate, bits=candidate.bits + cost, residuals=residuals))
     candidates.sort(key=lambda candidate: candidate.bits)
+    counted = previous.counted + len(seen) - previous.seen
     fit = replace(
         previous,
         seen=len(seen),
+        counted=counted,
         last_at=time,
         candidates=tuple(c for c in candidates if 2.0 ** (candidates[0].bits - c.bits) >= NEGLIGIBLE),
-        fitted=min(len(seen), previous.fitted + 1),
+        fitted=min(counted, previous.fitted + 1),
         updates=previous.updates + 1,
         unchanged_for=previous.unchanged_for + 1,
     )

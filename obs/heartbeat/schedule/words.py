@@ -51,10 +51,10 @@ def describe(fit: Fit, reason: str = "") -> Description:
     reason = reason or ("it ran then in the last two weeks" if fit.as_a_week_ago else "")
     expected = _expected(fit, fit.expected_at, fit.overdue_at, zone, reason)
     if not fit.is_regular and not fit.as_a_week_ago:
-        evidence = f"Best guess: {summary} ({fit.fitted} of {fit.seen} runs match)"
+        evidence = f"Best guess: {summary} ({fit.fitted} of {fit.counted} runs match)"
         return Description("irregular", "No regular schedule found", evidence, expected, fit.confidence, None, zone)
-    runs = f"the last {fit.seen} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.seen} runs"
-    evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.seen else fit.fitted} match)"
+    runs = f"the last {fit.counted} runs" if fit.seen == MAX_HEARTBEATS else f"{fit.counted} runs"
+    evidence = f"Learned from {runs} ({'all' if fit.fitted == fit.counted else fit.fitted} match)"
     cron = None if fit.candidates[0].skip or fit.as_a_week_ago else cron_expression(hypothesis, residuals)
     return Description("regular", summary, evidence, expected, fit.confidence, cron, zone)
 

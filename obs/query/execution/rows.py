@@ -162,15 +162,12 @@ def _split(
 
     Units in which a bucket begins, such as a day at 18:30 UTC, are left.
     """
-    covered: list[Span] = []
-    uncovered = []
-    unit_ms = grain.unit_ms
-    starts = () if timeline is None else timeline.starts
-    split = [start // unit_ms for start in starts if start % unit_ms]
+    covered, uncovered, unit_ms = list[Span](), list[Range](), grain.unit_ms
+    split = [] if timeline is None else [start // unit_ms for start in timeline.starts if start % unit_ms]
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
         found = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
-        spans: list[Span] = []
+        spans = list[Span]()
         for first, end in found:
             others = (first - 1, *split[bisect_left(split, first) : bisect_left(split, end)], end)
             spans += [(before + 1, after) for before, after in pairwise(others) if before + 1 < after]

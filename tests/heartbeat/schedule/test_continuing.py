@@ -1,8 +1,10 @@
 """Updating a fit after each heartbeat gives the same result as learning from all heartbeats at once."""
 
+import random
+
 import pytest
 
-from obs.heartbeat.schedule import learn
+from obs.heartbeat.schedule import describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import cron, keeping_a_gap
 
@@ -56,6 +58,20 @@ def test_the_same_heartbeats_again_change_nothing() -> None:
     times = cron("0 2 * * *", count=40)
     fit = learn(times)
     assert learn(times, previous=fit) == fit
+
+
+def test_a_day_of_manual_runs_does_not_make_a_weekly_job_irregular() -> None:
+    """They are most of the runs that are remembered. A job without a schedule would be overdue without any grace."""
+    times = cron("0 9 * * 1", count=30)
+    manual = [times[-1] + 2 * DAY_MS + random.Random(n).randrange(5 * HOUR_MS) for n in range(200)]
+    fit = learn([*times, *manual])
+    for week in range(1, 5):
+        assert fit.expected_at == pytest.approx(times[-1] + week * 7 * DAY_MS, abs=15 * SECOND_MS)
+        assert fit.overdue_at is not None
+        assert fit.overdue_at > times[-1] + week * 7 * DAY_MS + 20 * SECOND_MS
+        assert describe(fit).evidence == f"Learned from {29 + week} runs (all match)"
+        manual.append(times[-1] + week * 7 * DAY_MS)
+        fit = learn([*times, *manual], previous=fit)
 
 
 def test_a_stored_fit_is_small() -> None:
