@@ -29,7 +29,6 @@ HOURLY_MS = (_HOURS - 1) * HOUR_MS
 
 _BURST_MORE = _BURST_TIMES = _BURST_DAYS = 3
 _BURST_SHARE = 0.25
-_IRREGULAR = 0.4
 
 Times = Sequence[int]
 Interval = tuple[int, int]
@@ -118,11 +117,11 @@ def awaited(slot: int, grace_ms: int, unknown: Iterable[Interval], following: Ca
     return slot, limit
 
 
-def is_irregular(times: Sequence[int]) -> bool:
-    """Whether the intervals between these heartbeats differ a lot."""
+def is_irregular(times: Sequence[int], share: float = 0.4) -> bool:
+    """Whether half of the intervals between these heartbeats differ by more than a `share` from the usual one."""
     intervals = [later - earlier for earlier, later in pairwise(times)]
     usual = median(intervals)
-    return median([abs(interval - usual) for interval in intervals]) > _IRREGULAR * usual
+    return median([abs(interval - usual) for interval in intervals]) > share * usual
 
 
 def median(values: Sequence[int]) -> int:

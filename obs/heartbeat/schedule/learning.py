@@ -9,11 +9,10 @@ Times are milliseconds since the epoch, except in `deadline`.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import add
 
 from obs.heartbeat.schedule import history
@@ -54,7 +53,7 @@ _RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for a
 _TAIL_LENGTHS = (*_RECENT_TAIL_LENGTHS, 70, 110, 180)
 _TAILS_TRIED = 2
 _CACHED_FITS = 128
-_WATCHED_SLOTS, _DOUBLE_SLOTS = 10, 3
+_WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 10, 3, 0.2
 
 
 def learn(
@@ -133,19 +132,20 @@ _fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 def too_often(times: Iterable[int], fit: Fit) -> bool:
     """Whether three or more of the last ten slots of the current schedule, a regular one, have two or more heartbeats.
 
-    Days of manual runs do not count. `fit` was learned before: from these heartbeats, the new pace would be learned.
-    For a gap, two heartbeats are in one slot if they are less than half the gap apart.
+    Manual runs do not count, which come on some days or at uneven intervals. `fit` was learned before: from these
+    heartbeats, the new pace would be learned. For a gap, two are in one slot if they are less than half of it apart.
     """
     hypothesis = fit.hypothesis
     seen, _ = history.without_bursts(*Memory().add(times).history(fit.changed_at))
     if hypothesis is None or len(seen) < 2 or not fit.is_regular:
         return False
     if hypothesis.lattice is None:
-        since = seen[-1] - _WATCHED_SLOTS * hypothesis.gap_ms
-        gaps = [later - earlier for earlier, later in pairwise(seen) if earlier >= since]
-        return sum(gap < hypothesis.gap_ms / 2 for gap in gaps) >= _DOUBLE_SLOTS
-    count = Counter(hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))[0])
-    return sum(count[slot] > 1 for slot in sorted(count)[-_WATCHED_SLOTS:]) >= _DOUBLE_SLOTS
+        slots = [*accumulate((later - one >= hypothesis.gap_ms / 2 for one, later in pairwise(seen)), initial=0)]
+    else:
+        slots, _ = hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))
+    watched = {*sorted({*slots})[-_WATCHED_SLOTS:]}
+    more = {at: slot for at, (before, slot) in zip(seen[1:], pairwise(slots), strict=True) if before == slot in watched}
+    return len({*more.values()}) >= _DOUBLE_SLOTS and not is_irregular([*more], _EVEN)
 
 
 def is_retry(fit: Fit | None, before: int | None, time: int) -> bool:

@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from obs.heartbeat.schedule import learn, too_often
-from obs.times import MINUTE_MS, SECOND_MS
+from obs.times import HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.heartbeat.schedule.jobs import at, cron, keeping_a_gap
 
 
@@ -18,6 +18,17 @@ def test_two_runs_in_each_of_several_slots_are_too_often(times: list[int]) -> No
     doubled = sorted([*times, *(time + 40 * SECOND_MS for time in times[-4:])])
     assert not too_often(times, fit)
     assert too_often(doubled, fit)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hours_of_manual_runs_are_not_too_often(seed: int) -> None:
+    rng, times = random.Random(seed), cron("0 * * * *", count=200)
+    manual = [times[100] + rng.randrange(6 * HOUR_MS) for _ in range(25)]
+    seen, fit = times[:100], learn(times[:100])
+    for time in sorted([*times[100:], *manual]):
+        seen.append(time)
+        assert not too_often(seen, fit)
+        fit = learn(seen, previous=fit)
 
 
 def test_one_manual_run_is_not_too_often() -> None:
