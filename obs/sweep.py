@@ -151,10 +151,10 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
     learned_all = is_late = False
     while not learned_all and not is_late:  # for a limited time, so that a burst does not starve requests
         with databases.read(org) as db:
-            changed = expectations.changed_jobs(db, _JOBS_A_BATCH)
-            learned = list[_Learned]()
-            for job in changed:
+            learned, is_late = list[_Learned](), False
+            for job in expectations.changed_jobs(db, _JOBS_A_BATCH):
                 if learned and time.monotonic() > (min(relearn_until, end) if job.is_relearned else end):
+                    is_late = True
                     break
                 expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
                 learned.append((job, expected, expectations.new_schedule(job, expected)))
@@ -163,8 +163,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
             databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
             if channels:
                 alerts.woken.add(org)
-        learned_all = len(learned) == len(changed) < _JOBS_A_BATCH
-        is_late = len(learned) < len(changed) or time.monotonic() > end
+        learned_all = not is_late and len(learned) < _JOBS_A_BATCH
     with databases.read(org) as db:
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple, cast
 
@@ -51,8 +51,11 @@ class Changed:
     memory: Memory | None
 
 
-def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> list[Changed]:
-    """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again."""
+def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) -> Iterator[Changed]:
+    """At most `limit` jobs to learn, or one: with new heartbeats, longest waiting first, then those to learn again.
+
+    The fit of a new job has many candidates and is slow to decode, so each job is read when it is asked for.
+    """
     # The limit comes before the join, so that sorting does not carry the fits of all jobs.
     rows = db.execute(
         "SELECT found.*, fits.fit, memories.memory FROM ("
@@ -65,12 +68,10 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
         " ORDER BY is_relearned, learned_event_id",
         (VERSION, limit, *((0, 2**63 - 1) if job_id is None else (job_id, job_id))),
     )
-    found = []
     for row in rows:
         memory = None if row["memory"] is None else Memory.decode(row["memory"])
         decoded = {"pin": pins.from_json(row["pin"]), "waits": waits_from_json(row["waits"])}
-        found.append(Changed(**{**row, **decoded, "fit": Fit.decode(row["fit"]), "memory": memory}))
-    return found
+        yield Changed(**{**row, **decoded, "fit": Fit.decode(row["fit"]), "memory": memory})
 
 
 def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, int]], list[int]]:
