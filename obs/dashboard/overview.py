@@ -124,11 +124,12 @@ class JobsOfOrg:
         """The page that `choice` asks for, or the nearest one that exists. Raises ServiceError (503)."""
         with self._lock:
             self._refresh(caller)
-            everything, selection = self._select(_DEFAULT), self._select(replace(choice, page=1))
+            selection = self._select(replace(choice, page=1))
+            states = Counter(job.status for job in self._jobs.values())
             pages = max(1, -(-len(selection.ids) // PAGE_SIZE))
             choice = replace(choice, page=min(max(1, choice.page), pages))
             shown = selection.ids[(choice.page - 1) * PAGE_SIZE : choice.page * PAGE_SIZE]
-            found = (pages, len(selection.ids), selection.counts, everything.counts, [*self._jobs.values()])
+            found = (pages, len(selection.ids), selection.counts, states, [*self._jobs.values()])
             return Overview(choice, self._version, [self._jobs[one] for one in shown], *found)
 
     def _select(self, choice: Choice) -> Selection:

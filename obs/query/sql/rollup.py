@@ -331,6 +331,7 @@ class RollupSelect(RowSelect):
         if grain.cells:
             writer.time_sql = f"({grain.number} * {grain.unit_ms})"
             known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
+            # Of floor(), `binned` is only the quotient: its value follows from that of `compared`.
             writer.known = {each: known for each in (compared, *plan.groups) if each and each in (compared, binned)}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]

@@ -86,5 +86,5 @@ def test_the_fit_of_a_daily_job() -> None:
     assert fit.expected_at == pytest.approx(times[-1] + DAY_MS, abs=15 * SECOND_MS)
     assert fit.grace_ms is not None
     assert fit.overdue_at is not None
-    assert 15 * SECOND_MS < fit.grace_ms < 60 * SECOND_MS
+    assert 25 * SECOND_MS <= fit.grace_ms < 60 * SECOND_MS
     assert fit.confidence > 0.9
