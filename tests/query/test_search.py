@@ -117,12 +117,32 @@ def test_the_same_is_found_before_and_after_indexing(ask: Ask, index: Callable[[
         r"nothing\(|disk\(|full",
         "nothing[(]|disk[)]|full",
         "nothing[|(]|full",
+        "(größe|disk full)",
+        "(größe)|(disk)",
+        "(nothing)|disk",
+        "nothing|(disk)",
+        "nothing|",
+        "|".join([*(f"nothing {number}" for number in range(30)), "disk"]),
         "",
     ],
 )
 def test_a_regular_expression_finds_the_same_with_the_index(ask: Ask, index: Callable[[], int], pattern: str) -> None:
     statement = f"SELECT message FROM logs WHERE message =~ '{pattern}' AND time >= '2026-06-21T09:43:20Z' LAST 1d"
     expected = [[text] for text in TEXTS if text is not None and re.search(pattern, text)]
+    assert ask(statement)["rows"] == expected
+    others = [[text] for text in TEXTS if text is not None and not re.search(pattern, text)]
+    assert ask(statement.replace("=~", "!~"))["rows"] == others
+    index()
+    assert ask(statement)["rows"] == expected
+
+
+@pytest.mark.usefixtures("logged")
+@pytest.mark.parametrize("part", PARTS)
+def test_ilike_ignores_the_case_of_a_part(ask: Ask, index: Callable[[], int], part: str) -> None:
+    escaped = re.sub(r"([%_!])", r"!\1", part)
+    like = f"message ILIKE '%{escaped}%' ESCAPE '!'"
+    statement = f"SELECT message FROM logs WHERE {like} AND time >= '2026-06-21T09:43:20Z' LAST 1d"
+    expected = [[text] for text in TEXTS if text is not None and part.lower() in text.lower()]
     assert ask(statement)["rows"] == expected
     index()
     assert ask(statement)["rows"] == expected

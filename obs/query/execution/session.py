@@ -188,7 +188,7 @@ _SCALARS = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and not ea
 _AGGREGATES = {each.sqlite for each in FUNCTIONS.values() if each.sqlite and each.aggregate}
 
 _PERMITTED = frozenset(
-    ["->>", "char", "coalesce", "count", "instr", "match", "max", "min", "nullif", "sum"]  # of obs.query.sql itself
+    ["->>", "char", "coalesce", "count", "instr", "length", "lower", "match", "max", "min", "nullif", "sum"]
     + ["obs_bins", "obs_bucket", "obs_bucket_ms", "obs_deviation", "obs_local", "obs_part", "row_number"]
     + [function.name for function in (*_SCALARS, *_AGGREGATES)]
     + [name for each in FUNCTIONS.values() if isinstance(each.sql, str) for name in re.findall(r"\w+(?=\()", each.sql)]

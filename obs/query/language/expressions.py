@@ -158,7 +158,7 @@ def time_of(text: str, span: nodes.Span) -> int:
     try:
         return times.parse_iso(text)
     except ValueError as error:
-        hint = "Write a time as '2026-06-21T10:00:00Z'."
+        hint = "Write a time as '2026-06-21T10:00:00Z'. For a time of day, write hour(time) >= 9."
         raise OqlError("oql_bad_time", span, str(error), expected=["a time"], hint=hint) from error
 
 

@@ -271,8 +271,9 @@ def regular_expression(pattern: str) -> Any:
 
 def _extract(text: str, pattern: str) -> str | None:
     expression = regular_expression(pattern)
-    match = expression.search(text)
-    return None if match is None else match[min(1, expression.groups)]
+    match = expression.search(text.encode())  # for a str, it would count the characters before each match
+    found = None if match is None else match[min(1, expression.groups)]
+    return None if found is None else found.decode()
 
 
 def null_safe(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -173,6 +173,33 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
     return lambda sql, expression: template.format(*map(sql.expression, expression.arguments))
 
 
+def _match(sql: Writer, expression: Apply) -> str:
+    """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
+    words, (text, *others) = _words(expression), map(sql.expression, expression.arguments)
+    if words and expression.name != "ilike":
+        found = " OR ".join([f"instr({text}, {sql.bind(word)}) > 0" for word in words])
+        return f"NOT ({found})" if expression.name == "!~" else f"({found})"
+    call = _MATCHES[expression.name].format(text, *others)
+    if words and words[0].isascii():  # lower() changes ASCII only
+        return f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_IS_BEYOND_ASCII.format(text)} AND {call})"
+    return call
+
+
+def _words(expression: Apply) -> list[str]:
+    """The words, at most 20, of which a text that matches a pattern has to contain one; empty if that is not all."""
+    match expression.arguments:
+        case (Read(), Literal(value=str(pattern))):
+            words, special = pattern.removeprefix("(").removesuffix(")").split("|"), {*r"\.+*?()[]{}^$"}
+        case (Read(), Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[:1] == pattern[-1:] == "%":
+            words, special = [pattern[1:-1]], {"%", "_", escape}
+        case _:
+            return []
+    return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else []
+
+
+_MATCHES = {each: f"obs_{each}({{0}}, {{1}}, {{2}})" for each in ("like", "ilike")}
+_MATCHES |= {"=~": "obs_matches({0}, {1})", "!~": "NOT obs_matches({0}, {1})"}
+_IS_BEYOND_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),
@@ -180,13 +207,11 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
     "contains": _template("instr({0}, {1}) > 0"),
     "starts with": _template("obs_starts_with({0}, {1})"),
-    **{each: _template(f"obs_{each}({{0}}, {{1}}, {{2}})") for each in ("like", "ilike")},
+    **dict.fromkeys(("like", "ilike", "=~", "!~"), _match),
     "between": _template("{0} BETWEEN {1} AND {2}"),
     "%": _template("obs_remainder({0}, {1})"),
     "not": _template("NOT {0}"),
     "negative": _template("- {0}"),
-    "=~": _template("obs_matches({0}, {1})"),
-    "!~": _template("NOT obs_matches({0}, {1})"),
 }
 
 
@@ -228,7 +253,9 @@ def _remainder(left: Number | None, right: Number | None) -> Number | None:
 OPERATOR_FUNCTIONS = (
     SqlFunction("obs_like", null_safe(_like)),
     SqlFunction("obs_ilike", null_safe(partial(_like, ignore_case=True))),
-    SqlFunction("obs_matches", null_safe(lambda text, pattern: regular_expression(pattern).search(text) is not None)),
+    SqlFunction(
+        "obs_matches", null_safe(lambda text, pattern: regular_expression(pattern).search(text.encode()) is not None)
+    ),
     SqlFunction("obs_starts_with", null_safe(str.startswith)),
     SqlFunction("obs_remainder", _remainder),
 )
