@@ -10,7 +10,7 @@ from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.grace import MOST_SLACK_MS
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 
-VERSION = 15
+VERSION = 16
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 NEW_JOB = 12
 """With fewer heartbeats, each one may change which hypotheses are plausible."""

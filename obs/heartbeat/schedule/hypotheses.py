@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
 from operator import add, itemgetter
 from statistics import median_low
 from typing import cast
@@ -169,8 +169,8 @@ def weigh_again(hypothesis: Hypothesis, times: Times, older: Times, unknown: Seq
     filling = _Clock(zone, times).filling(lattice, math.inf)
     if filling is None or not filling.slots:
         return []
-    places = [divmod(slot, lattice.size) for slot in filling.slots]
-    seen = cast(Account, account(filling, _ranks(places, gate, lattice.size), excused=excused))
+    days = [slot // lattice.size for slot in filling.slots]
+    seen = cast(Account, account(filling, _ranks(filling.slots, days, gate, lattice.size), excused=excused))
     return [Weighed(hypothesis, seen, past.bits(zone, lattice, gate))]
 
 
@@ -210,7 +210,9 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     bits = residual_bits(residuals, 1, usual) or [OUTLIER_BITS] * len(residuals)
     filling = fill(list(accumulate(steps)), residuals, bits)
     recent = cast(Account, account(filling, filling.slots))  # without an allowance there is always one
-    prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))  # few jobs count months from a run
+    # Few jobs count days from a run, and fewer count months.
+    long_bits = 7.0 * (usual > 1.5 * DAY_MS) + 4.0 * math.log2(max(1.0, usual / (31 * DAY_MS)))
+    prior = _GAP_BITS + long_bits + min(bits)
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 
@@ -226,22 +228,21 @@ def _weighed(
     least, lattice, filling, group = draft
     size, prior, in_all_hours = lattice.size, _LATTICE_BITS + lattice.bits, len(lattice.open) == 24
     office_hours = lattice.period_ms == HOUR_MS and not in_all_hours
-    on_time = [slot for slot, cost in zip(filling.slots, filling.costs, strict=True) if cost < OUTLIER_BITS]
+    are_on_time = [cost < OUTLIER_BITS for cost in filling.costs]
     known: dict[tuple[int | None, ...], tuple[Account | None, float]] = {}
     for zone, offset in group:
         zone_bits = -math.log2(shares[zone])
-        if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not on_time):
+        if least + zone_bits > limit or not filling.slots or (len(past.walls(zone)) == 1 and not any(are_on_time)):
             continue
         local, shift, more = lattice.moved(offset - group[0][1])
         ahead = shift * size + more
-        places = [divmod(slot + ahead, size) for slot in filling.slots]
+        days = [(slot + ahead) // size for slot in filling.slots]
         tried = {Gate(): gates.EVERY_BITS}
         if least + zone_bits + (gates.WORKDAYS_BITS - _OFFICE_BITS) <= limit:
-            active = tuple(dict.fromkeys((slot + ahead) // size for slot in on_time))
-            (first, _), (last, _) = places[0], places[-1]
-            tried |= gates.candidates(active, last - first) if active else {}
+            active = tuple(dict.fromkeys(compress(days, are_on_time)))
+            tried |= gates.candidates(active, days[-1] - days[0]) if active else {}
             active = tuple(sorted(past.days(zone).union(active)))
-            tried |= gates.candidates(active, last - active[0])
+            tried |= gates.candidates(active, days[-1] - active[0])
         for gate, gate_bits in tried.items():
             if gate.kind == "every" and in_all_hours and shares[zone] < max(shares.values()):
                 continue  # running all hours of all days looks the same in every zone
@@ -254,7 +255,7 @@ def _weighed(
             if allowance < 0 or allowance < (older_bits := past.bits(zone, local, gate, allowance)):
                 continue
             allowance -= older_bits
-            ranks = _ranks(places, gate, size)
+            ranks = _ranks(filling.slots, days, gate, size)
             seen, allowed = known.get(ranks, (None, -math.inf))
             if seen is None and allowed < allowance:
                 seen = account(filling, ranks, allowance, excused)
@@ -266,11 +267,14 @@ def _weighed(
                     yield weighed
 
 
-def _ranks(places: Sequence[tuple[int, int]], gate: Gate, size: int) -> tuple[int | None, ...]:
-    """The numbers, from 0, of slots (ascending days, and places in these) as if closed days had none; None on those."""
-    days = list(dict.fromkeys([day for day, _ in places]))
-    begins = {day: None if rank is None else rank * size for day, rank in zip(days, gate.ranks(days), strict=True)}
-    numbers = [None if (begin := begins[day]) is None else begin + place for day, place in places]
+def _ranks(slots: Sequence[int], days: Sequence[int], gate: Gate, size: int) -> tuple[int | None, ...]:
+    """The numbers, from 0, of ascending slots as if closed days had none; None on those. A day has `size` slots."""
+    active = list(dict.fromkeys(days))
+    ranks = zip(active, gate.ranks(active), strict=True)
+    begins = {day: None if rank is None else (rank - day) * size for day, rank in ranks}
+    if len(moved := set(begins.values())) == 1 and None not in moved:  # no day is closed between two others
+        return tuple([slot - slots[0] for slot in slots])
+    numbers = [None if (begin := begins[day]) is None else slot + begin for slot, day in zip(slots, days, strict=True)]
     first = next((number for number in numbers if number is not None), 0)
     return tuple([None if number is None else number - first for number in numbers])
 

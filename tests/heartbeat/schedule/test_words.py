@@ -12,7 +12,7 @@ from obs.heartbeat.schedule.gates import WORKDAYS, Gate
 from obs.heartbeat.schedule.hypotheses import Hypothesis
 from obs.heartbeat.schedule.words import cron_expression, schedule_words
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration_words
-from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap
+from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap, slots
 from tests.heartbeat.schedule.stories import STORIES
 
 
@@ -57,6 +57,16 @@ def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: 
     assert described.state == "regular"
     assert described.evidence == f"Learned from {count} runs (all match)"
     assert described.confidence > 0.75
+
+
+@pytest.mark.parametrize("count", [8, 10, 12])
+@pytest.mark.parametrize(
+    ("expression", "summary"), [("30 5 * * 0", "Sundays at 05:30, UTC"), ("0 3 */2 * *", "Every 2 days at 03:00, UTC")]
+)
+def test_a_job_that_starts_to_the_second_is_not_said_to_run_roughly(expression: str, summary: str, count: int) -> None:
+    """A gap explains such runs as well, and need not state a day or a zone. But few jobs count days from a run."""
+    times = slots(expression, "UTC", "2026-01-05 00:00", count)
+    assert describe(learn(delayed(times, typical_ms=300))).summary == summary
 
 
 def test_the_first_working_day_of_the_month_is_learned() -> None:
