@@ -34,16 +34,6 @@ class QueryAlerts:
         self._known: dict[Org, tuple[int, list[Alert]]] = {}  # with the last write to the file before they were read
         self._due_at: dict[tuple[Org, int | None], int] = {}
 
-    def alerts(self, caller: Caller) -> list[Alert]:
-        """All alerts of an organization by name."""
-        with caller.read() as db:
-            return store.alerts(db)
-
-    def alert(self, caller: Caller, alert_id: int) -> Alert:
-        """An alert of an organization. Raises ServiceError (404)."""
-        with caller.read() as db:
-            return store.alert(db, alert_id)
-
     def save(self, caller: Caller, fields: Mapping[str, Any], alert_id: int | None = None) -> Alert:
         """Create an alert from the fields of AlertRequestSchema, or change some fields of one.
 

@@ -9,7 +9,7 @@ import marshmallow as ma
 from obs import api, times
 from obs.alerts.courier import Answer
 from obs.alerts.rules import NO_DATA, OPERATORS, Alert
-from obs.alerts.store import incidents, outbox
+from obs.alerts.store import incidents, outbox, rules
 from obs.alerts.store.channels import EVENTS, Channel
 from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, WholeNumber, list_of, page_of, schema_of
 from obs.services import services
@@ -235,7 +235,8 @@ def retry_delivery(delivery_id: int) -> outbox.Delivery:
 @operation(blp, "GET /alerts", "query:read", list_of("alerts", AlertSchema))
 def list_alerts() -> dict[str, Any]:
     """List the alerts on queries"""
-    return {"alerts": services().query_alerts.alerts(caller())}
+    with caller().read() as db:
+        return {"alerts": rules.alerts(db)}
 
 
 @operation(blp, "POST /alerts", "admin", AlertSchema, status=201, body=AlertRequestSchema, errors=(409,))
@@ -247,7 +248,8 @@ def create_alert(fields: dict[str, Any]) -> Alert:
 @operation(blp, f"GET {_ALERT}", "query:read", AlertSchema, errors=(404,))
 def get_alert(alert_id: int) -> Alert:
     """Get an alert on a query"""
-    return services().query_alerts.alert(caller(), alert_id)
+    with caller().read() as db:
+        return rules.alert(db, alert_id)
 
 
 @operation(blp, f"PUT {_ALERT}", "admin", AlertSchema, body=AlertChangesSchema, errors=(404, 409))

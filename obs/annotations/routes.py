@@ -63,7 +63,8 @@ def list_prefixes() -> dict[str, Any]:
 @operation(blp, f"GET {_ONE}", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
 def get_annotation(annotation_id: int) -> tuple[rules.Annotation, dict[str, str]]:
     """Get an annotation"""
-    return _with_etag(service.get(caller(), annotation_id))
+    with caller().read() as db:
+        return _with_etag(store.find(db, annotation_id, caller().now_ms))
 
 
 @operation(

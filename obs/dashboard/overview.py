@@ -79,43 +79,39 @@ SORTS: Mapping[str, Callable[[Job], float | None]] = {
 }
 
 
-class Selection:
+def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]]:
     """The ids of the jobs that match all filters, in order, and the number of those that match all but the state's."""
+    text, sort_key = normalized(choice.q).casefold(), SORTS[choice.sort]
+    conditions = [(name, value) for name in ATTRIBUTION if (value := getattr(choice, name))]
 
-    def __init__(self, choice: Choice, jobs: Iterable[Job]) -> None:
-        text, sort_key = normalized(choice.q).casefold(), SORTS[choice.sort]
-        conditions = [(name, value) for name in ATTRIBUTION if (value := getattr(choice, name))]
+    def is_narrowed(job: Job) -> bool:
+        if any(getattr(job, name) != value for name, value in conditions):
+            return False
+        texts = (job.name, job.project, job.service, job.host)
+        return not text or any(text in each.casefold() for each in texts if each)
 
-        def is_narrowed(job: Job) -> bool:
-            if any(getattr(job, name) != value for name, value in conditions):
-                return False
-            texts = (job.name, job.project, job.service, job.host)
-            return not text or any(text in each.casefold() for each in texts if each)
+    def key(job: Job) -> tuple[float, str, int]:
+        number = sort_key(job)
+        if number is None:
+            number = math.inf
+        return (-number if choice.desc else number), job.name.casefold(), job.id
 
-        def key(job: Job) -> tuple[float, str, int]:
-            number = sort_key(job)
-            if number is None:
-                number = math.inf
-            return (-number if choice.desc else number), job.name.casefold(), job.id
-
-        narrowed = [job for job in jobs if is_narrowed(job)]
-        self.counts = Counter(job.status for job in narrowed)
-        keys = sorted(key(job) for job in narrowed if choice.state in ("", job.status))
-        self.ids = [number for *_, number in (reversed(keys) if choice.desc and choice.sort == "name" else keys)]
+    narrowed = [job for job in jobs if is_narrowed(job)]
+    keys = sorted(key(job) for job in narrowed if choice.state in ("", job.status))
+    ids = [number for *_, number in (reversed(keys) if choice.desc and choice.sort == "name" else keys)]
+    return ids, Counter(job.status for job in narrowed)
 
 
-_MOST_CHOICES = 8  # of an organization
 _MOST_EVENTS = 100_000  # to read; reading all jobs is faster then
 _versions = count(time.time_ns())  # different from those before a restart
 
 
 class JobsOfOrg:
-    """All jobs of an organization, and the choices that were made last, with their jobs in order. Thread-safe."""
+    """All jobs of an organization. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs: dict[int, Job] = {}
-        self._selections: dict[Choice, Selection] = {}
         self._position: store.Position | None = None
         self._now_ms = self._next_ms = 0
         self._version = 0
@@ -124,20 +120,13 @@ class JobsOfOrg:
         """The page that `choice` asks for, or the nearest one that exists. Raises ServiceError (503)."""
         with self._lock:
             self._refresh(caller)
-            selection = self._select(replace(choice, page=1))
+            ids, counts = select(choice, self._jobs.values())
             states = Counter(job.status for job in self._jobs.values())
-            pages = max(1, -(-len(selection.ids) // PAGE_SIZE))
+            pages = max(1, -(-len(ids) // PAGE_SIZE))
             choice = replace(choice, page=min(max(1, choice.page), pages))
-            shown = selection.ids[(choice.page - 1) * PAGE_SIZE : choice.page * PAGE_SIZE]
-            found = (pages, len(selection.ids), selection.counts, states, [*self._jobs.values()])
+            shown = ids[(choice.page - 1) * PAGE_SIZE : choice.page * PAGE_SIZE]
+            found = (pages, len(ids), counts, states, [*self._jobs.values()])
             return Overview(choice, self._version, [self._jobs[one] for one in shown], *found)
-
-    def _select(self, choice: Choice) -> Selection:
-        if choice not in self._selections:
-            if len(self._selections) > _MOST_CHOICES:
-                self._selections.clear()
-            self._selections[choice] = Selection(choice, self._jobs.values())
-        return self._selections[choice]
 
     def _refresh(self, caller: Caller) -> None:
         now_ms = caller.now_ms
@@ -154,7 +143,7 @@ class JobsOfOrg:
             found = jobs_by_id(db, ids, now_ms) if ids is None or ids else {}
         if ids is None or ids:
             kept = {} if ids is None else {number: job for number, job in self._jobs.items() if number not in ids}
-            self._jobs, self._selections = kept | found, {}
+            self._jobs = kept | found
             self._version = next(_versions)
             self._next_ms = min((job.changes_at for job in self._jobs.values()), default=0)
         self._position, self._now_ms = position, now_ms

@@ -41,7 +41,7 @@ _HEADERS = {
 
 
 class HealthchecksProtocol(HeartbeatProtocol):
-    def route(self, method: str, path: str) -> Route | None:
+    def route(self, path: str) -> Route | None:
         return Route("healthchecks.ping", (), self._read) if path.startswith(PREFIX) else None
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:

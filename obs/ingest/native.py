@@ -34,14 +34,11 @@ class NativeProtocol(HeartbeatProtocol):
             self._routes[event, "by_path"] = Route(f"heartbeats.{event}_by_path", METHODS[kind], by_path)
             self._routes[event, "by_body"] = Route(f"heartbeats.{event}_by_body", ("POST",), by_body)
 
-    def route(self, method: str, path: str) -> Route | None:
+    def route(self, path: str) -> Route | None:
         if not path.startswith(PREFIX):
             return None
         _, slash, event = path[len(PREFIX) :].rpartition("/")
-        route = self._routes.get((event, "by_path" if slash else "by_body"))
-        if route is not None and method == "GET" and method in route.methods:
-            return route._replace(endpoint=f"heartbeats.{event}_by_get")
-        return route
+        return self._routes.get((event, "by_path" if slash else "by_body"))
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:
         (sent,) = submission.heartbeats

@@ -50,7 +50,7 @@ class Response(NamedTuple):
 
 
 class HeartbeatProtocol(Protocol):
-    def route(self, method: str, path: str) -> Route | None:
+    def route(self, path: str) -> Route | None:
         """The route of a request, None where `path` is not one of this protocol. `path` is PATH_INFO as in WSGI."""
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:

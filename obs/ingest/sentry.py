@@ -42,7 +42,7 @@ _HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-store", "Access-Control-
 class SentryProtocol(HeartbeatProtocol):
     """Reads check-ins. Other items of envelopes are accepted and dropped."""
 
-    def route(self, method: str, path: str) -> Route | None:
+    def route(self, path: str) -> Route | None:
         if path.startswith("/api/") and _ENVELOPE.fullmatch(path):
             return Route("sentry.envelope", ("POST",), self._read_envelope)
         return Route("sentry.cron", ("GET", "POST"), self._read_cron) if _CRON.fullmatch(path) else None

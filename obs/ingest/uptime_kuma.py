@@ -20,7 +20,7 @@ _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store", "Ac
 class UptimeKumaProtocol(HeartbeatProtocol):
     """Reads pushes, each a complete run: as Uptime Kuma does, every status but ``up`` is a failure."""
 
-    def route(self, method: str, path: str) -> Route | None:
+    def route(self, path: str) -> Route | None:
         return Route("uptime_kuma.push", (), self._read) if path.startswith(_PREFIX) else None
 
     def respond(self, submission: Submission, recorded: Sequence[Recorded]) -> Response:

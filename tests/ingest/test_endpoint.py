@@ -192,7 +192,7 @@ def test_an_internal_error_has_the_standard_format(
     ("method", "path", "name", "status"),
     [
         ("POST", PING, "heartbeats.ping_by_path", 200),
-        ("GET", PING, "heartbeats.ping_by_get", 200),
+        ("GET", PING, "heartbeats.ping_by_path", 200),
         ("POST", PING_BY_NAME, "heartbeats.ping_by_body", 422),
         ("PUT", START, "heartbeats.start_by_path", 405),
     ],

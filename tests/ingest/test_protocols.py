@@ -26,7 +26,7 @@ Rows = Callable[..., list[dict[str, Any]]]
 class LinesProtocol:
     """``/lines/KEY/JOB``, any method: each line of the body is a log message, and the response is text."""
 
-    def route(self, method: str, path: str) -> Route | None:
+    def route(self, path: str) -> Route | None:
         match path.split("/"):
             case ["", "lines", key, job]:
                 return Route("lines", (), partial(self._read, key, job))

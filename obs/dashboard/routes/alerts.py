@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from obs.alerts.routes import AlertRequestSchema, AlertSchema, ChannelRequestSchema, PreviewRequestSchema
 from obs.alerts.service import result_of_test
-from obs.alerts.store import incidents as store, outbox
+from obs.alerts.store import incidents as store, outbox, rules
 from obs.alerts.store.channels import EVENTS, FILTER_DEFAULTS, UNSET, Channel
 from obs.api import PLACE, ROW_ID, load
 from obs.dashboard import forms
@@ -73,13 +73,13 @@ def page(form: forms.Form | None = None) -> str:
     if form is None and number is not None:
         form = forms.Form(_shown(services().alerts.channel(caller.org, number)))
     with caller.read() as db:
-        deliveries = outbox.page(db, _DELIVERIES_SHOWN)
+        deliveries, query_alerts = outbox.page(db, _DELIVERIES_SHOWN), rules.alerts(db)
     return render_template(
         "alerts.html",
         form=form or forms.Form({"secret": secrets.token_urlsafe(32)}),
         channels=services().alerts.channels(caller.org),
         deliveries=deliveries,
-        query_alerts=services().query_alerts.alerts(caller),
+        query_alerts=query_alerts,
         events=EVENTS,
         default_events=FILTER_DEFAULTS["events"],
     )
@@ -120,7 +120,8 @@ def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = 
     caller, number = require_admin(), request.args.get("id", type=int)
     values = {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
     if form is None and number is not None:
-        values = {**AlertSchema().dump(services().query_alerts.alert(caller, number)), "id": str(number)}
+        with caller.read() as db:
+            values = {**AlertSchema().dump(rules.alert(db, number)), "id": str(number)}
         values["threshold"] = f"{values['threshold']:.15g}"
     return render_template("query_alert.html", form=form or forms.Form(values), preview=preview)
 

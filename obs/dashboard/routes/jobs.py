@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from obs.api import load
 from obs.dashboard import drawings, forms, store
-from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, Selection, version
+from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, select, version
 from obs.dashboard.sessions import require_admin, take_new_key, viewer
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
@@ -89,7 +89,7 @@ def change_selected(action: str) -> ResponseReturnValue:
     ids = set(request.form.getlist("job", type=int))
     if "all" in request.form:  # jobs that are paused or resumed already stay as they are
         everything = [job for job in everything if action == "delete" or job.paused is not (action == "pause")]
-        ids = set(Selection(choice, everything).ids)
+        ids = set(select(choice, everything)[0])
     jobs = [job for job in everything if job.id in ids]
     if "confirmed" not in request.form and (action == "delete" or not (jobs or "all" in request.form)):
         return render_template("jobs/delete.html", jobs=jobs, choice=choice)
