@@ -1,6 +1,5 @@
 """The limits of a query, and its read-only connection, which can only read its tables and is stopped at the limits."""
 
-import json
 import math
 import os
 import re
@@ -212,13 +211,13 @@ def _part(packed: bytes, first: int, last: int, name: str) -> Any:
 def _bins(packed: bytes | None, runs: int, width: int) -> str:
     """As JSON, the start of each bin with values of a cell and their number; null and the number of rows without."""
     values = () if packed is None else unpack(packed)
-    bins: list[tuple[int | None, int]] = [(None, runs - len(values))] if runs > len(values) else []
+    bins = [f"[null,{runs - len(values)}]"] if runs > len(values) else []  # json.dumps takes twice the time
     place = 0
     while place < len(values):
         start = values[place] // width * width
         place, before = bisect_left(values, start + width, place), place
-        bins.append((start, place - before))
-    return json.dumps(bins)
+        bins.append(f"[{start},{place - before}]")
+    return f"[{','.join(bins)}]"
 
 
 def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
