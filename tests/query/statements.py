@@ -10,7 +10,7 @@ TIMES = ["time", "ended_at"]
 ANY = [*NUMBERS, *TEXTS, *TIMES]
 
 _text = st.text(max_size=8).map(lambda value: "'" + value.replace("'", "''") + "'")
-text_literals = st.sampled_from(["'failed'", "'backup'", "'%a_'", "''", "'2026-06-21'", "'[a-z]+'"]) | _text
+text_literals = st.sampled_from(["'failed'", "'backup'", "'%a_'", "'%O%'", "''", "'2026-06-21'", "'[a-z]+'"]) | _text
 durations = st.builds(
     "{}{}".format, st.integers(1, 90), st.sampled_from(["ms", "s", "m", "h", "d", "w", " minutes", " hour"])
 )
@@ -60,7 +60,7 @@ def _grow_condition(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 _compare = st.sampled_from(["=", "!=", "<>", "<", "<=", ">", ">="])
 _pattern = st.sampled_from(["LIKE", "NOT LIKE", "ILIKE", "CONTAINS", "STARTS WITH", "NOT CONTAINS"])
-_regular = st.sampled_from(["'a+'", "'^(a|b)*$'", "'('", "'(?i)x'"])
+_regular = st.sampled_from(["'a+'", "'a|b'", "'(ab|o|ss)'", "'^(a|b)*$'", "'('", "'(?i)x'"])
 _leaf_condition = st.one_of(
     st.builds("{} {} {}".format, numbers, _compare, numbers),
     st.builds("{} {} {}".format, texts, _compare, texts),
