@@ -210,9 +210,8 @@ def _gap(times: Sequence[int], past: Past, excused: set[int]) -> Weighed:
     bits = residual_bits(residuals, 1, usual) or [OUTLIER_BITS] * len(residuals)
     filling = fill(list(accumulate(steps)), residuals, bits)
     recent = cast(Account, account(filling, filling.slots))  # without an allowance there is always one
-    # Few jobs count days from a run, and fewer count months.
-    long_bits = 7.0 * (usual > 1.5 * DAY_MS) + 4.0 * math.log2(max(1.0, usual / (31 * DAY_MS)))
-    prior = _GAP_BITS + long_bits + min(bits)
+    prior = _GAP_BITS + min(bits) + 4 * math.log2(max(1, usual / (31 * DAY_MS)))
+    prior += 7 * (usual > 1.5 * DAY_MS)  # few jobs count days from a run, and fewer count months
     return Weighed(Hypothesis("UTC", None, Gate(), usual, prior), recent, past.bits("UTC", None, Gate()))
 
 

@@ -176,13 +176,14 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
     words, (text, *others) = _words(expression), map(sql.expression, expression.arguments)
+    found = f"{_MATCHES[expression.name]}({', '.join([text, *others])})"
     if words and expression.name != "ilike":
-        found = " OR ".join([f"instr({text}, {sql.bind(word)}) > 0" for word in words])
-        return f"NOT ({found})" if expression.name == "!~" else f"({found})"
-    call = _MATCHES[expression.name].format(text, *others)
-    if words and words[0].isascii():  # lower() changes ASCII only
-        return f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_IS_BEYOND_ASCII.format(text)} AND {call})"
-    return call
+        found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}) > 0' for word in words])})"
+    elif words and words[0].isascii():  # lower() changes ASCII only
+        found = (
+            f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_IS_BEYOND_ASCII.format(text)} AND {found})"
+        )
+    return f"NOT {found}" if expression.name == "!~" else found
 
 
 def _words(expression: Apply) -> list[str]:
@@ -197,8 +198,7 @@ def _words(expression: Apply) -> list[str]:
     return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else []
 
 
-_MATCHES = {each: f"obs_{each}({{0}}, {{1}}, {{2}})" for each in ("like", "ilike")}
-_MATCHES |= {"=~": "obs_matches({0}, {1})", "!~": "NOT obs_matches({0}, {1})"}
+_MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}
 _IS_BEYOND_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
@@ -207,7 +207,7 @@ _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("+", "-", "*", "/"), _chain),
     "contains": _template("instr({0}, {1}) > 0"),
     "starts with": _template("obs_starts_with({0}, {1})"),
-    **dict.fromkeys(("like", "ilike", "=~", "!~"), _match),
+    **dict.fromkeys(_MATCHES, _match),
     "between": _template("{0} BETWEEN {1} AND {2}"),
     "%": _template("obs_remainder({0}, {1})"),
     "not": _template("NOT {0}"),
