@@ -5,7 +5,6 @@ from obs.times import DAY_MS
 
 RETENTION_MS = 90 * DAY_MS  # after its end, or after its start where it has no end
 LAST_MOMENT_SQL = "coalesce(annotations.end_time, annotations.start_time)"
-KEPT_SQL = f"{LAST_MOMENT_SQL} >= :now - {RETENTION_MS}"
 _DURATION_SQL = "annotations.end_time - annotations.start_time"
 
 ANNOTATIONS = Source(
@@ -23,5 +22,5 @@ ANNOTATIONS = Source(
         Column("duration_ms", Type.DURATION, _DURATION_SQL, "How long it lasted; null for a point."),
     ),
     tables=("annotations",),
-    where=KEPT_SQL,
+    where=f"{LAST_MOMENT_SQL} >= :now - {RETENTION_MS}",
 )

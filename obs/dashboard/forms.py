@@ -18,7 +18,6 @@ from obs.times import find_zone, format_ms, parse_iso, parse_time
 
 View = Callable[..., ResponseReturnValue]
 TIMES = ("start_time", "end_time")
-_EXAMPLE = "Enter a date and time, e.g. 2026-06-21 10:00."
 _PLAINER = (
     (re.compile(r"Missing data for required field\."), "Enter a value."),
     (re.compile(r"Length must be between 0 and (\d+)\."), r"Enter at most \1 characters."),
@@ -43,7 +42,7 @@ def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
             return parse_time(text, now_ms)
         moment = (typed if typed.tzinfo else typed.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise ValueError(_EXAMPLE) from error
+        raise ValueError("Enter a date and time, e.g. 2026-06-21 10:00.") from error
     return parse_iso(moment.isoformat())
 
 

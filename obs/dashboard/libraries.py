@@ -24,7 +24,6 @@ VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
 _PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
 _CLIENT_MAIN = "import sys\nfrom obs_client.main import main\nsys.exit(main(sys.argv[1:]))\n"
-_SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
 # Swagger UI uses data: URLs for icons and sets style attributes.
 _DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -60,7 +59,7 @@ def page() -> tuple[str, dict[str, str]]:
 
 @docs.get("/dist/<path:name>")
 def dist(name: str) -> Response:
-    return send_from_directory(_SWAGGER_UI, name, max_age=86400)
+    return send_from_directory(Path(flask_swagger_ui.__file__).parent / "dist", name, max_age=86400)
 
 
 @cache

@@ -13,7 +13,6 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 Layer = Callable[[Wsgi, dict[str, Any], Any], Iterable[bytes]]
 """A layer of the WSGI stack: the application behind it comes before the arguments of WSGI."""
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
-_ORG = r"(?P<org>[^/.]+)"
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
 _CLIENT = "obs.client_address"
 _PORT = re.compile(r"^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$")  # Azure and IIS add it to the address
@@ -87,7 +86,7 @@ class IngestAddress:
         self._is_host = "{org}" in url.netloc
         path = url.path.removeprefix(urlsplit(base_url).path) if "{base_url}" in template else url.path
         pattern = re.escape(url.hostname or "") + r"\Z" if self._is_host else re.escape(path.rstrip("/")) + "(?=/)"
-        self._pattern = re.compile(pattern.replace(re.escape("{org}"), _ORG))
+        self._pattern = re.compile(pattern.replace(re.escape("{org}"), r"(?P<org>[^/.]+)"))
 
     def url(self, org: str) -> str:
         """The ingest address of `org`. Clients append the paths of the API to it."""

@@ -27,7 +27,6 @@ REPEAT_SECONDS = 600.0  # until a problem that persists is logged again
 _CLOSING_SECONDS = 0.5
 SETTLE_SECONDS = 30.0  # until a problem has ended that does not occur again: one that comes and goes is logged once
 _UNUSABLE = "storage_unavailable"
-_ERROR_CODES = frozenset({"storage_busy", "storage_full", _UNUSABLE})
 
 BACKGROUND_SHARE = 0.25  # the share of the writer's time that background work may use; the rest is for heartbeats
 _LONGEST_SECONDS = 0.05
@@ -61,7 +60,7 @@ class FileProblems:
 
     def failed(self, org: Org, operation: str, error: ServiceError) -> None:
         """Record that an operation on the file of `org` failed; other kinds of `error` are ignored."""
-        if error.error not in _ERROR_CODES:
+        if error.error not in ("storage_busy", "storage_full", _UNUSABLE):
             return
         now = time.monotonic()
         with self._lock:

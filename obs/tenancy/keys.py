@@ -14,14 +14,13 @@ ANY = "any"  # what a request needs that every other key may make
 ROLES = {"reader": frozenset({"query:read"}), "admin": frozenset({"admin"})}  # of users, with their scopes
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}\Z", re.ASCII | re.IGNORECASE)
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
-_BASE62 = string.digits + string.ascii_letters
 
 
 def new_key(org: str, scopes: Collection[str]) -> str:
     """Generate a key: ``obs_<org>_<32 random base62 characters>``; for pings 32 hexadecimal digits, as Sentry's are."""
     if PING in scopes:
         return secrets.token_hex(16)
-    return f"obs_{org}_{''.join(secrets.choice(_BASE62) for _ in range(32))}"  # 190 bits
+    return f"obs_{org}_{''.join(secrets.choice(string.digits + string.ascii_letters) for _ in range(32))}"  # 190 bits
 
 
 def digest(secret: str) -> bytes:

@@ -26,7 +26,6 @@ _NUMBER = f"<{ROW_ID}:number>"
 _INCIDENTS_SHOWN = 200
 _DELIVERIES_SHOWN = 100
 _ALERT_FIELDS = ("query", "operator", "threshold", "for", "every", "no_data")
-_ALERT_DEFAULTS = {"operator": ">", "for": "5m", "every": "1m", "no_data": "keep"}
 
 
 @incidents.get("", endpoint="page")
@@ -118,7 +117,7 @@ def retry(number: int) -> ResponseReturnValue:
 def query_page(form: forms.Form | None = None, preview: dict[str, Any] | None = None) -> str:
     """The form of a new alert, for the statement in the URL, or of the one with the id in the URL."""
     caller, number = require_admin(), request.args.get("id", type=int)
-    values = {**_ALERT_DEFAULTS, "query": request.args.get("q", "")}
+    values = {"query": request.args.get("q", ""), "operator": ">", "for": "5m", "every": "1m", "no_data": "keep"}
     if form is None and number is not None:
         with caller.read() as db:
             values = {**AlertSchema().dump(rules.alert(db, number)), "id": str(number)}

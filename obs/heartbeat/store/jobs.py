@@ -266,14 +266,13 @@ def _jobs(db: sqlite3.Connection, condition: str, **values: Any) -> list[Job]:
 
 # Most rows are as they were at the last request, and decoding these two would take longer than the rest of a row.
 _pin = lru_cache(maxsize=4096)(pins.from_json)
-_DESCRIBED = frozenset(one.name for one in fields(Description))
 
 
 @lru_cache(maxsize=4096)
 def _description(text: str | None) -> Description | None:
     """The description that was stored with a fit; None where another version of the learner stored other fields."""
     values = {} if text is None else json.loads(text)
-    return Description(**values) if values.keys() == _DESCRIBED else None
+    return Description(**values) if values.keys() == {one.name for one in fields(Description)} else None
 
 
 def _runs(db: sqlite3.Connection, condition: str, values: Sequence[Any]) -> list[Run]:

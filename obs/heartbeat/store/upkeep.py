@@ -66,9 +66,8 @@ _WRONG = (
 _TIME_IS_WRONG = f"(abs(time - received_at) * 2 < abs(:step_ms) OR time > :latest_ms + {FUTURE_MS})"
 _TIMES = ("started_at", "ended_at", "heartbeat_at", "overrunning_since")
 _RUN = ", ".join(f"{column} = min({column} + :step_ms, :latest_ms)" for column in _TIMES)
-_SINCE = ("overdue_since", "failing_since", "lost_since")
 _LAST = ("last_heartbeat_at", "last_success_at", "last_failure_at")
-_PAST = (*_LAST, "created_at", "paused_at", "schedule_changed_at", *_SINCE)
+_PAST = (*_LAST, "created_at", "paused_at", "schedule_changed_at", "overdue_since", "failing_since", "lost_since")
 _MEMORIES = "SELECT '{0}' AS name, rowid AS place, job_id, memory FROM {0}"
 _REMEMBERED = " UNION ALL ".join(map(_MEMORIES.format, ("memories", "host_schedules")))
 _WRONG_HEARTBEATS = (
