@@ -37,6 +37,7 @@ _IDLE_SECONDS = 60  # how long a worker stays without a request; the one used la
 _GRACE_SECONDS = 0.2  # how long after its limit a worker may report that the query was stopped; then it is killed
 _MAX_WAITING = 8  # queries of an organization that may wait for a turn; each takes a thread that serves requests
 _OPEN_SECONDS = 1.0  # how long a file stays open for the next query
+_ATTEMPTS = 2
 _OUT_OF_MEMORY = (
     "If the machine is out of memory, its kernel log says so: lower QUERY_WORKERS, narrow the window, or group by "
     "something with fewer values."
@@ -128,7 +129,7 @@ class Workers:
         seconds = limits.max_seconds + _GRACE_SECONDS
         worker = self._take(org, limits)
         try:
-            for _ in range(2):
+            for _ in range(_ATTEMPTS):
                 with suppress(_WorkerDiedError):
                     worker = worker if worker is not None and worker.is_alive() else _Worker(self._sources)
                     started = time.monotonic()
