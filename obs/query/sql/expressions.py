@@ -175,7 +175,8 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 
 def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
-    words, (text, *others) = _words(expression), map(sql.expression, expression.arguments)
+    text, *others = map(sql.expression, expression.arguments)
+    words = _words(expression) if re.fullmatch(r"\w+\.\w+", text) else []  # only a column is not computed again
     found = f"{_MATCHES[expression.name]}({', '.join([text, *others])})"
     if words and expression.name != "ilike":
         found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}) > 0' for word in words])})"
@@ -189,9 +190,9 @@ def _match(sql: Writer, expression: Apply) -> str:
 def _words(expression: Apply) -> list[str]:
     """The words, at most 20, of which a text that matches a pattern has to contain one; empty if that is not all."""
     match expression.arguments:
-        case (Read(), Literal(value=str(pattern))):
+        case (_, Literal(value=str(pattern))):
             words, special = pattern.removeprefix("(").removesuffix(")").split("|"), {*r"\.+*?()[]{}^$"}
-        case (Read(), Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[:1] == pattern[-1:] == "%":
+        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[:1] == pattern[-1:] == "%":
             words, special = [pattern[1:-1]], {"%", "_", escape}
         case _:
             return []
