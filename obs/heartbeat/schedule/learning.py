@@ -31,7 +31,7 @@ ZONES = (
 )
 """The time zones that a job may be scheduled in by default, likelier ones first."""
 
-_MATTERS = 1e-4  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
+_MATTERS = 1e-3  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
 _CHECK_INTERVAL = 4  # heartbeats between two looks for a change of schedule; more when the history is long
 _MIN_EARLY_MS = MINUTE_MS
 _MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
