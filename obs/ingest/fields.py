@@ -32,7 +32,7 @@ _Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, and the kinds of heartbeats that accept it.
+    """A field: the kinds of heartbeats that accept it, and those for which the JSON form requires it.
 
     `read` takes a value that is not null, its JSON schema and who sends it. It raises ValueError with a message
     and perhaps a hint, or ServiceError for an error with a status other than 422.
@@ -44,6 +44,7 @@ class Field:
     help: str
     example: str | int
     kinds: frozenset[Kind] = frozenset(Kind)
+    required: frozenset[Kind] = frozenset()
 
 
 def _text(value: Any, schema: _Schema, _: Caller) -> str:
@@ -114,7 +115,7 @@ _TIME_HELP = f"When it happened, if not now: at most {FUTURE_MS // MINUTE_MS} mi
 _DURATION_HELP = f"In milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start."
 FIELDS = (
     Field("run_id", {"type": "string", "minLength": 1, "maxLength": 64}, _text, _RUN_ID_HELP, "2026-06-21-a"),
-    Field("message", _MESSAGE, _message, _MESSAGE_HELP, "copied 412 files"),
+    Field("message", _MESSAGE, _message, _MESSAGE_HELP, "copied 412 files", required=frozenset({Kind.LOG})),
     Field("time", {"type": "string", "format": "date-time"}, _time, _TIME_HELP, "2026-06-21T10:00:00Z"),
     Field("status", {"type": "string", "enum": list(OUTCOMES)}, _outcome, "The outcome of the run.", "success", _END),
     Field("exit_code", _up_to(255), _whole_number, "Without a status, any other than 0 is a failure.", 0, _END),
@@ -150,8 +151,9 @@ def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller)
         except ValueError as error:
             message, *advice = map(str, error.args)
             raise invalid_field(place, name, message, hint=advice[0] if advice else None) from error
-    if place == "json" and kind is Kind.LOG and "message" not in values:
-        raise invalid_field("json", "message", MISSING)
+    for name in fields if place == "json" else ():
+        if kind in fields[name].required and name not in values:
+            raise invalid_field("json", name, MISSING)
     return values
 
 

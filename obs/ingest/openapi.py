@@ -87,8 +87,8 @@ def _body_schema(kind: Kind) -> dict[str, Any]:
     properties: dict[str, Any] = {"name": name}
     for field in FIELDS_OF[kind].values():
         schema = properties[field.name] = {**field.schema, "description": field.help, "example": field.example}
-        if kind is Kind.LOG and field.name == "message":
-            required.append("message")
+        if kind in field.required:
+            required.append(field.name)
         else:  # null is the same as not sent
             schema["type"] = [schema["type"], "null"]
             if "enum" in schema:

@@ -113,7 +113,7 @@ def test_the_document_states_every_field_in_both_forms(document: dict[str, Any],
         return
 
     described = json_form["properties"][field.name]
-    required = (kind, field.name) == (Kind.LOG, "message")
+    required = kind in field.required
     assert (field.name in json_form["required"]) == required
     assert described["description"] == field.help
     assert described["example"] == field.example
