@@ -63,8 +63,7 @@ def list_prefixes() -> dict[str, Any]:
 @operation(blp, f"GET {_ONE}", "annotations:read", AnnotationSchema, headers=_ETAG, errors=(404,))
 def get_annotation(annotation_id: int) -> tuple[rules.Annotation, dict[str, str]]:
     """Get an annotation"""
-    with caller().read() as db:
-        return _with_etag(store.find(db, annotation_id, caller().now_ms))
+    return _with_etag(service.get(caller(), annotation_id))
 
 
 @operation(

@@ -56,3 +56,8 @@ def delete(caller: Caller, annotation_id: int, versions: Container[str] | None =
         return deleted
 
     return caller.write(unit)
+
+
+def get(caller: Caller, annotation_id: int) -> Annotation:
+    with caller.read() as db:
+        return store.find(db, annotation_id, caller.now_ms)

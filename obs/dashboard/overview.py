@@ -116,14 +116,14 @@ class JobsOfOrg:
         self._now_ms = self._next_ms = 0
         self._version = 0
 
-    def show(self, caller: Caller, choice: Choice = _DEFAULT) -> Overview:
-        """The page that `choice` asks for, or the nearest one that exists. Raises ServiceError (503)."""
+    def show(self, caller: Caller, choice: Choice | None = None) -> Overview:
+        """The page that `choice` asks for, or the nearest one; no jobs without a choice. Raises ServiceError (503)."""
         with self._lock:
             self._refresh(caller)
-            ids, counts = select(choice, self._jobs.values())
+            ids, counts = ([], Counter[str]()) if choice is None else select(choice, self._jobs.values())
             states = Counter(job.status for job in self._jobs.values())
             pages = max(1, -(-len(ids) // PAGE_SIZE))
-            choice = replace(choice, page=min(max(1, choice.page), pages))
+            choice = replace(choice or _DEFAULT, page=min(max(1, choice.page if choice else 1), pages))
             shown = ids[(choice.page - 1) * PAGE_SIZE : choice.page * PAGE_SIZE]
             found = (pages, len(ids), counts, states, [*self._jobs.values()])
             return Overview(choice, self._version, [self._jobs[one] for one in shown], *found)

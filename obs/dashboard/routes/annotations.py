@@ -58,8 +58,7 @@ def add() -> ResponseReturnValue:
 
 @blp.get(f"/{_NUMBER}")
 def edit(number: int, form: forms.Form | None = None) -> ResponseReturnValue:
-    with viewer().read() as db:
-        found = store.find(db, number, viewer().now_ms)
+    found = service.get(viewer(), number)
     return render_template("annotations/edit.html", annotation=found, form=form or forms.Form(_as_typed(found)))
 
 
@@ -68,8 +67,7 @@ def edit(number: int, form: forms.Form | None = None) -> ResponseReturnValue:
 def change(number: int) -> ResponseReturnValue:
     """Set all fields to those of the form. A time that was not edited stays as it is, to the millisecond."""
     empty = {**dict.fromkeys(_REQUIRED, ""), **dict.fromkeys(_OPTIONAL)}
-    with viewer().read() as db:
-        shown = _as_typed(store.find(db, number, viewer().now_ms))
+    shown = _as_typed(service.get(viewer(), number))
     fields: dict[str, Any] = {**empty, **forms.entered(_FIELDS)}
     for name in forms.TIMES:
         if request.form.get(name) == shown[name]:

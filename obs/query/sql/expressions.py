@@ -175,15 +175,14 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 
 def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
-    text, *others = map(sql.expression, expression.arguments)
+    text = sql.expression(expression.arguments[0])
     words = _words(expression) if re.fullmatch(r"\w+\.\w+", text) else []  # only a column is not computed again
-    found = f"{_MATCHES[expression.name]}({', '.join([text, *others])})"
     if words and expression.name != "ilike":
         found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}) > 0' for word in words])})"
-    elif words and words[0].isascii():  # lower() changes ASCII only
-        found = (
-            f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_IS_BEYOND_ASCII.format(text)} AND {found})"
-        )
+    else:
+        found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
+        if words and words[0].isascii():  # lower() changes ASCII only
+            found = f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_NOT_ASCII.format(text)} AND {found})"
     return f"NOT {found}" if expression.name == "!~" else found
 
 
@@ -200,7 +199,7 @@ def _words(expression: Apply) -> list[str]:
 
 
 _MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}
-_IS_BEYOND_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL
+_NOT_ASCII = "length(CAST({0} AS BLOB)) > length({0})"  # also if the text has a NUL
 _OPERATORS: Mapping[str, Callable[[Writer, Apply], str]] = {
     **dict.fromkeys(("and", "or"), _and_or),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "in"), _compare),

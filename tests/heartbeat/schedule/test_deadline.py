@@ -345,14 +345,16 @@ def test_the_deadline_after_each_heartbeat_is_that_of_the_updated_fit() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("period_ms", "delay_ms"),
-    [(12 * HOUR_MS, 12 * HOUR_MS), (DAY_MS, 20 * HOUR_MS), (7 * DAY_MS, DAY_MS), (7 * DAY_MS, 3 * DAY_MS)],
+    ("period_ms", "delay_ms", "most"),
+    [(12 * HOUR_MS, 12 * HOUR_MS, 0), (DAY_MS, 20 * HOUR_MS, 0), (7 * DAY_MS, DAY_MS, 0), (7 * DAY_MS, 3 * DAY_MS, 1)],
 )
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_job_at_random_times_is_judged_by_its_longest_silence(period_ms: int, delay_ms: int, seed: int) -> None:
+def test_a_job_at_random_times_is_judged_by_its_longest_silence(
+    period_ms: int, delay_ms: int, most: int, seed: int
+) -> None:
     rng, start = random.Random(seed), at("2026-01-05 00:00")
     times = [start + run * period_ms + rng.randrange(delay_ms) for run in range(100)]
-    assert len(false_alarms(times, 30)) <= 1  # of 70; a silence may be longer than all before
+    assert len(false_alarms(times, 30)) <= most  # of 70; a silence may be longer than all before
     for count in (30, 60, 100):
         longest = max(later - earlier for earlier, later in pairwise(times[:count]))
         fit = learn(times[:count])
