@@ -1,10 +1,18 @@
 """The files in `deploy`, checked by the programs that read them. docs/deployment.md explains how to use them."""
 
+import contextlib
 import re
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import Queue
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import pytest
+
+from tests.conftest import serving
+from tests.server import free_port, wait_a_moment
 
 pytestmark = pytest.mark.deploy
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -58,5 +66,33 @@ def test_caddy_deletes_the_user_that_a_client_sends_before_authelia_names_one(tm
     assert documented is not None
     (tmp_path / "Caddyfile").write_text(f"http://127.0.0.1:18099 {{\n{documented[1]}\n}}\n")
     adapted = run("caddy", "adapt", "--adapter", "caddyfile", "--config", tmp_path / "Caddyfile")
-    order = re.findall(r'"delete":\["(Remote[-_]User)"\]|"dial":"127\.0\.0\.1:(\d+)"', adapted)
-    assert order == [("Remote-User", ""), ("Remote_User", ""), ("", "9091"), ("", "8080")]
+    order = re.findall(r'"delete":\["(Remote-User|\*_\*)"\]|"dial":"127\.0\.0\.1:(\d+)"', adapted)
+    assert order == [("Remote-User", ""), ("*_*", ""), ("", "9091"), ("", "8080")]
+
+
+def test_a_client_of_caddy_cannot_choose_its_address(tmp_path: Path) -> None:
+    received = Queue[list[tuple[str, str]]]()
+
+    class Recorder(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.put([(name.lower().replace("_", "-"), value) for name, value in self.headers.items()])
+            self.send_response(204)
+            self.end_headers()
+
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Recorder)) as url:
+        front = f"http://127.0.0.1:{free_port()}"
+        site = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8080", url.removeprefix("http://"))
+        site = re.sub(r"^obs\.example\.org", front, site, flags=re.M)
+        (tmp_path / "Caddyfile").write_text("{\n\tadmin off\n}\n" + site)
+        caddy = subprocess.Popen(("caddy", "run", "--config", tmp_path / "Caddyfile"), stderr=subprocess.DEVNULL)
+        try:
+            headers = {"X_Forwarded_For": "198.51.100.7", "X-Forwarded_For": "198.51.100.7", "X-Forwarded-For": "x"}
+            for _ in range(200):
+                with contextlib.suppress(URLError):
+                    urlopen(Request(front, headers=headers))  # noqa: S310
+                    break
+                wait_a_moment()
+        finally:
+            caddy.terminate()
+            caddy.wait()
+    assert [value for name, value in received.get(timeout=1) if name == "x-forwarded-for"] == ["127.0.0.1"]
