@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from encodings import normalize_encoding
 from encodings.aliases import aliases
+from stat import S_ISSOCK
 from typing import Any
 
 import brotli
@@ -208,7 +209,8 @@ def close_silent_connections(peers: Collection[str], silent_seconds: float) -> i
 
 def tcp_sockets() -> Iterator[tuple[socket.socket, bytes]]:
     """The TCP sockets of this process, each with its struct tcp_info (see linux/tcp.h). Outside Linux, none."""
-    for number in os.listdir("/dev/fd"):
-        # What is not a TCP socket, or is closed already, raises OSError.
-        with suppress(OSError, AttributeError), socket.fromfd(int(number), socket.AF_INET, socket.SOCK_STREAM) as one:
-            yield one, one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
+    for number in map(int, os.listdir("/dev/fd")):
+        with suppress(OSError, AttributeError):  # it is closed already, or no TCP socket
+            if S_ISSOCK(os.fstat(number).st_mode):  # of other files, the copy would stay open
+                with socket.socket(fileno=os.dup(number)) as one:
+                    yield one, one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import os
 import resource
 import socket
 import tempfile
@@ -23,10 +24,10 @@ _PIECE = b"x" * 65_536
 
 
 @contextmanager
-def serving(folder: Path, **settings: int) -> Iterator[Server]:
+def serving(folder: Path, **settings: int | str) -> Iterator[Server]:
     """Run a service on a new instance in `folder` with `settings`."""
     folder.mkdir()
-    (folder / "config.toml").write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
+    (folder / "config.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
     server = Server(folder)
     try:
         yield server.wait_until_ready()
@@ -109,14 +110,21 @@ def pour(connection: socket.socket, size: int, *, chunked: bool) -> int:
     return sent
 
 
+def processes(server: Server) -> list[str]:
+    """The ids of the service and its worker."""
+    pid = str(server.process.pid)
+    return [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def resident_kib(server: Server) -> int:
     """Resident memory of the service and its worker, in KiB."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    total = 0
-    for process in (server.process.pid, *children):
-        status = Path(f"/proc/{process}/status").read_text()
-        total += int(status.partition("VmRSS:")[2].split()[0])
-    return total
+    statuses = [Path(f"/proc/{process}/status").read_text() for process in processes(server)]
+    return sum(int(status.partition("VmRSS:")[2].split()[0]) for status in statuses)
+
+
+def descriptors(server: Server) -> int:
+    """How many files and connections the service and its worker have open."""
+    return sum(len(os.listdir(f"/proc/{process}/fd")) for process in processes(server))
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,23 @@ def test_a_body_that_trickles_is_ended(impatient: Server) -> None:
                 break
             connection.sendall(b"x")
     assert messages(impatient, "hostile") == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a connection was last used")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"])
+def test_bodies_that_do_not_arrive_leave_nothing_open(tmp_path: Path, host: str) -> None:
+    with hostile.serving(tmp_path / "instance", threads=THREADS, body_seconds=1, host=host) as server:
+        assert ping(server) == 200
+        before = hostile.descriptors(server)
+        with connect(server) as connection:
+            connection.sendall(head(server, "Content-Length: 50", "Expect: 100-continue"))
+            while connection.recv(1_000):  # until the server closes it
+                pass
+        for _ in range(3):
+            with connect(server) as connection:
+                connection.sendall(head(server, "Content-Length: 50") + b"half")
+                assert answer(connection)[0] == 408
+        assert hostile.descriptors(server) < before + 20
 
 
 def test_idle_connections_do_not_affect_others(server: Server) -> None:
