@@ -39,6 +39,27 @@ def test_jobs_that_flap_together_are_reported_together_and_so_is_their_settling(
     assert len(receiver.messages()) < 12
 
 
+def test_many_silent_hosts_of_a_job_are_no_flapping(world: World, receiver: Receiver) -> None:
+    hosts = [f"host{number}" for number in range(8)]
+
+    def report(*names: str, minutes: int = 60) -> None:
+        for name in names:
+            world.client.post("/api/v1/heartbeat/fleet/ping", headers={"X-Platform-Host": name})
+        world.pass_time(minutes=minutes)
+
+    for _ in range(30):
+        report(*hosts)
+    world.add_channel(receiver)
+    for _ in range(5):
+        report()
+    report(*hosts, minutes=1)
+    world.pass_time(minutes=1)
+    told = "\n".join(one["title"] + "\n" + one["text"] for one in receiver.messages())
+    assert "flapping" not in told
+    assert "This happened" not in told
+    assert [told.count(f"fleet on {host} is OK again") for host in hosts] == [1] * 8
+
+
 def test_a_job_that_flaps_and_then_stays_failed_is_reported_as_failing(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver, events=["failed"])
     for _ in range(8):

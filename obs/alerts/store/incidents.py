@@ -1,4 +1,4 @@
-"""Rows of incidents: unique indexes allow one open for a job and kind, or alert and group. Times are milliseconds."""
+"""Rows of incidents: unique indexes allow one open for a job, kind and host, or alert and group. Times are in ms."""
 
 import json
 import sqlite3
@@ -44,7 +44,7 @@ FALSE_ALARM, RIGHT = VERDICTS = ("false_alarm", "right")
 """What a person can say about an incident of the kind overdue."""
 SAME = """
     incidents AS this JOIN incidents AS i ON i.job_id IS this.job_id AND i.kind = this.kind
-    AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group
+    AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group AND i.host = this.host
 """
 """SQL: the incidents `i` that are about the same as `this`, which is one of them."""
 _SEVERITY = " ".join(f"WHEN {kind:d} THEN {place}" for place, kind in enumerate(IncidentKind))
