@@ -59,8 +59,8 @@ class Notifier:
         waits = {org for org, known in self._pending.items() if known.next_due_at > now_ms}
         waits -= {org for org, _ in self._sent}
         due = [org for org in organizations if org in self._alerts.woken or org not in waits]
-        for_each_organization(self._tenancy, partial(self._send_due, now_ms=now_ms), due)
         self._alerts.courier.close(only_if_idle=True)
+        for_each_organization(self._tenancy, partial(self._send_due, now_ms=now_ms), due)
 
     def finish(self) -> None:
         """Wait for the answers to what is on its way, and record them: what has none is sent again after the start."""

@@ -11,6 +11,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -126,7 +127,8 @@ class Sweeper:
             self._queue.note(org)
             self._alerts.woken.add(org)
 
-        for_each_organization(self._tenancy, excuse_one, self._tenancy.keyring.organizations())
+        with suppress(ServiceError):  # logged
+            for_each_organization(self._tenancy, excuse_one, self._tenancy.keyring.organizations())
 
     def _offset(self) -> float:
         """Wall clock minus monotonic clock, in seconds: it changes when the wall clock is set."""
@@ -142,7 +144,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
     databases, now_ms = alerts.tenancy.databases, seen.now_ms
     with databases.read(org) as db:
         has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
-        recurs = maintenance.windows(db, recurs_at=now_ms)
+        recurs = any(one.cron and one.end_time <= now_ms for one in maintenance.windows(db))
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
@@ -291,9 +293,10 @@ def time_zones(configured: str) -> list[str]:
 def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs: Iterable[Org]) -> None:
     """Call `work` for each of `orgs`, until the instance is about to be closed. Pause while many heartbeats arrive.
 
-    An error with one organization's file is logged and does not affect the others.
+    An error with one organization is logged and does not affect the others. Raises ServiceError (500) after the last
+    one if there were others than those of storage, so that the task does not count as done.
     """
-    stopped = tenancy.databases.winding_down
+    stopped, failed = tenancy.databases.winding_down, 0
     for org in orgs:
         if stopped.is_set():
             return
@@ -304,5 +307,8 @@ def for_each_organization(tenancy: Tenancy, work: Callable[[Org], object], orgs:
             tenancy.databases.problems.failed(org, "write", error)
         except Exception:  # noqa: BLE001 - logged; an error with one file must not stop the others
             _log.exception("organization %s", org)
+            failed += 1
         if pause := tenancy.quotas.traffic.pause_seconds(time.monotonic() - begun):
             stopped.wait(pause)
+    if failed:
+        raise ServiceError("internal_error", f"{failed} of the organizations failed")

@@ -12,6 +12,7 @@ from obs.services import services
 from obs.tenancy import service
 from tests.alerts.conftest import receiver
 from tests.alerts.receiver import Receiver
+from tests.conftest import KeyClient
 
 __all__ = ["receiver"]
 
@@ -69,3 +70,29 @@ def test_the_heartbeat_url_is_fetched_only_while_the_service_works(
     background.run("heartbeat")
     assert receiver.received.wait(30)
     assert receiver.fetched == 1
+
+
+def test_the_heartbeat_url_is_not_fetched_while_an_organization_cannot_be_swept(
+    make_app: Callable[..., Flask], new_client: Callable[..., KeyClient], receiver: Receiver
+) -> None:
+    app = make_app(HEARTBEAT_URL=receiver.url)
+    background, tenancy = services(app).background, services(app).tenancy
+    client = new_client(app=app)
+    (org,) = tenancy.keyring.organizations()
+
+    def change_pin(pin: str | None) -> None:
+        tenancy.databases.write(org, lambda db: db.execute("UPDATE jobs SET pin = ?, revision = revision + 1", (pin,)))
+
+    client.post("/api/v1/heartbeat/odd/ping")
+    change_pin("no JSON")
+    background.run("deliveries")
+    background.run("sweep")
+    background.run("heartbeat")
+    fetch = {"op": "fetch", "kind": "webhook", "address": receiver.url, "allow_private": True}
+    services(app).alerts.courier.submit(fetch).result(30)
+    assert receiver.fetched == 1, "only by the line above"
+    change_pin(None)
+    receiver.received.clear()
+    background.run("sweep")
+    background.run("heartbeat")
+    assert receiver.received.wait(30)

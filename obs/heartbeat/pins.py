@@ -6,6 +6,7 @@ In JSON, in the API as well as stored, a pin is ``{"cron", "timezone", "grace_se
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -60,7 +61,8 @@ def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tupl
     match pin:
         case Cron(expression, zone, grace_ms):
             if (slot := next(cron_times(expression, zone, last_ms), None)) is not None:
-                return awaited(slot, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), MAX_MS))
+                last = MAX_MS - grace_ms
+                return awaited(slot, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), last))
         case Interval(interval_ms, grace_ms):
             return awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
     return None
@@ -68,8 +70,9 @@ def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tupl
 
 def cron_times(expression: str, zone: str, after_ms: int) -> Iterator[int]:
     """The times after a moment. A time that the clock skips is moved to the change; one that it repeats occurs once."""
-    for time in CronSim(expression, datetime.fromtimestamp(after_ms / SECOND_MS, ZoneInfo(zone))):
-        yield round(time.timestamp()) * SECOND_MS
+    with suppress(OverflowError, ValueError):  # from the year 10000 on there are none
+        for time in CronSim(expression, datetime.fromtimestamp(after_ms / SECOND_MS, ZoneInfo(zone))):
+            yield round(time.timestamp()) * SECOND_MS
 
 
 def from_dict(fields: Mapping[str, Any]) -> Pin:

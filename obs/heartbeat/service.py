@@ -47,6 +47,7 @@ class SweepQueue:
             self._due_at.setdefault(org, due_at)
 
 
+_LONGEST_PAUSE_MS = 3653 * DAY_MS
 _DELETING_SECONDS = 20.0  # about how long one request deletes jobs: proxies end a request that takes a minute
 _DELETING_SHARE = 0.5
 _ROWS_A_BATCH = 250  # which kind of rows it deletes differs, and so does the time for one
@@ -66,8 +67,9 @@ class HeartbeatService:
 
         `changes` come from JobFieldsSchema. Raises ServiceError: 404, 409 for a name or UUID that is taken, 422, 507.
         """
-        if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
-            raise invalid_field("json", "paused_until", "Must be in the future.")
+        if not 0 < changes.get("paused_until", caller.now_ms + 1) - caller.now_ms <= _LONGEST_PAUSE_MS:
+            hint = "To pause the job until you resume it, send paused: true."
+            raise invalid_field("json", "paused_until", "Must be in the future, and within ten years.", hint=hint)
         uuid = (changes["ping_uuid"] or str(uuid4())).lower() if "ping_uuid" in changes else None
 
         def check(db: sqlite3.Connection) -> bool:
@@ -184,7 +186,7 @@ class HeartbeatService:
             try:
                 starts = [next(times)]
                 starts += takewhile(lambda time: time < end, islice(times, 9_000))  # hourly for a year, DST too
-            except (StopIteration, OverflowError) as error:
+            except StopIteration as error:
                 raise invalid_field("json", "cron", "It begins too seldom.") from error
             values |= {"timezone": zone, "start_time": starts[0], "end_time": starts[0] + length_ms}
             least_ms = min((later - start for start, later in pairwise(starts)), default=DAY_MS * 366)

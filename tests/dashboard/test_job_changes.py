@@ -189,6 +189,8 @@ def test_the_times_of_a_cron_expression_are_shown_before_it_is_pinned(admin: Vis
     ):
         (time, *_) = admin.post("/job/pin/times?name=alpha", **entered, since=since).get_json()
         assert format_ms(time).startswith(first), since
+    seldom = admin.post("/job/pin/times?name=alpha", **{**entered, "cron": "0 0 * 2 1#5"}).get_json()
+    assert 0 < len(seldom) < 1000, "the year 9999 is the last one"
     refused = admin.post("/job/pin/times?name=alpha", **{**entered, "cron": "61 * * * *"})
     assert refused.status_code == 422
     assert "Invalid minute" in refused.text

@@ -122,6 +122,7 @@ def test_a_name_that_is_taken_is_refused(by_path: Sender, admin: KeyClient) -> N
         {"pin": {"never": True, "grace_seconds": 1}},
         {"paused": "yes"},
         {"paused_until": "2020-01-01T00:00:00Z"},
+        {"paused_until": "9999-12-31T23:59:59.999Z"},
         {"paused": False, "paused_until": "2027-01-01T00:00:00Z"},
         {"failure_tolerance": 0},
         {"unknown": 1},

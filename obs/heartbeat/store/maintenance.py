@@ -31,16 +31,13 @@ class MaintenanceWindow:
     duration_seconds: int | None
 
 
-def windows(
-    db: sqlite3.Connection, open_at: int | None = None, job_id: int | None = None, recurs_at: int | None = None
-) -> list[MaintenanceWindow]:
-    """The windows, the latest start first: all, or only those that contain a moment, cover a job, or are to recur."""
+def windows(db: sqlite3.Connection, open_at: int | None = None, job_id: int | None = None) -> list[MaintenanceWindow]:
+    """The windows, the latest start first: all, or only those that contain a moment or cover a job."""
     found = db.execute(
         f"SELECT {', '.join(MaintenanceWindow.__slots__)} FROM maintenance_windows"
         " WHERE (:open_at IS NULL OR start_time <= :open_at AND end_time > :open_at) AND (:job_id IS NULL OR id IN"
-        " (SELECT window_id FROM unknown_times_by_job WHERE job_id = :job_id))"
-        " AND (:recurs_at IS NULL OR cron IS NOT NULL AND end_time <= :recurs_at) ORDER BY start_time DESC, id DESC",
-        {"open_at": open_at, "job_id": job_id, "recurs_at": recurs_at},
+        " (SELECT window_id FROM unknown_times_by_job WHERE job_id = :job_id)) ORDER BY start_time DESC, id DESC",
+        {"open_at": open_at, "job_id": job_id},
     )
     return [MaintenanceWindow(**dict(row)) for row in found]
 
