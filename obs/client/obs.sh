@@ -10,7 +10,7 @@ set -u
 job=$1
 shift
 [ "$1" != -- ] || shift
-id=$(date +%s)-$$
+id=$(date +%s)-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')  # in containers, many processes have the same number
 # The command runs also if there is no server, or no space for its output.
 OBS_URL=${OBS_URL:-} OBS_API_KEY=${OBS_API_KEY:-}
 folder=$(mktemp -d) || folder=

@@ -1,5 +1,6 @@
 """The client as the service offers it, and beside the commands of the service."""
 
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,20 @@ def test_a_command_of_the_shell_script_runs_in_any_case(
     assert (done.returncode, done.stdout) == (9, b"text\nerr\n")
     runs = client.get("/api/v1/jobs/photos/runs").json.get("runs", [])
     assert [(run["status"], run["exit_code"]) for run in runs] == [("failed", 9)] * is_reported
+
+
+@pytest.mark.curl
+def test_two_containers_that_run_the_shell_script_at_once_report_two_runs(machine: Machine, client: KeyClient) -> None:
+    for name, text in (("obs.sh", client.get("/client/obs.sh").data), ("date", b"#!/bin/sh\necho 1800000000\n")):
+        (machine.home / name).write_bytes(text)
+    (machine.home / "date").chmod(0o755)
+    environment = {**machine.environment, "OBS_URL": machine.url, "PATH": f"{machine.home}:{os.environ['PATH']}"}
+    for code in (0, 1):  # $$ is the number of the process
+        script = (machine.home / "obs.sh").read_text().replace("$$", "7")
+        command = ["sh", "-c", script, "obs.sh", "photos", "sh", "-c", f"exit {code}"]
+        assert subprocess.run(command, env=environment).returncode == code
+    runs = client.get("/api/v1/jobs/photos/runs").json["runs"]
+    assert [run["status"] for run in runs] == ["failed", "success"]
 
 
 @pytest.mark.curl
