@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import wait
 from contextlib import closing
@@ -21,15 +22,24 @@ from tests.conftest import children
 from tests.crash.alerts_under_kills import courier_of
 
 
+def _no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sys.executable", "/nonexistent/python"), ("threading.Thread.start", _no_thread)],
+    ids=["no memory for another process", "no thread"],
+)
 def test_a_courier_that_cannot_be_started_is_a_failed_attempt(
-    world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
     world.add_channel(receiver)
     services(world.app).alerts.courier.close()
     world.end("photos", "fail")
     world.sweep()
     with monkeypatch.context() as patch:
-        patch.setattr("sys.executable", "/nonexistent/python")  # as when there is no memory for another process
+        patch.setattr(name, value)
         world.pass_time(seconds=10)
     (delivery,) = world.deliveries()
     assert (delivery["state"], delivery["attempts"]) == ("pending", 1)

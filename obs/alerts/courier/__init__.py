@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,13 @@ class Courier:
                 command, pipe = (sys.executable, "-P", "-c", _START, _FOLDER), subprocess.PIPE
                 try:
                     self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, process_group=0)  # noqa: S603
-                except OSError as error:  # no memory or no more processes: later there may be
+                    self._waiting = {}
+                    threading.Thread(target=self._read, args=(self._process, self._waiting), daemon=True).start()
+                except (OSError, RuntimeError) as error:  # no memory, or no more processes or threads: later there may be
+                    with self._process or nullcontext():  # closes its pipes
+                        self._kill()
                     future.set_result(failure(f"The process that sends messages cannot be started: {error}"))
                     return future
-                self._waiting = {}
-                threading.Thread(target=self._read, args=(self._process, self._waiting), daemon=True).start()
             if not self._waiting:
                 self._active_at = time.monotonic()
             self._last_id += 1
@@ -77,12 +79,15 @@ class Courier:
         return future
 
     def close(self, *, only_if_idle: bool = False) -> None:
-        """End the process, or only if it was idle for a minute, or hangs. What it is sending is not delivered."""
+        """End the process; with `only_if_idle`, one without an answer for a minute. What it is sending fails."""
         with self._lock:
-            is_idle = time.monotonic() > self._active_at + _IDLE_SECONDS
-            if self._process is not None and self._process.poll() is None and (is_idle or not only_if_idle):
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+            if not only_if_idle or time.monotonic() > self._active_at + _IDLE_SECONDS:
+                self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def _read(self, process: subprocess.Popen[str], waiting: dict[int, Future[Answer]]) -> None:
         """Pass on the answers of a process until it ends."""
