@@ -17,6 +17,7 @@ from obs.times import duration_words, format_ms, format_optional_ms
 
 STYLES = ("plain", "markdown", "html")
 MOST_NAMED = 20  # incidents that a message lists
+COLOURS = re.compile(r"\x1b\[[\d:;?]*[A-Za-z]")  # in the output of a job: for its terminal
 _LONGEST_TITLE = 80
 _PHRASES = {
     "failed": ("failed at", "is still failing since", "was failing"),
@@ -135,7 +136,7 @@ def _details(fact: Fact, at: At) -> list[tuple[str, str]]:
     """What a person needs to know about one incident."""
     one = fact.one
     place = ", ".join(f"{name} {value}" for name in PLACE if (value := getattr(one, name)))
-    blocks = [("text", fact.expected), ("log", re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", "\n".join(fact.log)))]  # colours
+    blocks = [("text", fact.expected), ("log", COLOURS.sub("", "\n".join(fact.log)))]
     if fact.news is News.ENDED and one.ended_at is not None:
         missed = f", and {fact.missed} run{'s were' if fact.missed > 1 else ' was'} missed" if fact.missed else ""
         was = f"It {_PHRASES[one.kind.event][2]} from {at(one.started_at)} to {at(one.ended_at)}{missed}."

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
+from obs.alerts.message import COLOURS
 from obs.annotations import store as annotation_store
 from obs.annotations.rules import Annotation
 from obs.dashboard.drawings import Bar
@@ -22,7 +23,6 @@ _MOST_ANNOTATIONS = 200
 _PARTS = 720  # so that the parts of 30 and 90 days are whole hours
 _LAST_LINES = 20
 _ERROR = re.compile(r"error|exception|fail|fatal|denied|refused|cannot|timed? ?out", re.IGNORECASE)
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _PROBLEM = f"status IN ({Status.FAILED:d}, {Status.LOST:d})"
 
 Position = tuple[int, int, int]
@@ -64,7 +64,7 @@ def error_lines(db: sqlite3.Connection, runs: Mapping[int, int]) -> dict[int, st
 
 
 def _error_line(message: str) -> str:
-    lines = [line.strip() for line in _ESCAPES.sub("", message).splitlines() if line.strip()]
+    lines = [line.strip() for line in COLOURS.sub("", message).splitlines() if line.strip()]
     return next(filter(_ERROR.search, lines), lines[0] if lines else "")[:200]
 
 

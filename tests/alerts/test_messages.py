@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from obs.services import services
-from obs.times import format_ms
+from obs.times import DAY_MS, format_ms
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World, titles
 
@@ -249,12 +249,28 @@ def test_a_message_shows_the_log_of_the_run_that_failed(world: World, receiver: 
 
 def test_a_message_shows_the_log_without_its_colours(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver)
-    log = "\x1b[1;31mno space\x1b[0m left"
+    log = "\x1b[1;31mno \x1b[38:5:196mspace\x1b[0m left"
     assert world.client.post("/api/v1/heartbeat/photos/end?status=fail", data=log).status_code == 200
     world.pass_time(seconds=1)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
     assert "\n    no space left\n" in message["text"]
+
+
+@pytest.mark.parametrize(("hours", "is_named"), [(20, True), (300, False)])
+def test_a_message_names_what_began_just_before_but_no_band_that_began_earlier(
+    world: World, receiver: Receiver, hours: int, is_named: bool
+) -> None:
+    world.add_channel(receiver)
+    start, end = (format_ms(world.clock() + days * DAY_MS) for days in (0, 25))
+    band = {"name": "freeze", "title": "No deploys", "start_time": start, "end_time": end}
+    assert world.client.post("/api/v1/annotations", json=band).status_code == 201
+    world.clock.advance(hours=hours)
+    world.end("photos", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert ("Just before: freeze (No deploys)" in message["text"]) == is_named
 
 
 @pytest.mark.parametrize(
