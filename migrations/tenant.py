@@ -198,7 +198,7 @@ def event_messages(db: Database) -> None:
 
 @migrations()
 def rolled_up_runs(db: Database) -> None:
-    """Runs counted together by the hour of their start, for OQL. See obs.heartbeat.rollups, which keeps them.
+    """Runs counted together by the hour of their start, for OQL. See obs.heartbeat.store.rollups, which keeps them.
 
     An hour is in `rolled_up_hours` with `attempt` NULL as long as what is counted is what the runs say: a change of a
     run takes its hour out again, in the same transaction, and the day goes with it. Hours and days are numbered from

@@ -1,1 +1,1 @@
-"""Organizations: API keys and scopes, authentication, ingest addresses and rate limits."""
+"""Organizations: keys, users and sessions, limits, the audit log, and the clock of the server."""

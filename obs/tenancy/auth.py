@@ -131,7 +131,7 @@ def authenticate(tenancy: Tenancy, environ: Mapping[str, Any], scope: str) -> Ca
     if credential is None:
         tenancy.quotas.count_failure(client_network(environ))
         hint = "Create a new key with: obs key create ORG --label LABEL"
-        raise ServiceError("unauthorized", "The key in X-API-Key is not valid.", hint=hint, headers=_CHALLENGE)
+        raise ServiceError("unauthorized", "The API key is not valid.", hint=hint, headers=_CHALLENGE)
     note_caller(environ, credential.org.slug, credential.id)
     if environ.get(ENVIRON_ORG) not in (None, credential.org.slug):
         raise ServiceError("wrong_organization", hint="Use the ingest address of the key's own organization.")

@@ -66,7 +66,7 @@ class PerMinute:
         return used
 
     def take(self, subject: Hashable, limit: int, now_ms: int) -> None:
-        """`count` the current request of Flask, and add the headers to its response."""
+        """Count the current request of Flask (see `count`), and add the headers to its response."""
         headers = self.count(subject, limit, now_ms, "requests")
 
         @after_this_request

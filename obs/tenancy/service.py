@@ -178,7 +178,7 @@ def use_sign_in_link(tenancy: Tenancy, token: str) -> bool:
 def change_user(
     tenancy: Tenancy, org: Org, action: Action, name: str, *, actor: Actor = COMMAND_LINE, **fields: str
 ) -> None:
-    """Add, change or delete a user. `fields` are the new ``role`` and ``password``, which end no or all sessions.
+    """Add, change or delete a user. `fields` are the new ``role`` and ``password``; a new password ends all sessions.
 
     Raises ServiceError: 409 for a new name that is taken, 404 for an unknown one.
     """

@@ -211,7 +211,7 @@ def test_what_is_wrong_with_the_project_is_said(machine: Machine, healthchecks: 
     healthchecks.checks[0]["unique_key"] = "a6c7b0a8a66bed0df66abfdab3c77736861703ee"
     assert "this API key is read-only" in said(healthchecks.url)
     machine.key = "wrong"
-    assert "The key in X-API-Key is not valid" in said(healthchecks.url)
+    assert "The API key is not valid" in said(healthchecks.url)
 
 
 def test_a_uuid_of_another_organization_is_an_error_of_its_check(

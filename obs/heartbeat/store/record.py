@@ -1,4 +1,4 @@
-"""Recording heartbeats: the hot path. A call runs at most five statements in one transaction, all constant texts."""
+"""Recording heartbeats: the hot path. A call runs a few statements in one transaction, all constant texts."""
 
 import sqlite3
 from collections.abc import Callable
