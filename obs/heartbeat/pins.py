@@ -61,8 +61,7 @@ def due(pin: Pin, last_ms: int, unknown: Sequence[tuple[int, int]] = ()) -> tupl
     match pin:
         case Cron(expression, zone, grace_ms):
             if (slot := next(cron_times(expression, zone, last_ms), None)) is not None:
-                last = MAX_MS - grace_ms
-                return awaited(slot, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), last))
+                return awaited(slot, grace_ms, unknown, lambda end: next(cron_times(expression, zone, end - 1), MAX_MS))
         case Interval(interval_ms, grace_ms):
             return awaited(last_ms + interval_ms, grace_ms, unknown, lambda end: end + interval_ms)
     return None

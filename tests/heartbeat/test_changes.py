@@ -122,7 +122,6 @@ def test_a_name_that_is_taken_is_refused(by_path: Sender, admin: KeyClient) -> N
         {"pin": {"never": True, "grace_seconds": 1}},
         {"paused": "yes"},
         {"paused_until": "2020-01-01T00:00:00Z"},
-        {"paused_until": "9999-12-31T23:59:59.999Z"},
         {"paused": False, "paused_until": "2027-01-01T00:00:00Z"},
         {"failure_tolerance": 0},
         {"unknown": 1},
@@ -153,3 +152,18 @@ def test_changing_takes_an_admin_key(by_path: Sender, client: KeyClient) -> None
 
 def test_an_unknown_job_is_not_found(admin: KeyClient) -> None:
     assert admin.patch(JOB, json={"paused": True}).status_code == 404
+
+
+@pytest.mark.parametrize("pin", [None, {"cron": "0 3 * * *"}, {"interval_seconds": 31_000_000}])
+def test_a_job_can_be_paused_until_the_end_of_the_calendar(
+    by_path: Sender, admin: KeyClient, clock: Clock, sweep: Sweep, pin: dict[str, Any] | None
+) -> None:
+    for _ in range(6):
+        by_path("ping")
+        clock.advance(hours=24)
+    sweep()
+    changes = {"paused_until": "9999-12-31T23:59:59.999Z", "pin": pin}
+    assert admin.patch(JOB, json=changes).status_code == 200
+    sweep()
+    assert _read(admin)["status"] == "paused"
+    assert admin.get("/api/v1/jobs").status_code == 200

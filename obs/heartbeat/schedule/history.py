@@ -114,7 +114,7 @@ def awaited(slot: int, grace_ms: int, unknown: Iterable[Interval], following: Ca
             if end - start > RETRIED_MS:
                 slot = following(end)
             limit = max(slot, end) + grace_ms
-    return slot, limit
+    return min(slot, LATEST_MS), min(limit, LATEST_MS)
 
 
 def is_irregular(times: Sequence[int], share: float = 0.4) -> bool:
