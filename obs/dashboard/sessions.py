@@ -11,9 +11,6 @@ from obs.services import services
 from obs.tenancy import keys, service
 from obs.tenancy.audit import Actor
 from obs.tenancy.auth import Caller
-from obs.times import MINUTE_MS
-
-NEW_KEY_MS = 5 * MINUTE_MS
 
 
 def set_cookie(token: str, known: int | None = None) -> None:
@@ -71,21 +68,16 @@ def _find_viewer() -> Caller | None:
     return Caller(found.org, found.key_id or 0, found.scopes, now_ms, tenancy, Actor(found.name, address))
 
 
-_new_keys: dict[str, tuple[str, int]] = {}
-"""New keys and when they were created, by the CSRF token of their session; they must not be on the disk."""
+_new_keys: dict[str, str] = {}
+"""New keys, until they are shown, by the CSRF token of their session; they must not be on the disk."""
 
 
 def keep_new_key(secret: str) -> None:
-    now_ms = viewer().now_ms
-    for token, (_, created_at) in list(_new_keys.items()):
-        if now_ms - created_at > NEW_KEY_MS:
-            _new_keys.pop(token, None)
-    _new_keys[session["csrf_token"]] = secret, now_ms
+    _new_keys[session["csrf_token"]] = secret
 
 
 def take_new_key() -> str | None:
-    secret, created_at = _new_keys.pop(session.get("csrf_token", ""), (None, 0))
-    if secret is None or viewer().now_ms - created_at > NEW_KEY_MS:
-        return None
-    g.shows_new_key = True
+    secret = _new_keys.pop(session.get("csrf_token", ""), None)
+    if secret is not None:
+        g.shows_new_key = True
     return secret

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
@@ -13,9 +13,8 @@ from sqlite_utils import Database, Migrations
 from obs.errors import ServiceError
 from obs.storage.connection import REPAIR, MissingFileError, explained, open_reader, open_writer
 from obs.storage.disk import sync_folder
-from obs.storage.writer import GroupCommit, Unit
+from obs.storage.writer import GroupCommit, T, Unit
 
-T = TypeVar("T")
 IDLE_READERS = 2  # readers that stay open while nobody uses them
 DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1
 """Each connection has the file and its write-ahead log open; all share one descriptor of the shared memory file."""

@@ -170,11 +170,6 @@ def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     return token
 
 
-def use_sign_in_link(tenancy: Tenancy, token: str) -> bool:
-    """Use up a sign-in link. False if another request was faster."""
-    return tenancy.control.write(lambda db: store.delete_sign_in_link(db, token))
-
-
 def change_user(
     tenancy: Tenancy, org: Org, action: Action, name: str, *, actor: Actor = COMMAND_LINE, **fields: str
 ) -> None:
