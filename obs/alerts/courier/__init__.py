@@ -64,7 +64,7 @@ class Courier:
                     self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, process_group=0)  # noqa: S603
                     self._waiting = {}
                     threading.Thread(target=self._read, args=(self._process, self._waiting), daemon=True).start()
-                except (OSError, RuntimeError) as error:  # no memory, or no more processes or threads: later there may be
+                except (OSError, RuntimeError) as error:  # no memory, process or thread is left: later there may be
                     with self._process or nullcontext():  # closes its pipes
                         self._kill()
                     future.set_result(failure(f"The process that sends messages cannot be started: {error}"))
