@@ -2,19 +2,26 @@
 
 import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import add
 from typing import Any
 
 from obs.heartbeat.schedule.bases import Lattice
+from obs.heartbeat.schedule.clock import offsets
 from obs.heartbeat.schedule.gates import Gate
-from obs.heartbeat.schedule.grace import MOST_SLACK_MS
-from obs.heartbeat.schedule.hypotheses import Hypothesis
+from obs.heartbeat.schedule.grace import MOST_SLACK_MS, upper_bound
+from obs.heartbeat.schedule.history import Memory, is_irregular, without_bursts
+from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
+from obs.times import MINUTE_MS
 
-VERSION = 16
+VERSION = 17
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
 NEW_JOB = 12
 """With fewer heartbeats, each one may change which hypotheses are plausible."""
 FITTING = 0.7  # of the heartbeats match a schedule that fits, or more
+_WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 10, 3, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,12 @@ class Candidate:
     bits: float  # its description length; its weight is proportional to 2^-bits
     skip: int  # how many missed slots in a row are usual under it
     residuals: tuple[int, ...]  # of the last 80 runs, in milliseconds
+
+    @property
+    def late_and_early(self) -> tuple[int, int]:
+        """How long after and how long before a slot a heartbeat may come and still be the run of that slot."""
+        bound = upper_bound(self.residuals, self.hypothesis.spacing_ms)
+        return bound, max(MINUTE_MS, bound, -3 * min(self.residuals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +102,30 @@ def _candidate(stored: dict[str, Any]) -> Candidate:
     gate = Gate(gate["kind"], tuple(gate["numbers"]), tuple(gate["months"]))
     hypothesis = Hypothesis(**{**fields, "lattice": lattice, "gate": gate})
     return Candidate(**{**stored, "hypothesis": hypothesis, "residuals": tuple(stored["residuals"])})
+
+
+def too_often(times: Iterable[int], fit: Fit) -> bool:
+    """Whether three or more of the last ten slots of the current schedule, a regular one, have two or more heartbeats.
+
+    Manual runs do not count, which come on some days or at uneven intervals. `fit` was learned before: from these
+    heartbeats, the new pace would be learned. For a gap, two are in one slot if they are less than half of it apart.
+    """
+    hypothesis = fit.hypothesis
+    seen, _ = without_bursts(*Memory().add(times).history(fit.changed_at))
+    if hypothesis is None or len(seen) < 2 or not fit.is_regular:
+        return False
+    if hypothesis.lattice is None:
+        slots = [*accumulate((later - one >= hypothesis.gap_ms / 2 for one, later in pairwise(seen)), initial=0)]
+    else:
+        slots, _ = hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))
+    watched = {*sorted({*slots})[-_WATCHED_SLOTS:]}
+    more = {at: slot for at, (before, slot) in zip(seen[1:], pairwise(slots), strict=True) if before == slot in watched}
+    return len({*more.values()}) >= _DOUBLE_SLOTS and not is_irregular([*more], _EVEN)
+
+
+def is_retry(fit: Fit | None, before: int | None, time: int) -> bool:
+    """Whether a heartbeat after a failed run comes too early for the slot after the one that `before` filled."""
+    if fit is None or fit.hypothesis is None or before is None:
+        return False
+    _, early = fit.candidates[0].late_and_early
+    return time + early < next_slot(fit.hypothesis, before, early, 0)

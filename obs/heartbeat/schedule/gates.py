@@ -7,7 +7,7 @@ a gate of its kind, divided evenly among the gates of that kind.
 from calendar import monthrange
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from itertools import count
@@ -24,8 +24,6 @@ EVERY_BITS, WORKDAYS_BITS = -log2(0.7), -log2(0.12)  # other gates cost more
 # The working week, also as it looks on clocks far from the job's zone: from Sunday, or to Saturday.
 _FIVE_DAYS = {WORKDAYS: WORKDAYS_BITS, (0, 1, 2, 3, 6): -log2(0.015), (1, 2, 3, 4, 5): -log2(0.015)}
 _QUARTERLY_BITS, _SOME_MONTHS_BITS = 3.5 + log2(3), 4.0
-_SEASON_BITS = -log2(0.015) + log2(12 * 11)  # the first month and the last one
-_LONGEST_SEASON = 10  # months; a single month without runs is an outage
 _NTH_BITS = 7.0 + log2(7)
 # The first working day is not to count as long as the 1st explains the history: it may be two days later.
 _DAYS_BITS = {(ANY_DAY, -1): 7.0, (WORKDAY, -1): 11.0, (WORKDAY, 1): 19.0}
@@ -47,11 +45,11 @@ def to_date(day: int) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The days on which a schedule runs, only in `months`, if any. The meaning of `numbers` depends on the kind:
+    """The days on which a schedule runs. The meaning of `numbers` depends on the kind:
 
     every      none; every day
     weekdays   the weekdays, 0 is Monday
-    monthdays  the days of the month
+    monthdays  the days of the month, only in `months`, if any
     monthstep  the first day and the step: every n-th day of the month, starting over each month
     nth        a weekday, WORKDAY or ANY_DAY, then which of these days in the month (1 to 5, -1 is the last)
     interval   the step in days, then the day number modulo the step
@@ -63,9 +61,9 @@ class Gate:
 
     def ranks(self, days: Sequence[int]) -> list[int | None]:
         """The position of each ascending day in the sequence of the gate's days; None for a day it is closed."""
-        if self.kind == "every" and not self.months:
+        if self.kind == "every":
             return list(days)
-        if self.kind == "weekdays" and not self.months:
+        if self.kind == "weekdays":
             place, size = {number: position for position, number in enumerate(self.numbers)}, len(self.numbers)
             return [None if (at := place.get((day + 3) % 7)) is None else (day + 3) // 7 * size + at for day in days]
         if self.kind == "interval":
@@ -77,7 +75,7 @@ class Gate:
 
     def following(self, day: int) -> int:
         """The first of the gate's days after this one."""
-        if self.kind in ("every", "weekdays", "interval") and not self.months:
+        if self.kind in ("every", "weekdays", "interval"):
             return next(after for after in count(day + 1) if self.ranks([after])[0] is not None)
         today = to_date(day)
         month = today.year * 12 + today.month - 1
@@ -94,8 +92,6 @@ def _month_days(kind: Kind, numbers: tuple[int, ...], months: tuple[int, ...], m
         return ()
     first = date(year, number, 1).toordinal() - _EPOCH_ORDINAL
     length = monthrange(year, number)[1]
-    if kind in ("every", "weekdays"):
-        return tuple(day for day in range(first, first + length) if kind == "every" or weekday(day) in numbers)
     if kind == "monthdays":
         return tuple(first + n - 1 for n in numbers if n <= length)
     if kind == "monthstep":
@@ -133,20 +129,10 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
         gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * log2(step)))
     if span < _MAX_MONTHLY_DAYS:
         dates = [to_date(day) for day in days]
-        gates += _monthly(dates, weekdays) + _seasonal(dates, gates)
+        gates += _monthly(dates, weekdays)
         some = _DAYS_BITS.items() if len(days) <= span // 28 + 2 else ()  # if it runs about once a month
         gates += [(gate, bits) for numbers, bits in some if None not in (gate := Gate("nth", numbers)).ranks(days)]
     return gates
-
-
-def _seasonal(dates: list[date], gates: list[tuple[Gate, float]]) -> list[tuple[Gate, float]]:
-    """All days and weekdays in the months of the dates, if these follow one another and one has come again."""
-    months = {d.month for d in dates}
-    ends = [month for month in months if month % 12 + 1 not in months]
-    if len(ends) != 1 or len({(d.year, d.month) for d in dates}) == len(months) or len(months) > _LONGEST_SEASON:
-        return []
-    yearly = [(gate, bits + _SEASON_BITS) for gate, bits in gates if gate.kind in ("every", "weekdays")]
-    return [(replace(gate, months=tuple(sorted(months))), bits) for gate, bits in yearly]
 
 
 def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, float]]:

@@ -12,11 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from operator import add
 
 from obs.heartbeat.schedule import history
-from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offsets, wall_to_epoch
+from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS, offset_at, offsets, wall_to_epoch
 from obs.heartbeat.schedule.cost import OUTLIER_BITS, residual_bits
 from obs.heartbeat.schedule.fit import FITTING, NEW_JOB, Candidate, Fit
 from obs.heartbeat.schedule.gates import Gate
@@ -33,7 +33,6 @@ ZONES = (
 
 _MATTERS = 1e-3  # a heartbeat that contradicts a candidate of more weight than this requires weighing all again
 _CHECK_INTERVAL = 4  # heartbeats between two looks for a change of schedule; more when the history is long
-_MIN_EARLY_MS = MINUTE_MS
 _MISSED_GAPS = 2  # a run that is later than this many of the longest gaps seen was missed, it is not late
 _PATIENCE = 0.002  # the share of the weight that the candidates still waiting need to have
 _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has given up
@@ -53,7 +52,6 @@ _RECENT_TAIL_LENGTHS = (5, 7, 9, 12, 15, 20, 28, 45)  # changes are looked for a
 _TAIL_LENGTHS = (*_RECENT_TAIL_LENGTHS, 70, 110, 180)
 _TAILS_TRIED = 2
 _CACHED_FITS = 128
-_WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 10, 3, 0.2
 
 
 def learn(
@@ -129,33 +127,6 @@ def deadline(times: list[float], zones: Sequence[str] = ZONES) -> float | None:
 _fits: dict[tuple[tuple[str, ...], Memory], Fit] = {}
 
 
-def too_often(times: Iterable[int], fit: Fit) -> bool:
-    """Whether three or more of the last ten slots of the current schedule, a regular one, have two or more heartbeats.
-
-    Manual runs do not count, which come on some days or at uneven intervals. `fit` was learned before: from these
-    heartbeats, the new pace would be learned. For a gap, two are in one slot if they are less than half of it apart.
-    """
-    hypothesis = fit.hypothesis
-    seen, _ = history.without_bursts(*Memory().add(times).history(fit.changed_at))
-    if hypothesis is None or len(seen) < 2 or not fit.is_regular:
-        return False
-    if hypothesis.lattice is None:
-        slots = [*accumulate((later - one >= hypothesis.gap_ms / 2 for one, later in pairwise(seen)), initial=0)]
-    else:
-        slots, _ = hypothesis.lattice.assign(list(map(add, seen, offsets(hypothesis.zone, seen))))
-    watched = {*sorted({*slots})[-_WATCHED_SLOTS:]}
-    more = {at: slot for at, (before, slot) in zip(seen[1:], pairwise(slots), strict=True) if before == slot in watched}
-    return len({*more.values()}) >= _DOUBLE_SLOTS and not is_irregular([*more], _EVEN)
-
-
-def is_retry(fit: Fit | None, before: int | None, time: int) -> bool:
-    """Whether a heartbeat after a failed run comes too early for the slot after the one that `before` filled."""
-    if fit is None or fit.hypothesis is None or before is None:
-        return False
-    _, early = _late_and_early(fit.candidates[0])
-    return time + early < next_slot(fit.hypothesis, before, early, 0)
-
-
 def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -> int:
     """The index of the first heartbeat of the current schedule; 0 if the schedule has not changed.
 
@@ -218,7 +189,7 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     give_up_times, slots = [], []
     for candidate in fit.candidates:
         hypothesis = candidate.hypothesis
-        bound, early = _late_and_early(candidate)
+        bound, early = candidate.late_and_early
         following = partial(next_slot, hypothesis, early_ms=-1, skip=candidate.skip)  # none at that moment is filled
         slot = next_slot(hypothesis, last, early, candidate.skip)
         slot, give_up = history.awaited(slot, with_slack(min(bound, missed_ms)), later, following)
@@ -232,13 +203,15 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     overdue = max(last, _overdue_at(give_up_times, usual))
     if fit.waits_by_gaps:
         overdue = last + min(max(min(overdue - last, upper_bound(tuple(gaps[-RECENT:]))), *gaps), missed_ms)
-    # Of a job that runs once an hour or less often, two weeks are known.
-    latest, older = memory.history() if usual > 0.9 * HOUR_MS else (seen, [])
-    known = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest]
-    overdue = max(overdue, last + _repeated_silence(fit.candidates[0], known, overdue - last, usual, unknown))
+    latest, older = memory.history()
+    weeks = [*older[bisect_left(older, last - history.HOURLY_MS) :], *latest]
+    known = weeks if usual > 0.9 * HOUR_MS else seen  # of others, two weeks are known by the hour
+    overdue = max(overdue, last + _repeated_silence(fit.candidates[0], known, weeks, overdue - last, usual, unknown))
     is_known = last - known[0] >= 2 * WEEK_MS and all(end - start <= history.RETRIED_MS for start, end in later)
-    weekly = _as_a_week_ago(fit.candidates[0], known, overdue) if is_known else None
-    if weekly is not None and abs(weekly[0] - overdue) > usual // 4:
+    recent = known[bisect_left(known, last - 5 * WEEK_MS) :]
+    weekly = _as_a_week_ago(fit.candidates, recent, overdue) if is_known else None
+    near = min(usual // 4, _MOVED_MS)
+    if weekly is not None and (weekly[0] > overdue + near or near < overdue - weekly[1] < usual + WEEK_MS):
         slots, grace, overdue = [(weekly[0], 1.0)], weekly[1] - weekly[0], weekly[1]
     switched_off = _switched_off(fit.candidates[0], seen, usual, unknown)
     _, overdue = history.awaited(max(overdue, last + switched_off), 0, later, lambda end: end + grace)
@@ -253,14 +226,15 @@ def _decided(fit: Fit, seen: Sequence[int], unknown: Sequence[Interval], memory:
     )
 
 
-def _as_a_week_ago(best: Candidate, known: Sequence[int], overdue: int) -> tuple[int, int] | None:
+def _as_a_week_ago(candidates: Sequence[Candidate], known: Sequence[int], overdue: int) -> tuple[int, int] | None:
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
-    That is a week after the heartbeat that came next in the last two weeks. None if the weeks differ there, or in more
-    than a few heartbeats; also if the `best` candidate describes the weeks, and the job is `overdue` soon after this
-    slot anyway. Two weeks are `known`, or more.
+    That is a week after the heartbeat that came next in the last two weeks, in the zone where it is the latest. None if
+    the weeks differ there, or in more than a few heartbeats; also if the best of the `candidates` describes the weeks,
+    and the job is `overdue` soon after this slot anyway. Two weeks are `known`, or more.
     """
-    zone, lattice, gate = best.hypothesis.zone, best.hypothesis.lattice, best.hypothesis.gate
+    best = candidates[0].hypothesis
+    zone, lattice, gate = best.zone, best.lattice, best.gate
     usual, walls = usual_interval(known), list[int](map(add, known, offsets(zone, known)))
     near, first, last = min(usual // 4, _MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
 
@@ -274,8 +248,9 @@ def _as_a_week_ago(best: Candidate, known: Sequence[int], overdue: int) -> tuple
         return wall + week - other if nearest(other - week) == wall else WEEK_MS
 
     before = nearest(last)
-    following = walls[min(bisect_right(walls, before), len(walls) - 1)]
-    slot = wall_to_epoch(zone, following + WEEK_MS)
+    at = min(bisect_right(walls, before), len(walls) - 1)
+    following, zones = walls[at], {candidate.hypothesis.zone for candidate in candidates}
+    slot = max(wall_to_epoch(zone, known[at] + offset_at(zone, known[at]) + WEEK_MS) for zone in zones)
     week, differing = walls[bisect_right(walls, last) :], 0
     if lattice is not None:
         slots = lattice.size * (len(gate.numbers) or 7)
@@ -296,27 +271,38 @@ def _as_a_week_ago(best: Candidate, known: Sequence[int], overdue: int) -> tuple
 _decided_again = lru_cache(_CACHED_FITS)(_decided)  # of each host, whenever another host of its job reports
 
 
-def _repeated_silence(best: Candidate, seen: Sequence[int], least: int, usual: int, unknown: Sequence[Interval]) -> int:
+def _repeated_silence(
+    best: Candidate, seen: Sequence[int], weeks: Sequence[int], least: int, usual: int, unknown: Sequence[Interval]
+) -> int:
     """How long to wait because the job was silent for longer than `least` twice, and missed slots; 0 if it was not.
 
     That is: after the last two heartbeats, or at the same time on the last two days or weeks. Two such silences seldom
-    are failures. They are a change of schedule that is too recent to be learned. If the job runs several times a day,
-    it takes three.
+    are failures. They are pauses, or a change of schedule that is too recent to be learned. If the job runs several
+    times a day, it takes three. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
     """
-    found, (bound, early) = 0, _late_and_early(best)
+    bound, early = best.late_and_early
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
+
+    def silence_after(period: int, before: int, shift: int = 0) -> int:
+        """The silence so many periods before the last heartbeat; 0 if no slot was missed."""
+        by_hour = seen[-1] - enough * period < seen[0]
+        times, shortest = (weeks, max(least, HOUR_MS + 2 * usual)) if by_hour else (seen, least)
+        then = times[-1] - before * period - shift if period else times[-1 - before]
+        at = min(bisect_left(times, then), len(times) - 2)
+        at -= at > 0 and (by_hour or then - times[at - 1] < times[at] - then)
+        start, end = times[at], times[at + 1]
+        if abs(start - then) > _SAME_TIME * period or _silence(start, end, unknown) <= shortest:
+            return 0
+        slot = next_slot(best.hypothesis, start + by_hour * HOUR_MS, early, best.skip)
+        return end - start if end > slot + min(bound, usual // 4) else 0
+
+    found = 0
     for period in (0, DAY_MS, WEEK_MS) if len(seen) > enough else ():
-        silences = []
-        for before in range(1, enough + 1):
-            then = seen[-1] - before * period if period else seen[-1 - before]
-            at = min(bisect_left(seen, then), len(seen) - 2)
-            at -= at > 0 and then - seen[at - 1] < seen[at] - then
-            start, end = seen[at], seen[at + 1]
-            if abs(start - then) > _SAME_TIME * period or _silence(start, end, unknown) <= least:
-                break
-            if end > next_slot(best.hypothesis, start, early, best.skip) + min(bound, usual // 4):
-                silences.append(end - start)
-        if len(silences) == enough:
+        silences = [silence_after(period, before) for before in range(1, enough + 1)]
+        # If the day before was silent a week ago, but not this week, the schedule has changed.
+        if all(silences) and (
+            period < WEEK_MS or not silence_after(WEEK_MS, 1, DAY_MS) or silence_after(WEEK_MS, 0, DAY_MS)
+        ):
             found = max(found, round(_LONGER * max(silences)))
     return found
 
@@ -328,7 +314,7 @@ def _switched_off(best: Candidate, seen: Sequence[int], usual: int, unknown: Seq
     """
     least = _LONG_SILENCE * usual
     long_gaps = [(start, end) for start, end in pairwise(seen) if end - start >= least]
-    missed = [gap for gap in long_gaps if gap[1] >= next_slot(best.hypothesis, gap[0], _MIN_EARLY_MS, 0) + least]
+    missed = [gap for gap in long_gaps if gap[1] >= next_slot(best.hypothesis, gap[0], MINUTE_MS, 0) + least]
     silences = {start: silence for start, end in missed if (silence := _silence(start, end, unknown)) >= least}
     long, days = list(silences), (seen[-1] - seen[0]) / DAY_MS
     if len(long) < max(_LONG_SILENCES, days / 2):
@@ -358,12 +344,6 @@ def _overdue_at(give_up_times: Sequence[tuple[int, float]], usual_ms: int) -> in
     return ordered[-1][0]
 
 
-def _late_and_early(candidate: Candidate) -> tuple[int, int]:
-    """How long after and how long before a slot a heartbeat may come and still be the run of that slot."""
-    bound = upper_bound(candidate.residuals, candidate.hypothesis.spacing_ms)
-    return bound, max(_MIN_EARLY_MS, bound, -3 * min(candidate.residuals))
-
-
 def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory: Memory) -> Fit | None:
     """The fit after one more heartbeat, the last of `seen`; None if all hypotheses have to be weighed again."""
     if len(seen) < NEW_JOB or previous.updates >= len(seen) // 8 or previous.last_at is None:
@@ -372,7 +352,7 @@ def _updated(previous: Fit, seen: list[int], unknown: Sequence[Interval], memory
     candidates = []
     for candidate in previous.candidates:
         cost, residuals, hypothesis = OUTLIER_BITS, candidate.residuals, candidate.hypothesis
-        residual = time - next_slot(hypothesis, previous.last_at, _late_and_early(candidate)[1], 0)
+        residual = time - next_slot(hypothesis, previous.last_at, candidate.late_and_early[1], 0)
         is_next = abs(residual) < hypothesis.gap_ms / 2
         if hypothesis.lattice is not None:
             is_next = abs(filled_slot(hypothesis, time)[2] - residual) < SECOND_MS

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby, pairwise
 
@@ -146,10 +146,6 @@ def _open_hours(hours: Sequence[int]) -> str:
 def _days(gate: Gate) -> str:
     """The days of a gate, to be followed by the times."""
     match gate.kind:
-        case "every" | "weekdays" if gate.months:
-            first, last = (next(m for m in gate.months if (m + step) % 12 + 1 not in gate.months) for step in (-2, 0))
-            when = f"from {_MONTHS[first - 1]} to {_MONTHS[last - 1]}" if first != last else f"in {_MONTHS[last - 1]}"
-            return f"{_days(replace(gate, months=()))} {when}"
         case "every":
             return "Every day"
         case "weekdays":
@@ -221,14 +217,13 @@ def _cron_numbers(numbers: Sequence[int], size: int) -> str:
 
 def _cron_days(gate: Gate) -> str | None:
     """The fields day of the month, month and day of the week (0 is Sunday); None if cron cannot express the gate."""
-    months, season = ",".join(map(str, gate.months)) or "*", _cron_numbers(gate.months, 13) or "*"
     match gate.kind:
         case "every":
-            return f"* {season} *"
+            return "* * *"
         case "weekdays":
-            return f"* {season} {_cron_numbers(sorted((day + 1) % 7 for day in gate.numbers), 7)}"
+            return f"* * {_cron_numbers(sorted((day + 1) % 7 for day in gate.numbers), 7)}"
         case "monthdays":
-            return f"{_cron_numbers(gate.numbers, 32)} {months} *"
+            return f"{_cron_numbers(gate.numbers, 32)} {','.join(map(str, gate.months)) or '*'} *"
         case "monthstep":
             start, step = gate.numbers
             return f"{start}-31/{step} * *"

@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from obs.heartbeat.schedule import deadline, describe, learn
+from obs.heartbeat.schedule import ZONES, deadline, describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS
 from tests.heartbeat.schedule.jobs import at, cron, delayed, every_days, keeping_a_gap, slots
 
@@ -144,6 +144,22 @@ def test_a_zone_whose_clock_change_was_in_the_history_is_followed_at_the_next_on
     assert at(due, zone) < limit < at(due, zone) + SOON_MS
 
 
+@pytest.mark.parametrize("zones", [ZONES, ("Europe/Berlin", "UTC")])
+@pytest.mark.parametrize(
+    "expression", ["0 7-18 * * *", "30 9-17 * * 1-5", "*/30 9-16 * * 1-5", "0 */4 * * *", "0 8,12,16 * * *"]
+)
+@pytest.mark.parametrize("changed", ["2025-03-30", "2025-10-26"])
+def test_a_job_that_runs_several_times_a_day_is_not_overdue_on_the_day_when_clocks_change(
+    zones: tuple[str, ...], expression: str, changed: str
+) -> None:
+    end = at(changed) + 2 * DAY_MS
+    for zone in ("Europe/Berlin", "UTC"):
+        times = [time for time in cron(expression, zone, "2025-01-20 00:00", 10_000) if time < end][-600:]
+        first = next(index for index, time in enumerate(times) if time > at(changed) - 3 * HOUR_MS)
+        for count in range(first, len(times)):
+            assert (learn(times[:count], zones).overdue_at or 0) > times[count]
+
+
 def test_at_the_first_clock_change_the_learner_waits_for_all_plausible_zones() -> None:
     times = [t for t in cron("0 6 * * *", "UTC", "2025-07-10 00:00", 200) if t < at("2025-10-25 12:00")]
     limit = overdue_at(times)
@@ -232,19 +248,6 @@ def test_a_job_that_runs_often_on_few_days_is_overdue_wrongly_once(expression: s
     assert len(alarms) <= 1
 
 
-@pytest.mark.parametrize("expression", ["0 14 * 1-3,11,12 1", "30 6 * 4-10 *", "0 14 * 3-10 1-5"])
-def test_after_its_first_season_a_job_is_waited_for_until_the_next_one(expression: str) -> None:
-    times = cron(expression, since="2021-01-01 00:00", count=800 if expression.endswith("1") else 1000)
-    alarms, fit = [], None
-    for count in range(3, len(times)):
-        fit = learn(times[:count], previous=fit)
-        if fit.overdue_at is not None and fit.overdue_at < times[count]:
-            alarms.append(times[count])
-    assert len(alarms) == 1
-    assert fit is not None
-    assert describe(fit).cron == expression
-
-
 def test_a_few_days_of_growing_delays_are_not_a_new_schedule() -> None:
     """As on a busy hosted scheduler. If the learner forgot the history, the next run would be overdue."""
     usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical_ms=240 * SECOND_MS)
@@ -289,16 +292,32 @@ def test_a_job_that_runs_twice_on_working_days_is_waited_for_after_its_only_run_
     assert false_alarms(times, after=55) == []
 
 
-def test_a_weekly_pause_of_an_hourly_job_is_waited_for_although_256_heartbeats_are_fewer_than_two_weeks() -> None:
-    hourly = cron("0 * * * *", since="2025-03-03 00:00", count=24 * 35)
-    sundays = [at("2025-03-09") + week * WEEK_MS for week in range(5)]
-    times = [time for time in hourly if not any(2 * HOUR_MS <= time - day < 6 * HOUR_MS for day in sundays)]
-    before = [time for time in times if time < sundays[-1] + 2 * HOUR_MS]
+@pytest.mark.parametrize(
+    ("expression", "period", "hours"),
+    [
+        ("0 * * * *", WEEK_MS, (2, 6)),
+        ("*/20 * * * *", WEEK_MS, (2, 3)),
+        ("*/5 * * * *", WEEK_MS, (2, 6)),
+        ("*/5 * * * *", DAY_MS, (2.5, 3.75)),
+        ("* * * * *", DAY_MS, (1.25, 4.1)),
+    ],
+)
+def test_a_pause_of_each_week_or_night_is_waited_for_although_256_heartbeats_do_not_show_it(
+    expression: str, period: int, hours: tuple[float, float]
+) -> None:
+    pauses = [
+        tuple(at("2025-03-09") + days * period + round(hour * HOUR_MS) for hour in hours)
+        for days in range(4 * WEEK_MS // period)
+    ]
+    running = [time for time in cron(expression, since="2025-03-03 00:00", count=60 * 24 * 35) if time < pauses[-1][0]]
+    before = [time for time in running if not any(start <= time < end for start, end in pauses)]
     fit = learn(before)
-    assert sundays[-1] + 6 * HOUR_MS < (fit.overdue_at or 0) < sundays[-1] + 8 * HOUR_MS
+    end = pauses[-1][1]
+    assert end < (fit.overdue_at or 0) < end + 2 * HOUR_MS
     assert learn(before, previous=learn(before[:-1])).overdue_at == fit.overdue_at
     assert learn(before, previous=fit) == fit
-    assert overdue_at(before[:-24]) < before[-24] + SOON_MS
+    yesterday = [time for time in before if time < before[-1] - 12 * HOUR_MS]
+    assert overdue_at(yesterday) < yesterday[-1] + HOUR_MS + SOON_MS
 
 
 def test_a_job_that_often_misses_slots_is_overdue_only_after_more_than_usual() -> None:

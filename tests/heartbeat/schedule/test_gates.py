@@ -22,8 +22,6 @@ def day(text: str) -> int:
         (Gate("monthdays", (29,)), "2025-01-29", "2025-03-29"),
         (Gate("monthdays", (29,), (2,)), "2024-02-29", "2028-02-29"),
         (Gate("monthdays", (1,), (1, 4, 7, 10)), "2025-10-01", "2026-01-01"),
-        (Gate("weekdays", (0, 4), (1, 2, 12)), "2025-02-28", "2025-12-01"),
-        (Gate("every", (), (6, 7, 8)), "2025-08-31", "2026-06-01"),
         (Gate("monthstep", (1, 10)), "2025-01-31", "2025-02-01"),
         (Gate("nth", (ANY_DAY, -1)), "2024-02-01", "2024-02-29"),
         (Gate("nth", (ANY_DAY, -1)), "2025-02-28", "2025-03-31"),
@@ -88,19 +86,3 @@ def test_the_days_of_a_single_month_are_no_range() -> None:
     """A job that is three weeks old has run on all days since it was created."""
     days = tuple(day(f"2025-01-{n:02}") for n in range(3, 25))
     assert {gate.kind for gate, _ in candidates(days, 21)} == {"every"}
-
-
-@pytest.mark.parametrize(
-    ("days", "is_season"),
-    [
-        (["2024-06-03", "2024-07-01", "2025-06-02"], True),
-        (["2024-11-04", "2024-12-02", "2025-01-06", "2025-11-03"], True),
-        (["2024-06-03", "2024-07-01", "2024-08-05"], False),  # no month has come again
-        (["2024-06-03", "2024-09-02", "2025-06-02"], False),  # not one after the other
-        ([f"{2024 + n // 12}-{n % 12 + 1:02}-15" for n in range(20) if n % 12 != 7], False),  # an outage in August
-    ],
-)
-def test_a_season_is_several_months_in_a_row_of_which_one_has_come_again(days: list[str], is_season: bool) -> None:
-    seen = tuple(sorted(day(text) for text in days))
-    found = [gate for gate, _ in candidates(seen, seen[-1] - seen[0]) if gate.kind == "every" and gate.months]
-    assert bool(found) == is_season

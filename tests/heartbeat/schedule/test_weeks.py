@@ -8,7 +8,7 @@ import pytest
 
 from obs.heartbeat.schedule import Fit, describe, learn
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS
-from tests.heartbeat.schedule.jobs import at, cron
+from tests.heartbeat.schedule.jobs import at, cron, slots
 
 SINCE = "2025-01-06 00:00"  # a Monday
 WEEKDAYS_AND_WEEKENDS = ("0 8 * * 1-5", "0 10 * * 6,0")
@@ -140,3 +140,14 @@ def test_the_page_says_why_it_is_expected_then() -> None:
     fit = learn(heartbeats(WEEKDAYS_AND_WEEKENDS)[:-2])
     assert describe(fit).expected == "expected Sat 10:00, overdue at 10:01 because it ran then in the last two weeks"
     assert Fit.decode(fit.encode()) == fit
+
+
+@pytest.mark.parametrize(("usual", "longer"), [(5, 90), (10, 180), (10, 300)])
+def test_a_nightly_job_that_takes_longer_on_sundays_and_reports_its_end_is_missed_soon(usual: int, longer: int) -> None:
+    noise = random.Random(1)
+    times = [
+        start + round((longer if start // DAY_MS % 7 == 3 else usual) * MINUTE_MS * noise.uniform(0.9, 1.1))
+        for start in slots("0 2 * * *", "UTC", "2025-03-03 00:00", 7 * 9)
+    ]
+    for count in range(7 * 6, len(times)):
+        assert times[count] < (learn(times[:count]).overdue_at or 0) < times[count] + 2 * longer * MINUTE_MS

@@ -111,28 +111,8 @@ def test_the_first_working_day_of_the_month_is_learned() -> None:
             "Every 20 min on weekdays",
             "*/20 * * * 1-5",
         ),
-        (
-            Lattice(DAY_MS, (HOUR_MS,), (0,), 0.0),
-            Gate("weekdays", (0,), (1, 2, 3, 11, 12)),
-            "Mondays from Nov to Mar at 01:00",
-            "0 1 * 1-3,11,12 1",
-        ),
-        (
-            Lattice(HOUR_MS, (0, 30 * MINUTE_MS), tuple(range(24)), 0.0),
-            Gate("every", (), (12,)),
-            "Every 30 min, every day in Dec",
-            "0,30 * * 12 *",
-        ),
     ],
-    ids=[
-        "past midnight",
-        "monthly",
-        "the 11th to the 13th",
-        "uneven",
-        "by the hour on weekdays",
-        "winters",
-        "December",
-    ],
+    ids=["past midnight", "monthly", "the 11th to the 13th", "uneven", "by the hour on weekdays"],
 )
 def test_a_schedule_in_words(lattice: Lattice, gate: Gate, summary: str, expression: str) -> None:
     hypothesis = Hypothesis("UTC", lattice, gate, 0, 0.0)
