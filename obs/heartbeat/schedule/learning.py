@@ -284,17 +284,17 @@ def _repeated_silence(
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
 
     def silence_after(period: int, before: int, shift: int = 0) -> int:
-        """The silence so many periods before the last heartbeat; 0 if no slot was missed."""
-        by_hour = seen[-1] - enough * period < seen[0]
-        times, shortest = (weeks, max(least, HOUR_MS + 2 * usual)) if by_hour else (seen, least)
+        """The silence so many periods before the last heartbeat; 0 if no slot was missed, as far as this is known."""
+        times = weeks if period else seen
         then = times[-1] - before * period - shift if period else times[-1 - before]
-        at = min(bisect_left(times, then), len(times) - 2)
-        at -= at > 0 and (by_hour or then - times[at - 1] < times[at] - then)
+        at = min(max(0, bisect_right(times, then + usual // 2) - 1), len(times) - 2)
         start, end = times[at], times[at + 1]
+        by_hour = start < seen[0]
+        shortest = max(least, HOUR_MS + 2 * usual) if by_hour else least
         if abs(start - then) > _SAME_TIME * period or _silence(start, end, unknown) <= shortest:
             return 0
         slot = next_slot(best.hypothesis, start + by_hour * HOUR_MS, early, best.skip)
-        return end - start if end > slot + min(bound, usual // 4) else 0
+        return end - start if (by_hour and before > 1) or end > slot + min(bound, usual // 4) else 0
 
     found = 0
     for period in (0, DAY_MS, WEEK_MS) if len(seen) > enough else ():

@@ -151,3 +151,12 @@ def test_a_nightly_job_that_takes_longer_on_sundays_and_reports_its_end_is_misse
     ]
     for count in range(7 * 6, len(times)):
         assert times[count] < (learn(times[:count]).overdue_at or 0) < times[count] + 2 * longer * MINUTE_MS
+
+
+@pytest.mark.parametrize("day", [7, 8, 9, 10])
+def test_hours_that_begin_and_end_within_an_hour_are_known_after_three_weeks(day: int) -> None:
+    zone = "America/New_York"
+    quarters = cron("*/15 9-16 * * 1-5", zone, "2025-03-10 00:00", 900)  # the clocks do not change
+    times = [time for time in quarters if (at("2025-03-10 16:05", zone) - time) % DAY_MS < 6.6 * HOUR_MS]
+    seen = [time for time in times if time < at(f"2025-04-{day:02} 16:05", zone)]
+    assert (learn(seen).overdue_at or 0) > at(f"2025-04-{day + 1:02} 09:30", zone)
