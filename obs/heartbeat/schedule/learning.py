@@ -39,6 +39,7 @@ _PATIENCE_GROWTH = 1.03  # for each usual interval after the first candidate has
 _ENOUGH_WEIGHT = 0.25  # candidates with so much weight are waited for, however long that takes
 _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at the same time of it
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
+_WEEKLY = ("every", "weekdays")  # gates that are the same in each week
 _OTHERS = 0.025  # the share of heartbeats that come in one of two weeks only
 _LONG_SILENCE, _LONG_SILENCES = 5, 3  # usual intervals; how many such silences
 _MOVED_MS = 50 * MINUTE_MS  # to another time of day
@@ -230,8 +231,8 @@ def _as_a_week_ago(candidates: Sequence[Candidate], known: Sequence[int], overdu
     """For a job that runs at the same times each week, whatever these are: the next slot, and until when it is awaited.
 
     That is a week after the heartbeat that came next in the last two weeks, in the zone where it is the latest. None if
-    the weeks differ there, or in more than a few heartbeats; also if the best of the `candidates` describes the weeks,
-    and the job is `overdue` soon after this slot anyway. Two weeks are `known`, or more.
+    the weeks differ there, or in more than a few heartbeats; also if the best of the `candidates` is for days of the
+    month, or describes the weeks, and the job is `overdue` soon after this slot. Two weeks are `known`, or more.
     """
     best = candidates[0].hypothesis
     zone, lattice, gate = best.zone, best.lattice, best.gate
@@ -256,7 +257,7 @@ def _as_a_week_ago(candidates: Sequence[Candidate], known: Sequence[int], overdu
         slots = lattice.size * (len(gate.numbers) or 7)
         matching = sum(abs(residual) <= near for residual in lattice.assign(week)[1])
         differing = max(slots, len(week)) - matching
-    if differing <= 2 * _OTHERS * len(week) and abs(slot - overdue) <= usual // 4:
+    if (differing <= 2 * _OTHERS * len(week) and abs(slot - overdue) <= usual // 4) or gate.kind not in _WEEKLY:
         return None
     late = {wall: late_by(wall, -WEEK_MS) for wall in walls if wall > first + near}
     missed = {wall + WEEK_MS: late_by(wall, WEEK_MS) for wall in walls if wall < last - near}
@@ -299,10 +300,9 @@ def _repeated_silence(
     found = 0
     for period in (0, DAY_MS, WEEK_MS) if len(seen) > enough else ():
         silences = [silence_after(period, before) for before in range(1, enough + 1)]
-        # If the day before was silent a week ago, but not this week, the schedule has changed.
-        if all(silences) and (
-            period < WEEK_MS or not silence_after(WEEK_MS, 1, DAY_MS) or silence_after(WEEK_MS, 0, DAY_MS)
-        ):
+        # The job was silent on the day before this time a week ago, but not this week.
+        has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
+        if all(silences) and not has_changed:
             found = max(found, round(_LONGER * max(silences)))
     return found
 
