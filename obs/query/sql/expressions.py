@@ -112,15 +112,14 @@ class Writer:
         return FUNCTIONS[expression.name].write(*arguments, **fields)
 
     def _local(self, argument: Checked, sql: str) -> str:
-        """A time on the clock of TIMEZONE. For that of a row, the few offsets within the window are written out."""
-        offsets, window = self.scan.offsets, self.scan.window
+        """A time on the clock of TIMEZONE. For a column, the few offsets within the window are written out."""
+        offsets, other = self.scan.offsets, f"obs_local({sql})"
         if self.plan.timezone is None:
             return sql
-        is_of_row = isinstance(argument, Read) and argument.column.name == "time" and len(offsets) <= _MOST_OFFSETS
-        if not is_of_row or window.start < offsets[0][0] or window.end > offsets[-1][1]:
-            return f"obs_local({sql})"
-        whens = [f"WHEN {sql} < {self.bind(end)} THEN {self.bind(offset)}" for _, end, offset in offsets]
-        return f"({sql} + CASE {' '.join(whens)} END)"
+        if not isinstance(argument, Read) or len(offsets) > _MOST_OFFSETS:
+            return other
+        whens = [f"WHEN {sql} < {self.bind(end)} THEN {sql} + {self.bind(offset)}" for _, end, offset in offsets]
+        return f"CASE WHEN {sql} < {self.bind(offsets[0][0])} THEN {other} {' '.join(whens)} ELSE {other} END"
 
 
 _MOST_OFFSETS = 10
