@@ -144,7 +144,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
     databases, now_ms = alerts.tenancy.databases, seen.now_ms
     with databases.read(org) as db:
         has_wrong_times = not seen.is_behind and expectations.has_heartbeat_after(db, now_ms + FUTURE_MS)
-        recurs = any(one.cron and one.end_time <= now_ms for one in maintenance.windows(db))
+        recurs = db.execute(maintenance.OVER, (now_ms,)).fetchone()
     if has_wrong_times:
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from werkzeug.security import check_password_hash, generate_password_hash
 
@@ -15,10 +15,9 @@ from obs.errors import ServiceError, invalid_field
 from obs.storage.databases import Org
 from obs.tenancy import audit, keys, store
 from obs.tenancy.audit import COMMAND_LINE, Action, Actor
-from obs.tenancy.auth import Tenancy
+from obs.tenancy.auth import T, Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
-T = TypeVar("T")
 FIRST_ORG = "default"
 SIGN_IN_LINK_MS = DAY_MS
 SESSION_MS = 14 * DAY_MS  # after its last use

@@ -50,7 +50,7 @@ class World:
         assert self.client.post(path, headers=headers).status_code == 200
 
     def sweep(self) -> None:
-        services(self.app).background.tasks["sweep"].run()
+        services(self.app).background.run("sweep")
 
     def deliveries(self) -> list[dict[str, Any]]:
         """All deliveries, the oldest first."""
@@ -64,12 +64,12 @@ class World:
 
     def deliver(self) -> None:
         """Send what is due until every answer is recorded."""
-        notifier = services(self.app).background.notifier
-        notifier.run()
+        background = services(self.app).background
+        background.run("deliveries")
         while self.on_their_way:
             self.on_their_way.pop().result(ATTEMPT_SECONDS)
             if not self.on_their_way:
-                notifier.run()
+                background.run("deliveries")
 
 
 def titles(receiver: Receiver) -> list[str]:

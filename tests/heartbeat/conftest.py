@@ -1,6 +1,7 @@
 """Heartbeats in either path form, and what became of them: over HTTP, and as rows of the organization's file."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -60,7 +61,7 @@ def rows(app: Flask) -> Callable[..., list[dict[str, Any]]]:
 @pytest.fixture
 def sweep(app: Flask) -> Callable[[], None]:
     """Does at once what the service does every second: learn, and flag what did not come."""
-    return services(app).background.tasks["sweep"].run
+    return partial(services(app).background.run, "sweep")
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from obs.heartbeat.pins import cron_times
 from obs.heartbeat.store.expectations import excuse
 from obs.storage.connection import save_row
 
+OVER = "SELECT id FROM maintenance_windows WHERE cron IS NOT NULL AND end_time <= ?"  # those that recur next
+
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceWindow:
