@@ -12,7 +12,7 @@ from typing import Any
 
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan, Timeline
+from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan
 from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
@@ -148,7 +148,7 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
     rest, spans = [scan.window], []
     grains, cover = usable_grains(plan, scan)
     for grain in grains:
-        covered, uncovered = _split(grain, rest, scan.timeline, session)
+        covered, uncovered = _split(grain, rest, scan.timeline.starts if scan.timeline else (), session)
         if covered and len(covered) <= MAX_SPANS and len(uncovered) <= MAX_SPANS:
             rest = uncovered
             spans.append((grain, tuple(covered)))
@@ -156,21 +156,21 @@ def find_cover(plan: Plan, scan: Scan, session: Session) -> Cover | None:
 
 
 def _split(
-    grain: Grain, ranges: Sequence[Range], timeline: Timeline | None, session: Session
+    grain: Grain, ranges: Sequence[Range], starts: Sequence[int], session: Session
 ) -> tuple[list[Span], list[Range]]:
     """The units within `ranges` for which a rollup is complete, as spans, and what is left of the ranges.
 
-    Units in which a bucket begins, such as a day at 18:30 UTC, are left.
+    Units in which a bucket begins, such as a day at 18:30 UTC, are left; `starts` are those of all buckets.
     """
     covered, uncovered, unit_ms = list[Span](), list[Range](), grain.unit_ms
-    split = [] if timeline is None else [start // unit_ms for start in timeline.starts if start % unit_ms]
     for each in ranges:
         first, end = -(-each.start // unit_ms), each.end // unit_ms
         found = session.fetch(SqlStatement(grain.complete, {"first": first, "end": end})) if first < end else []
         spans = list[Span]()
         for first, end in found:
-            others = (first - 1, *split[bisect_left(split, first) : bisect_left(split, end)], end)
-            spans += [(before + 1, after) for before, after in pairwise(others) if before + 1 < after]
+            within = starts[bisect_left(starts, first * unit_ms) : bisect_left(starts, end * unit_ms)]
+            split = [start // unit_ms for start in within if start % unit_ms]
+            spans += [(before + 1, after) for before, after in pairwise((first - 1, *split, end)) if before + 1 < after]
         covered += spans
         edges = [each.start, *(number * unit_ms for span in spans for number in span), each.end]
         uncovered += [Range(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
