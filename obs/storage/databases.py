@@ -13,11 +13,11 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from obs.errors import ServiceError
+from obs.errors import ServiceError, T
 from obs.storage.connection import MissingFileError, explained, first_value, open_writer
 from obs.storage.disk import sync_folder
 from obs.storage.file import DESCRIPTORS_PER_FILE, DatabaseFile, FileOptions, locked, migrate
-from obs.storage.writer import T, Unit
+from obs.storage.writer import Unit
 
 Step = Callable[[sqlite3.Connection, int], int]
 _MOST_FILES = 2_048  # a file with a writer and a reader takes about 0.4 MB of memory

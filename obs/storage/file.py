@@ -10,10 +10,10 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 from sqlite_utils import Database, Migrations
 
-from obs.errors import ServiceError
+from obs.errors import ServiceError, T
 from obs.storage.connection import REPAIR, MissingFileError, explained, open_reader, open_writer
 from obs.storage.disk import sync_folder
-from obs.storage.writer import GroupCommit, T, Unit
+from obs.storage.writer import GroupCommit, Unit
 
 IDLE_READERS = 2  # readers that stay open while nobody uses them
 DESCRIPTORS_PER_FILE = 2 * (1 + IDLE_READERS) + 1

@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from obs.errors import ServiceError
+from obs.errors import ServiceError, T
 from obs.storage.connection import MissingFileError, explained
 
-T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], Any]
 _MOST_IN_A_BATCH = 256
 _MOST_WAITING_FOR_LOCK = 8

@@ -12,7 +12,7 @@ import marshmallow as ma
 from flask import g, request
 
 from obs.api import SECURITY, Blueprint
-from obs.errors import ServiceError
+from obs.errors import ServiceError, T
 from obs.server.access_log import note_caller
 from obs.server.middleware import ENVIRON_ORG, IngestAddress, client_address, client_network
 from obs.services import services
@@ -23,7 +23,6 @@ from obs.tenancy.audit import COMMAND_LINE, Actor
 from obs.tenancy.keyring import KeyRing
 from obs.tenancy.quotas import Quotas
 
-T = TypeVar("T")
 View = TypeVar("View", bound=Callable[..., Any])
 _CHALLENGE = {"WWW-Authenticate": "ApiKey"}
 _log = logging.getLogger(__name__)

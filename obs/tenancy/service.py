@@ -11,11 +11,11 @@ from typing import Any
 
 from werkzeug.security import check_password_hash, generate_password_hash
 
-from obs.errors import ServiceError, invalid_field
+from obs.errors import ServiceError, T, invalid_field
 from obs.storage.databases import Org
 from obs.tenancy import audit, keys, store
 from obs.tenancy.audit import COMMAND_LINE, Action, Actor
-from obs.tenancy.auth import T, Tenancy
+from obs.tenancy.auth import Tenancy
 from obs.times import DAY_MS, HOUR_MS
 
 FIRST_ORG = "default"
@@ -167,6 +167,11 @@ def create_sign_in_link(tenancy: Tenancy, slug: str) -> str:
     token, now_ms, org = secrets.token_urlsafe(24), tenancy.clock(), find_organization(tenancy, slug)
     tenancy.control.write(lambda db: store.add_sign_in_link(db, org, token, now_ms + SIGN_IN_LINK_MS, now_ms))
     return token
+
+
+def use_sign_in_link(tenancy: Tenancy, token: str) -> bool:
+    """Use up a sign-in link. False if another request was faster."""
+    return tenancy.control.write(lambda db: store.delete_sign_in_link(db, token))
 
 
 def change_user(

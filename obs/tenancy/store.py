@@ -196,7 +196,7 @@ def find_sign_in_link(db: sqlite3.Connection, token: str, now_ms: int) -> Org | 
     return row and Org(*row)
 
 
-def delete_sign_in_link(db: sqlite3.Connection, token: str) -> bool:  # False if another request was faster
+def delete_sign_in_link(db: sqlite3.Connection, token: str) -> bool:
     return db.execute("DELETE FROM sign_in_links WHERE sha256 = ?", (keys.digest(token),)).rowcount == 1
 
 

@@ -76,7 +76,7 @@ def by_link(token: str) -> ResponseReturnValue:
         org = store.find_sign_in_link(db, token, tenancy.clock())
     if org is not None and request.method != "POST":
         return render_template("sign_in_link.html", org=org)
-    if org is None or not tenancy.control.write(lambda db: store.delete_sign_in_link(db, token)):
+    if org is None or not service.use_sign_in_link(tenancy, token):
         tenancy.quotas.count_failure(client_network(request.environ))
         hint = "Create a new one: obs sign-in ORG"
         raise ServiceError("unauthorized", "This sign-in link has expired or was already used.", hint=hint)
