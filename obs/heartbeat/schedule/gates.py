@@ -128,8 +128,7 @@ def candidates(days: tuple[int, ...], span: int) -> list[tuple[Gate, float]]:
     if step > 1 and step != 7:
         gates.append((Gate("interval", (step, days[0] % step)), _STEP_BITS + 2 * log2(step)))
     if span < _MAX_MONTHLY_DAYS:
-        dates = [to_date(day) for day in days]
-        gates += _monthly(dates, weekdays)
+        gates += _monthly([to_date(day) for day in days], weekdays)
         some = _DAYS_BITS.items() if len(days) <= span // 28 + 2 else ()  # if it runs about once a month
         gates += [(gate, bits) for numbers, bits in some if None not in (gate := Gate("nth", numbers)).ranks(days)]
     return gates

@@ -235,8 +235,7 @@ def _as_a_week_ago(candidates: Sequence[Candidate], known: Sequence[int], overdu
     month, or describes the weeks, and the job is `overdue` soon after this slot. Two weeks are `known`, or more.
     """
     best = candidates[0].hypothesis
-    zone, lattice, gate = best.zone, best.lattice, best.gate
-    usual, walls = usual_interval(known), list[int](map(add, known, offsets(zone, known)))
+    usual, walls = usual_interval(known), list[int](map(add, known, offsets(best.zone, known)))
     near, first, last = min(usual // 4, _MOVED_MS), walls[0] + WEEK_MS, walls[-1] - WEEK_MS
 
     def nearest(wall: int) -> int:
@@ -253,11 +252,11 @@ def _as_a_week_ago(candidates: Sequence[Candidate], known: Sequence[int], overdu
     following, zones = walls[at], {candidate.hypothesis.zone for candidate in candidates}
     slot = max(wall_to_epoch(zone, known[at] + offset_at(zone, known[at]) + WEEK_MS) for zone in zones)
     week, differing = walls[bisect_right(walls, last) :], 0
-    if lattice is not None:
-        slots = lattice.size * (len(gate.numbers) or 7)
-        matching = sum(abs(residual) <= near for residual in lattice.assign(week)[1])
+    if best.lattice is not None:
+        slots = best.lattice.size * (len(best.gate.numbers) or 7)
+        matching = sum(abs(residual) <= near for residual in best.lattice.assign(week)[1])
         differing = max(slots, len(week)) - matching
-    if (differing <= 2 * _OTHERS * len(week) and abs(slot - overdue) <= usual // 4) or gate.kind not in _WEEKLY:
+    if (differing <= 2 * _OTHERS * len(week) and abs(slot - overdue) <= usual // 4) or best.gate.kind not in _WEEKLY:
         return None
     late = {wall: late_by(wall, -WEEK_MS) for wall in walls if wall > first + near}
     missed = {wall + WEEK_MS: late_by(wall, WEEK_MS) for wall in walls if wall < last - near}
@@ -281,7 +280,7 @@ def _repeated_silence(
     are failures. They are pauses, or a change of schedule that is too recent to be learned. If the job runs several
     times a day, it takes three. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
     """
-    bound, early = best.late_and_early
+    found, (bound, early) = 0, best.late_and_early
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
 
     def silence_after(period: int, before: int, shift: int = 0) -> int:
@@ -297,7 +296,6 @@ def _repeated_silence(
         slot = next_slot(best.hypothesis, start + by_hour * HOUR_MS, early, best.skip)
         return end - start if (by_hour and before > 1) or end > slot + min(bound, usual // 4) else 0
 
-    found = 0
     for period in (0, DAY_MS, WEEK_MS) if len(seen) > enough else ():
         silences = [silence_after(period, before) for before in range(1, enough + 1)]
         # The job was silent on the day before this time a week ago, but not this week.
