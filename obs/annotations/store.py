@@ -10,7 +10,7 @@ from functools import partial
 from obs.annotations.rules import Annotation
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
 from obs.errors import existing
-from obs.storage.connection import delete_oldest, save_row
+from obs.storage.connection import delete_oldest, delete_row, save_row
 from obs.times import MAX_MS
 
 _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM annotations"
@@ -86,10 +86,6 @@ def save(db: sqlite3.Connection, annotation: Annotation) -> int:
     return save_row(db, "annotations", asdict(annotation))
 
 
-def delete(db: sqlite3.Connection, annotation_id: int) -> None:
-    db.execute("DELETE FROM annotations WHERE id = ?", (annotation_id,))
-
-
 def open_band(db: sqlite3.Connection, name: str, title: str, start_time: int, now_ms: int) -> int:
     """Add a band of the service that has no end yet; returns its id."""
     same = {"created_at": now_ms, "updated_at": now_ms, "by_service": True}
@@ -132,6 +128,7 @@ def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
 
 
 _IS_OLD = f"{LAST_MOMENT_SQL} < :cutoff - {RETENTION_MS}"
+delete = partial(delete_row, table="annotations")
 delete_past_retention = partial(delete_oldest, table="annotations", time=LAST_MOMENT_SQL, condition=_IS_OLD)
 
 

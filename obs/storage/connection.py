@@ -98,6 +98,11 @@ def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> i
     return int(db.execute(add, values).lastrowid or 0)
 
 
+def delete_row(db: sqlite3.Connection, row_id: int, *, table: str) -> bool:
+    """Delete the row with this ``id``; False if there is none."""
+    return db.execute(f"DELETE FROM {table} WHERE id = ?", (row_id,)).rowcount > 0
+
+
 def delete_oldest(db: sqlite3.Connection, limit: int, cutoff: int, *, table: str, time: str, condition: str) -> int:
     """Delete the first `limit` rows in the order of `time` to which a `condition` with ``:cutoff`` applies.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from obs.api import about
-from obs.storage.connection import delete_oldest, save_row
+from obs.storage.connection import delete_oldest, delete_row, save_row
 from obs.storage.databases import Org
 from obs.tenancy import keys
 from obs.tenancy.audit import Action
@@ -251,15 +251,12 @@ def extend_session(db: sqlite3.Connection, session_id: int, expires_at: int, now
     db.execute("UPDATE sessions SET last_seen_at = ?, expires_at = ? WHERE id = ?", (now_ms, expires_at, session_id))
 
 
-def delete_session(db: sqlite3.Connection, session_id: int) -> None:
-    db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
-
-
 def audit_entries(db: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
     latest = "SELECT time, actor, action, object, address FROM audit ORDER BY time DESC, id DESC LIMIT ?"
     return [dict(row) for row in db.execute(latest, (limit,))]
 
 
+delete_session = partial(delete_row, table="sessions")
 delete_audit_before = partial(delete_oldest, table="audit", time="time", condition="time < :cutoff")
 
 

@@ -5,11 +5,12 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from obs.api import PLACE
-from obs.storage.connection import save_row
+from obs.storage.connection import delete_row, save_row
 from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
@@ -68,5 +69,4 @@ def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
     return save_row(db, "channels", {**columns, "filter": json.dumps(values["filter"])})
 
 
-def delete(db: sqlite3.Connection, channel_id: int) -> None:
-    db.execute("DELETE FROM channels WHERE id = ?", (channel_id,))
+delete = partial(delete_row, table="channels")

@@ -3,11 +3,12 @@
 import json
 import sqlite3
 from dataclasses import asdict
+from functools import partial
 
 from obs.alerts.rules import Alert
 from obs.alerts.store import incidents
 from obs.errors import existing
-from obs.storage.connection import save_row
+from obs.storage.connection import delete_row, save_row
 
 
 def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
@@ -19,8 +20,7 @@ def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
 
 def alert(db: sqlite3.Connection, alert_id: int) -> Alert:
     """The alert with this id. Raises ServiceError (404)."""
-    is_possible = alert_id.bit_length() < 64  # SQLite has no larger numbers
-    return existing("alert", alert_id, alerts(db, alert_id) if is_possible else ())
+    return existing("alert", alert_id, alerts(db, min(alert_id, 2**63 - 1)))  # SQLite has no larger numbers
 
 
 def save(db: sqlite3.Connection, alert: Alert) -> int:
@@ -29,5 +29,4 @@ def save(db: sqlite3.Connection, alert: Alert) -> int:
     return save_row(db, "alerts", {"id": alert.id, "name": alert.name, "definition": json.dumps(definition)})
 
 
-def delete(db: sqlite3.Connection, alert_id: int) -> None:
-    db.execute("DELETE FROM alerts WHERE id = ?", (alert_id,))
+delete = partial(delete_row, table="alerts")

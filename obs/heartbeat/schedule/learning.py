@@ -41,7 +41,7 @@ _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
 _WEEKLY = ("every", "weekdays")  # gates that are the same in each week
 _OTHERS = 0.025  # the share of heartbeats that come in one of two weeks only
-_LONG_SILENCE, _LONG_SILENCES = 5, 3  # usual intervals; how many such silences
+_LONG_SILENCE, _LONG_SILENCES, _DAYS_OF_NIGHTS = 5, 3, 25  # usual intervals; how many such silences; in how many days
 _MOVED_MS = 50 * MINUTE_MS  # to another time of day
 _LONGER = 1.1  # months have different lengths
 _MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
@@ -278,7 +278,8 @@ def _repeated_silence(
 
     That is: after the last two heartbeats, or at the same time on the last two days or weeks. Two such silences seldom
     are failures. They are pauses, or a change of schedule that is too recent to be learned. If the job runs several
-    times a day, it takes three. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
+    times a day, it takes three. Or there were three long ones on other days: the computer is switched off at night, not
+    always after the same slot. Of a job that runs more often than hourly, `weeks` has the first one of each hour.
     """
     found, (bound, early) = 0, best.late_and_early
     enough = 3 if _SEVERAL_A_DAY_MS[0] < usual < _SEVERAL_A_DAY_MS[1] else 2
@@ -302,6 +303,12 @@ def _repeated_silence(
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
             found = max(found, round(_LONGER * max(silences)))
+    nights = [silence_after(DAY_MS, before) for before in range(1, _DAYS_OF_NIGHTS + 1)]
+    nights = [silence for silence in nights if silence >= _LONG_SILENCE * usual]
+    if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in _WEEKLY:
+        night = history.median(nights)
+        morning = next_slot(best.hypothesis, seen[-1] + night, early, 0)
+        found = max(found, morning + bound - seen[-1] + round((_LONGER - 1) * night))
     return found
 
 

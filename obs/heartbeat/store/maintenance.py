@@ -11,7 +11,7 @@ from typing import Any
 
 from obs.heartbeat.pins import cron_times
 from obs.heartbeat.store.expectations import excuse
-from obs.storage.connection import save_row
+from obs.storage.connection import delete_row, save_row
 
 OVER = "SELECT id FROM maintenance_windows WHERE cron IS NOT NULL AND end_time <= ?"  # those that recur next
 
@@ -63,7 +63,7 @@ def delete(db: sqlite3.Connection, window_id: int, now_ms: int) -> bool:
     db.execute(f"{learn} (SELECT job_id FROM unknown_times_by_job WHERE window_id = ?)", (window_id,))
     end = "UPDATE maintenance_windows SET end_time = max(start_time, min(end_time, ?)) WHERE id = ?"
     db.execute(end, (now_ms, window_id))
-    return db.execute("DELETE FROM maintenance_windows WHERE id = ?", (window_id,)).rowcount > 0
+    return delete_row(db, window_id, table="maintenance_windows")
 
 
 def keep_past(db: sqlite3.Connection, job_id: int, since_ms: int, now_ms: int) -> None:

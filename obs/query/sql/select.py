@@ -68,11 +68,6 @@ def select_many(plan: Plan, part: Range, count: int) -> SqlStatement:
     return SqlStatement(f"{rows} LIMIT 1 OFFSET :skipped", {"start": part.start, "end": part.end, "skipped": count - 1})
 
 
-def open_virtual(table: str) -> str:
-    """The statement that makes SQLite open a virtual table, such as a full-text index, without reading it."""
-    return f"SELECT 1 FROM {table} LIMIT 0"
-
-
 @dataclass
 class RowSelect(Writer):
     order: Order | None = None  # in which the rows are read, if not in that of time

@@ -126,6 +126,16 @@ def laptop(rng: random.Random) -> Life:
     return Life(times, times[0])
 
 
+def office(rng: random.Random) -> Life:
+    """An hourly job of a computer that is on from about eight to half past five on working days."""
+    times = []
+    for day in (day for day in range(8 * 7) if day % 7 < 5):
+        opens, closes = rng.gauss(8, 0.3), rng.gauss(17.5, 0.6)
+        slots = (at(WHEN) + day * DAY_MS + hour * HOUR_MS for hour in range(24) if opens <= hour <= closes)
+        times += [slot + round(4 * SECOND_MS * rng.lognormvariate(0, 0.6)) for slot in slots]
+    return Life(times, times[0])
+
+
 def retries(rng: random.Random) -> Life:
     """An hourly job that is started again up to three times after a failed run."""
     times = []
@@ -171,6 +181,7 @@ STORIES: dict[str, tuple[Callable[[random.Random], Life], float]] = {
     "daily-moved": (moved, 2),
     "daily-to-monthly": (change(daily, on("{1} * *"), 90, 400), 2),
     "laptop": (laptop, 5),
+    "office": (office, 9),
     "retries": (retries, 14),
     "monthly": (long_life(lambda rng: f"0 {rng.randrange(24)} {rng.randrange(1, 32)} * *", 6, 0), 0.5),
     "quarterly": (long_life(lambda rng: f"0 3 {rng.randrange(1, 29)} 1,4,7,10 *", 6, 0), 0.5),
