@@ -303,7 +303,7 @@ def _repeated_silence(
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
             found = max(found, round(_LONGER * max(silences)))
-    nights = [silence_after(DAY_MS, before) for before in range(1, _DAYS_OF_NIGHTS + 1)]
+    nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(_DAYS_OF_NIGHTS)]
     nights = [silence for silence in nights if silence >= _LONG_SILENCE * usual]
     if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in _WEEKLY:
         night = history.median(nights)

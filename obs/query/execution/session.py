@@ -19,7 +19,7 @@ from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, deviati
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Plan, Range, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
-from obs.query.sql.select import SqlStatement
+from obs.query.sql.select import OPEN_VIRTUAL, SqlStatement
 from obs.storage.connection import explained, open_reader
 from obs.storage.packed import pack, total, unpack
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, offset_ms, write_duration
@@ -167,7 +167,7 @@ def open_session(path: Path, plan: Plan, scans: Sequence[Scan], limits: Limits, 
         connection.execute("BEGIN")
         searched = [column.search for column in plan.source.columns if column.search]
         for virtual_table in ("json_each", *searched):  # the authorizer would refuse what they do when first used
-            connection.execute(f"SELECT 1 FROM {virtual_table} LIMIT 0")
+            connection.execute(OPEN_VIRTUAL.format(virtual_table))
 
         permitted = {(sqlite3.SQLITE_SELECT, None), (sqlite3.SQLITE_PRAGMA, "data_version")}  # FTS5 asks for that
         tables = plan.source.tables + (plan.around.source.tables if plan.around is not None else ())

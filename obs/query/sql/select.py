@@ -10,6 +10,7 @@ from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Plan, Ra
 from obs.query.sql.expressions import Value, Writer
 from obs.sources import Column, Order, Type
 
+OPEN_VIRTUAL = "SELECT 1 FROM {} LIMIT 0"  # makes SQLite open a virtual table, such as a full-text index
 MANY_ROWS = 100_000  # among so many, finding out which ones to read takes longer than it saves
 
 
