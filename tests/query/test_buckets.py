@@ -55,6 +55,16 @@ def test_a_day_of_25_hours_holds_25_runs(ask: Ask, write: Any) -> None:
     assert [row[1:] for row in answer["rows"]] == [[25, 24], [24, 25]]
 
 
+def test_clocks_that_change_twice_within_a_week(ask: Ask, write: Any) -> None:
+    """Recife had summer time from the 8th to the 14th of October 2000."""
+    at = 971_179_200_000  # 2000-10-10T12:00Z
+    write(
+        lambda db: db.execute("INSERT INTO runs (job_id, status, started_at, heartbeat_at) VALUES (1, 1, ?, 0)", (at,))
+    )
+    window = "BETWEEN '2000-10-08T02:30Z' AND '2000-10-20'"
+    assert ask(f"SELECT hour(time) FROM runs TIMEZONE 'America/Recife' {window}")["rows"] == [[10]]
+
+
 def test_a_window_at_the_end_of_the_calendar(ask: Ask) -> None:
     last_days = "BETWEEN '9999-12-30' AND '9999-12-31T23:59:59Z'"
     assert len(ask(f"SELECT count(*) FROM runs EVERY 1d {last_days}")["rows"]) == 2

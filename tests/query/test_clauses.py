@@ -59,6 +59,13 @@ ANSWERS: list[tuple[str, str, list[str], list[list[Any]]]] = [
         ["count", "job"],
         [[1, "report/weekly"]],
     ),
+    (  # one end of BETWEEN is no bound of the window
+        "SELECT id FROM runs WHERE time BETWEEN '2026-06-21' AND '2026-06-21' + 8h",
+        "table",
+        ["id"],
+        [[1], [2]],
+    ),
+    ("SELECT id FROM runs WHERE time BETWEEN NOW - 1d AND ended_at ORDER BY id", "table", ["id"], [[1], [2], [3]]),
     ("SELECT hour(time) AS h, count(*) FROM runs BY h LAST 3h", "bar", ["h", "count"], [[7, 1], [8, 2], [9, 2]]),
     (
         "SELECT count(*) FROM runs BY hour(time) TIMEZONE 'Asia/Kolkata' LAST 3h",

@@ -86,6 +86,9 @@ def test_the_buckets_of_all_groups_count(make_app: Callable[..., Flask], new_cli
     ask(f"SELECT count(*) FROM runs BY job EVERY {interval} LAST 2h", 200)
     ask(f"SELECT count(*) FROM runs BY job EVERY 5m LAST {window}", 200)
     assert len(ask(f"SELECT count(*) FROM runs BY job EVERY 5m TOP {top} LAST 2h", 200)["rows"]) == 96
+    answer = ask("SELECT count(*) FROM runs BY job EVERY 1s LAST 2h", 422)  # too many for one job already
+    (interval,) = re.search(r"at least (\w+)", answer["hint"]).groups()  # type: ignore[union-attr]
+    ask(f"SELECT count(*) FROM runs BY job EVERY {interval} LAST 2h", 200)
 
 
 def test_too_many_rows_are_refused_and_not_truncated(make_app: Callable[..., Flask], new_client: Any) -> None:

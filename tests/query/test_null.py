@@ -50,6 +50,7 @@ def test_a_condition_on_null_is_neither_true_nor_false(ask: Ask, condition: str)
         ("-duration_ms", None),
         ("abs(duration_ms)", None),
         ("round(duration_ms / 7, 1)", None),
+        ("round(1.25, NULL)", None),
         ("floor(duration_ms)", None),
         ("ceil(duration_ms)", None),
         ("coalesce(host, service)", None),

@@ -67,6 +67,7 @@ def test_an_escape_character(ask: Ask, value_of: Ask) -> None:
     assert rows == [["disk 100% full"]]
     assert ask("SELECT count(*) FROM logs WHERE message NOT LIKE '%\\_%' ESCAPE '\\' LAST 1d")["rows"] == [[1]]
     assert value_of("'a!' LIKE 'a!' ESCAPE '!'") is True
+    assert ask("SELECT count(*) FROM logs WHERE message LIKE '%s%' ESCAPE '%' LAST 1d")["rows"] == [[0]]
     assert value_of("NULL = 1") == "oql_type_mismatch"
     error = ask("SELECT id FROM runs WHERE job LIKE 'a' ESCAPE 'ab' LAST 1d", 400)
     assert (error["error"], error["errors"]["query"][0]["column"]) == ("oql_type_mismatch", 47)

@@ -226,7 +226,7 @@ def test_a_second_process_has_only_the_time_that_is_left(query_request: QueryReq
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the limit on address space")
 def test_a_query_that_needs_too_much_memory_fails_alone(query_request: QueryRequest) -> None:
-    workers = Workers(SOURCES, 1)
+    before, workers = children(), Workers(SOURCES, 1)
     large = query_request._replace(
         statement="SELECT count(*) FROM runs EVERY 1ms FILL 0 LAST 1d",
         now_ms=90 * DAY_MS,
@@ -235,6 +235,7 @@ def test_a_query_that_needs_too_much_memory_fails_alone(query_request: QueryRequ
     with pytest.raises(ServiceError) as refused:
         workers.run(ACME, large)
     assert (refused.value.status, refused.value.extra["limit"]) == (422, "memory")
+    assert not children() - before  # what it took is free again
     assert b"table" in workers.run(ACME, query_request).body
     workers.close()
 

@@ -18,10 +18,8 @@ from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
 from obs.times import format_ms
 
-Group = Sequence[Any]
-"""The values of the groups of a row, as they are stored."""
-Key = tuple[int, Group]
-"""Identifies a row of a grouped result: the number of its bucket, and its group."""
+Group = Sequence[Any]  # the values of the groups of a row, as they are stored
+Key = tuple[int, Group]  # identifies a row of a grouped result: the number of its bucket, and its group
 Cell = str | int | float | bool | None
 Row = Sequence[Any]
 """A row of the result, as it is stored: a value for each of the plan's `results`."""
@@ -29,8 +27,7 @@ Rows = dict[Key, Row]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
 Empty = Callable[[Group], tuple[list[Any], bool]]
 """The values of the outputs for a bucket without rows of a group, and whether HAVING keeps this row."""
-MAX_SPANS = 200
-"""How many parts of a window may be read separately."""
+MAX_SPANS = 200  # how many parts of a window may be read separately
 
 
 @dataclass(frozen=True, slots=True)

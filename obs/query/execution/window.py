@@ -43,7 +43,7 @@ def scans(plan: Plan, now_ms: int, limits: Limits) -> list[Scan]:
             return [scan]
         window = Range(earlier(window.start, back, zone), earlier(window.end, back, zone))
         timeline = scan.timeline and _shifted(scan.timeline, window, back, zone, plan.months)
-        offsets = () if zone is None else [*_offsets(window, zone)]
+        offsets = () if zone is None else [*_offsets(Range(window.start, min(window.end, past.end)), zone)]
         return [scan, replace(scan, window=window, max_rows=MAX_GROUPS, number=1, timeline=timeline, offsets=offsets)]
     except (OverflowError, ValueError) as error:
         message = "buckets in TIMEZONE, or of months, would start before the year 1 or after the year 9999."
@@ -96,7 +96,7 @@ def _timeline_within(limits: Limits, plan: Plan, window: Range, interval: int) -
     if (plan.timezone is not None or plan.months) and window.length_ms // interval > limits.max_rows:
         raise too_many_buckets(window, interval, window.length_ms // interval, 1, limits)
     timeline = buckets(window, interval, plan.timezone, months=plan.months)
-    if plan.fills and len(timeline.starts) > limits.max_rows:
+    if plan.fills and not plan.groups and len(timeline.starts) > limits.max_rows:
         raise too_many_buckets(window, interval, len(timeline.starts), 1, limits)
     return timeline
 
@@ -155,9 +155,9 @@ def _offsets(window: Range, zone: ZoneInfo) -> Iterator[tuple[int, int, int]]:
     def has_changed(moment_ms: int) -> bool:
         return offset_ms(moment_ms, zone) != offset
 
-    for week in range(window.start, window.end, WEEK_MS):  # no zone has changed its clocks twice within a week
-        if has_changed(week + WEEK_MS):
-            change = week + bisect_left(range(week, week + WEEK_MS), 1, key=has_changed)
+    for first in range(window.start, window.end, _STEP_MS):
+        if has_changed(first + _STEP_MS):
+            change = first + bisect_left(range(first, first + _STEP_MS), 1, key=has_changed)
             if change < window.end:
                 yield start, change, offset
                 start, offset = change, offset_ms(change, zone)
@@ -198,6 +198,7 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     return exact if offset_ms(exact, zone) == offset else _moment(exact + offset, zone)
 
 
+_STEP_MS = 6 * DAY_MS  # no zone changes its clocks twice within it; some have within a week
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 

@@ -70,8 +70,8 @@ class _Worker:
     def run(self, request: QueryRequest, seconds: float) -> QueryResponse:
         """The response to a request. Raises ServiceError, _WorkerDiedError, QueryWorkerError, and TimeoutError."""
         response = self._exchange(request, seconds)
-        if isinstance(response, QueryWorkerError):
-            self.kill()
+        if isinstance(response, QueryWorkerError) or getattr(response, "extra", {}).get("limit") == "memory":
+            self.kill()  # it may not return the memory that it took
         if isinstance(response, Exception):
             raise response
         return cast("QueryResponse", response)

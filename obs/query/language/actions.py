@@ -37,8 +37,7 @@ _LONGEST_MS = 36_525 * DAY_MS  # the longest duration: 100 years
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d[\d.]*)\s*([^\W\d_]*)", re.ASCII)
 _LARGEST = 2**63 - 1
-_MOST_DIGITS = 400
-"""With more, a whole number is read as a float, which is infinite then: Python refuses to read thousands of digits."""
+_MOST_DIGITS = 400  # with more, it is read as a float, which is infinite: Python refuses to read thousands of digits
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _CLAUSE_NAMES = {"window": "The time window", "order": "ORDER BY", "compare": "COMPARE WITH"}
 """How an error names a clause, where that is not its kind in capital letters."""

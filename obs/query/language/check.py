@@ -327,10 +327,10 @@ def _without_bounds(condition: nodes.Expression) -> tuple[nodes.Expression | Non
     bounds: dict[str, nodes.Moment] = {}
     for each in conditions:
         found = _bounds(each)
-        if found and not found.keys() & bounds:
-            bounds |= found
-        else:
-            rest.append(each)
+        is_new = found and not found.keys() & bounds
+        bounds |= found if is_new else {}
+        if not is_new or (isinstance(each, nodes.Operation) and len(found) < len(each.operands) - 1):
+            rest.append(each)  # also BETWEEN with a value that is no bound of the window
     if "since" not in bounds:
         return condition, None
     last = conditions[-1].span

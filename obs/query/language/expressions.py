@@ -320,8 +320,7 @@ def _logic(node: nodes.Operation, arguments: tuple[Checked, ...]) -> Checked:
     if text := next((argument for argument in arguments if argument.type is Type.TEXT), None):
         hint = "Write job IN ('a', 'b') for several values, or concat(a, b) for one text."
         raise _mismatch(text, "AND, OR, NOT and || take conditions.", ["a condition"], hint)
-    conditions = tuple(map(_condition, arguments))
-    return Apply(node.span, node.operator, conditions, Type.BOOLEAN)
+    return Apply(node.span, node.operator, tuple(map(_condition, arguments)), Type.BOOLEAN)
 
 
 def _check_numbers(operator: str, arguments: tuple[Checked, ...]) -> tuple[Checked, ...]:

@@ -106,8 +106,7 @@ class Function:
 # Aggregates: one value for each group of rows
 
 
-PERCENTS = (50, 75, 90, 95, 99)
-"""The percentiles that have functions of their own: p50, approx_p50..."""
+PERCENTS = (50, 75, 90, 95, 99)  # the percentiles that have functions of their own: p50, approx_p50...
 
 
 def percentile(values: Sequence[Number], blobs: Sequence[bytes], fraction: float) -> Number | None:
@@ -203,9 +202,9 @@ _CLOCK = f"(CAST({{local}} AS INTEGER) + {200_000 * WEEK_MS})"
 """The local time, and whole weeks: 3,800 years. The sum is positive, as % in SQL needs it. 1970-01-01 was day 4."""
 
 
-def _round(value: Number | None, digits: int = 0) -> Number | None:
+def _round(value: Number, digits: int = 0) -> Number:
     """Round halves away from zero, as SQL does."""
-    if value is None or (isinstance(value, int) and digits >= 0) or not math.isfinite(value):
+    if (isinstance(value, int) and digits >= 0) or not math.isfinite(value):
         return value
     scale = 10.0 ** max(-300, min(digits, 300))
     scaled = abs(value) * scale
@@ -325,7 +324,7 @@ _TABLE = (
     *(replace(_PERCENTILE, name=f"approx_p{each}", percent=each) for each in PERCENTS),
     Function("rate", (Family.AGGREGATE, Family.LENGTH), Type.NUMBER, _PER_LENGTH, aggregate=True),
     Function("abs", (Family.NUMBER,), Result.FIRST, "abs({0})"),
-    _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, _round, optional=1),
+    _python("round", (Family.NUMBER, Family.DIGITS), Result.FIRST, null_safe(_round), optional=1),
     _python("floor", (Family.NUMBER,), Result.FIRST, _to_integer(math.floor)),
     _python("ceil", (Family.NUMBER,), Result.FIRST, _to_integer(math.ceil)),
     _python("lower", (Family.TEXT,), Type.TEXT, null_safe(str.lower)),

@@ -191,7 +191,7 @@ def _words(expression: Apply) -> list[str]:
         case (_, Literal(value=str(pattern))):
             words, special = pattern.removeprefix("(").removesuffix(")").split("|"), {*r"\.+*?()[]{}^$"}
         case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[:1] == pattern[-1:] == "%":
-            words, special = [pattern[1:-1]], {"%", "_", escape}
+            words, special = [] if escape == "%" else [pattern[1:-1]], {"%", "_", escape}
         case _:
             return []
     return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else []

@@ -45,8 +45,7 @@ def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
 
 
 _DAY_FUNCTIONS = ("weekday", "date")
-_HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)
-"""Functions that have the same value for a time and for the start of its hour, or its day in UTC."""
+_HOUR_FUNCTIONS = ("hour", *_DAY_FUNCTIONS)  # the same for a time and for the start of its hour, or its day in UTC
 
 
 def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
