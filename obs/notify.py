@@ -138,7 +138,7 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
     at = one.started_at
     for note in annotations.page(db, at, start=at - DAY_MS, end=at, by_service=False, limit=1):
         if note.start_time >= at - DAY_MS:  # not a band that began earlier
-            details["before"] = f"{note.name} ({note.title}), {duration_words(at - note.start_time)} before"
+            details["before"] = f"{note.name} ({note.title}), {duration_words(at - note.start_time)} earlier"
     if one.alert_id is not None:
         for alert in rules.alerts(db, one.alert_id):
             details["expected"] = f"Fires when {alert.operator} {alert.threshold:.15g}: {alert.query}"

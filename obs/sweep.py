@@ -149,6 +149,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
+    _update_incidents(alerts, org, seen, only="failing")  # if the job has succeeded since, learning forgets it
     end = time.monotonic() + LEARNING_SECONDS
     learned_all = is_late = False
     while not learned_all and not is_late:  # for a limited time, so that a burst does not starve requests
@@ -170,17 +171,24 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
         due_at = expectations.next_moment(db, now_ms)
     if due_at is not None and due_at <= now_ms:
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
+    _update_incidents(alerts, org, seen)
+    with databases.read(org) as db:
+        due_at = expectations.next_moment(db, now_ms)
+    return due_at if learned_all else now_ms
+
+
+def _update_incidents(alerts: AlertService, org: Org, seen: Reading, only: str = "") -> None:
+    """Open and close incidents; or `only` open those of a kind."""
+    databases = alerts.tenancy.databases
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, seen)
-    if concerned := sorted({problem.job_id for problem in to_open} | {job_id for job_id, _ in to_close}):
+    begun = {problem.job_id for problem in to_open if only in ("", problem.kind)}
+    if concerned := sorted(begun if only else begun | {job_id for job_id, _ in to_close}):
         channels = alerts.channels(org)
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
             databases.write(org, partial(_open_and_close, job_ids=batch, channels=channels, seen=seen))
             alerts.woken.add(org)
-    with databases.read(org) as db:
-        due_at = expectations.next_moment(db, now_ms)
-    return due_at if learned_all else now_ms
 
 
 def _correct(db: sqlite3.Connection, seen: Reading) -> None:

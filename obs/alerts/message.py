@@ -83,7 +83,7 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         moment = datetime.fromtimestamp(moment_ms / 1000, zone)
         return f"{moment:%H:%M}" if moment.date() == today else f"{moment:%a} {moment.day} {moment:%b %H:%M}"
 
-    sentences = (_sentence(fact, at) for fact in facts)
+    sentences = iter(dict.fromkeys(_sentence(fact, at) for fact in facts))
     if len({fact.one.job for fact in facts}) == 1:
         title, rest = next(sentences), "\n".join(sentences)
         blocks = [*_details(facts[0], at), ("text", rest), ("text", where), ("link", facts[0].link)]
@@ -149,7 +149,7 @@ def _details(fact: Fact, at: At) -> list[tuple[str, str]]:
 def _before(facts: Sequence[Fact]) -> str:
     """The last annotation before incidents that have begun."""
     found = (fact.before for fact in facts if fact.before and fact.news is News.BEGAN)
-    return next((f"Just before: {text}." for text in found), "")
+    return next((f"Last annotation: {text}." for text in found), "")
 
 
 def _summary(facts: Sequence[Fact]) -> str:

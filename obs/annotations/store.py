@@ -10,7 +10,7 @@ from functools import partial
 from obs.annotations.rules import Annotation
 from obs.annotations.source import LAST_MOMENT_SQL, RETENTION_MS
 from obs.errors import existing
-from obs.storage.connection import delete_oldest, delete_row, save_row
+from obs.storage.connection import count_rows, delete_oldest, delete_row, save_row
 from obs.times import MAX_MS
 
 _SELECT = f"SELECT {', '.join(field.name for field in fields(Annotation))} FROM annotations"
@@ -66,10 +66,6 @@ def prefixes(db: sqlite3.Connection, now_ms: int) -> list[tuple[str, int]]:
     for name, count in db.execute(names, (now_ms - RETENTION_MS,)):
         counts["".join(name.partition("/")[:2])] += count
     return sorted(counts.items())
-
-
-def count_annotations(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM annotations").fetchone()[0])
 
 
 def add(db: sqlite3.Connection, new: Annotation) -> tuple[Annotation, bool]:
@@ -128,6 +124,7 @@ def end_incidents(db: sqlite3.Connection, job: str, now_ms: int) -> None:
 
 
 _IS_OLD = f"{LAST_MOMENT_SQL} < :cutoff - {RETENTION_MS}"
+count_annotations = partial(count_rows, table="annotations")
 delete = partial(delete_row, table="annotations")
 delete_past_retention = partial(delete_oldest, table="annotations", time=LAST_MOMENT_SQL, condition=_IS_OLD)
 

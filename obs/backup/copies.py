@@ -28,6 +28,8 @@ def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> Non
     if keep is not None and org is not None:
         raise click.UsageError("--keep does not work with --org.")
     files.organizations(folder)  # or it is not an instance
+    if org is not None and target.resolve().parent in (folder.resolve(), folder.resolve() / "tenants"):
+        raise click.UsageError("TARGET cannot be in the folder of the instance, among the files that it uses.")
     with unnamed(folder, target if org is None else target.parent) as temporary:
         if org is not None:
             files.copy_verified(files.organization(folder, org), temporary / target.name)

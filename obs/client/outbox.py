@@ -23,8 +23,7 @@ from .server import Server, ServerError, configured
 
 _PATIENCE_SECONDS = 10.0  # how long the end of a run waits until its heartbeats are sent
 _MOST_RUNS, _MOST_BYTES = 10_000, 50_000_000  # that wait until the server can be reached
-_REFUSED = (400, 413, 415, 422)
-"""With these statuses the server will always refuse a heartbeat; with any other, it may accept it later."""
+_REFUSED = (400, 413, 415, 422)  # the server will always refuse the heartbeat; with another status, perhaps only now
 
 
 class Outbox:

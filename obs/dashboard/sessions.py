@@ -68,8 +68,7 @@ def _find_viewer() -> Caller | None:
     return Caller(found.org, found.key_id or 0, found.scopes, now_ms, tenancy, Actor(found.name, address))
 
 
-_new_keys: dict[str, str] = {}
-"""New keys, until they are shown, by the CSRF token of their session; they must not be on the disk."""
+_new_keys: dict[str, str] = {}  # until they are shown, by the CSRF token of their session; never on the disk
 
 
 def keep_new_key(secret: str) -> None:

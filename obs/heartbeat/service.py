@@ -68,6 +68,8 @@ class HeartbeatService:
         """
         if changes.get("paused_until", caller.now_ms + 1) <= caller.now_ms:
             raise invalid_field("json", "paused_until", "Must be in the future.")
+        if (changes.get("schedule_changed_at") or 0) > caller.now_ms:
+            raise invalid_field("json", "schedule_changed_at", "Must not be in the future.")
         uuid = (changes["ping_uuid"] or str(uuid4())).lower() if "ping_uuid" in changes else None
 
         def check(db: sqlite3.Connection) -> bool:

@@ -89,6 +89,10 @@ def first_value(db: sqlite3.Connection, sql: str, parameters: Any = ()) -> Any:
     return None if row is None else row[0]
 
 
+def count_rows(db: sqlite3.Connection, *, table: str, condition: str = "1") -> int:
+    return int(first_value(db, f"SELECT count(*) FROM {table} WHERE {condition}"))
+
+
 def save_row(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> int:
     """Insert a row, or change the one whose ``id`` is in `values`; returns its id, 0 if there is no such row."""
     if values.get("id"):

@@ -81,8 +81,7 @@ def viewer_zones(db: sqlite3.Connection) -> dict[int, str]:
 
 
 def organization(db: sqlite3.Connection, slug: str) -> Org | None:
-    row = db.execute("SELECT slug, id FROM organizations WHERE slug = ?", (slug,)).fetchone()
-    return row and Org(*row)
+    return next((org for org in organizations(db) if org.slug == slug), None)
 
 
 def add_organization(db: sqlite3.Connection, slug: str, now_ms: int) -> Org | None:

@@ -270,7 +270,7 @@ def test_a_message_names_what_began_just_before_but_no_band_that_began_earlier(
     world.pass_time(seconds=1)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
-    assert ("Just before: freeze (No deploys)" in message["text"]) == is_named
+    assert ("Last annotation: freeze (No deploys)" in message["text"]) == is_named
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,14 @@ def test_the_folder_is_not_created(obs: Obs, instance: Path, backups: Path, targ
     assert not list(backups.iterdir())
 
 
+@pytest.mark.parametrize("target", ["control.db", "tenants/new.db"])
+def test_a_backup_replaces_no_file_of_the_instance(obs: Obs, instance: Path, target: str) -> None:
+    before = (instance / "control.db").read_bytes()
+    done = obs("backup", str(instance / target), "--org", "acme")
+    assert (done.exit_code, "in the folder of the instance" in done.stderr) == (2, True)
+    assert (instance / "control.db").read_bytes() == before
+
+
 def test_an_unknown_organization_and_a_folder_that_is_no_instance(obs: Obs, instance: Path, backups: Path) -> None:
     unknown = obs("backup", str(backups / "x.db"), "--org", "initech")
     assert (unknown.exit_code, unknown.stderr) == (1, f"Error: There is no organization 'initech' in {instance}.\n")

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Clock, KeyClient
 from tests.dashboard.conftest import Visitor
 
-BAR = "): no job becomes overdue and no incident is opened."
+BAR = "): no job becomes overdue, and no incident is opened."
 
 
 @pytest.mark.parametrize("path", ["/", "/projects", "/query", "/annotations", "/incidents", "/alerts", "/settings"])
@@ -43,7 +43,7 @@ def test_the_bar_names_what_a_window_covers_and_shows_at_most_three(admin: Visit
     add("two", job_prefix="db/", project="<b>shop")
     text = admin.get("/").text
     assert "Maintenance of jobs db/*, project &lt;b&gt;shop until <time" in text
-    assert text.count("no such job becomes overdue and no incident of one is opened.") == 2
+    assert text.count("these jobs do not become overdue, and no incidents of them are opened.") == 2
     for title in ("three", "four", "five"):
         add(title)
     text = admin.get("/").text

@@ -52,6 +52,14 @@ def test_an_hourly_job_that_became_daily_is_learned_from_its_first_daily_run_on(
     assert incidents[0][0] is not None
 
 
+def test_a_schedule_cannot_change_in_the_future(admin: KeyClient, every: Callable[..., None], clock: Clock) -> None:
+    every(30, hours=1)
+    before = _job(admin)
+    answer = admin.patch(JOB, json={"schedule_changed_at": format_ms(clock() + 1)})
+    assert (answer.status_code, answer.json["error"]) == (422, "invalid_field")
+    assert _job(admin) == before
+
+
 def test_without_a_time_all_heartbeats_are_learned_from_again(
     admin: KeyClient, every: Callable[..., None], clock: Clock, sweep: Callable[[], None]
 ) -> None:

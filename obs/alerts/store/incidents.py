@@ -9,7 +9,7 @@ from functools import partial
 
 from obs.api import about
 from obs.errors import existing
-from obs.storage.connection import delete_oldest, save_row
+from obs.storage.connection import count_rows, delete_oldest, save_row
 
 
 class IncidentKind(IntEnum):
@@ -112,10 +112,6 @@ def firing(db: sqlite3.Connection, alert_id: int | None = None) -> dict[int, dic
     return found
 
 
-def count_open(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM incidents WHERE ended_at IS NULL").fetchone()[0])
-
-
 def incidents_by_id(db: sqlite3.Connection, ids: Iterable[int]) -> list[Incident]:
     """The incidents with these ids, as far as they exist, the worst first."""
     order = f"i.ended_at IS NOT NULL, CASE kind {_SEVERITY} END, i.started_at"
@@ -161,6 +157,7 @@ def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dic
     return dict(db.execute(sql, (json.dumps(list(ids)), length_ms, FALSE_ALARM)).fetchall())
 
 
+count_open = partial(count_rows, table="incidents", condition="ended_at IS NULL")
 save = partial(save_row, table="incidents")
 """See `save_row`. Raises sqlite3.IntegrityError where an incident of the same job, kind and host is open."""
 

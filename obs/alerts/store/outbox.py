@@ -128,7 +128,7 @@ def pending(db: sqlite3.Connection) -> Pending:
     row = db.execute(
         "SELECT coalesce(min(next_attempt_at), :none) AS next_due_at,"
         " coalesce(min(coalesce(first_attempt_at, next_attempt_at)), :none) AS waits_since,"
-        f" (SELECT count(*) FROM deliveries WHERE state = :given_up AND {KNOWN_SQL}) AS given_up"
+        f" (SELECT count(*) FROM deliveries WHERE state = :given_up AND attempts AND {KNOWN_SQL}) AS given_up"
         " FROM deliveries WHERE next_attempt_at IS NOT NULL",
         {"none": MAX_MS, "given_up": State.GIVEN_UP},
     ).fetchone()

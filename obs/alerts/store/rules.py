@@ -20,7 +20,8 @@ def alerts(db: sqlite3.Connection, alert_id: int | None = None) -> list[Alert]:
 
 def alert(db: sqlite3.Connection, alert_id: int) -> Alert:
     """The alert with this id. Raises ServiceError (404)."""
-    return existing("alert", alert_id, alerts(db, min(alert_id, 2**63 - 1)))  # SQLite has no larger numbers
+    is_possible = alert_id.bit_length() < 64  # SQLite has no larger numbers
+    return existing("alert", alert_id, alerts(db, alert_id) if is_possible else ())
 
 
 def save(db: sqlite3.Connection, alert: Alert) -> int:

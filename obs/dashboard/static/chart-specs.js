@@ -94,13 +94,21 @@ function trend(values) {
   return [{ data: { values: lines }, layer }];
 }
 
-/* How long after the run before it each run came, where a job reports no durations. Of several runs in a point, all
-   but the last are taken to be as far apart as usual, so that a gap stays visible. */
-function waits(points) {
-  const each = points.slice(1).map((point, place) => (point.time - points[place].time) / points[place].runs).sort((one, other) => one - other);
+/* How long after the run before it each run came, where a job reports no durations. Of several runs in a part of the
+   time, which are a point for each status, all but the last are taken to be as far apart as usual, so that a gap stays
+   visible. */
+function waits(points, part) {
+  const parts = [];
+  for (const { time, runs } of points) {
+    const last = parts.at(-1);
+    if (last && Math.floor(last.time / part) === Math.floor(time / part)) last.runs += runs;
+    else parts.push({ time, runs });
+  }
+  const each = parts.slice(1).map(({ time }, place) => (time - parts[place].time) / parts[place].runs).sort((one, other) => one - other);
   const usual = each[Math.floor((each.length - 1) / 2)];
-  return points.map(({ time }, place) => {
-    const before = points[place - 1];
+  return points.map(({ time }) => {
+    const place = parts.findIndex((one) => one.time === time), before = parts[place - 1];
+    if (place < 0) return usual ?? null;
     return before ? Math.max(0, time - before.time - (before.runs - 1) * usual) : null;
   });
 }
@@ -108,7 +116,7 @@ function waits(points) {
 /* The runs of a job, or if none has a duration, the time between them. `signs` has the shapes of statuses. */
 function runDurations({ start, end, points, statuses, signs }, annotations) {
   const isTimed = points.some((point) => point.duration_ms !== null);
-  const lengths = isTimed ? points.map((point) => point.duration_ms) : waits(points);
+  const lengths = isTimed ? points.map((point) => point.duration_ms) : waits(points, Math.floor((end - start) / 720));
   const [length, unit] = unitFor(lengths);
   const values = points.map(({ time, status, runs }, place) => (
     { t: time, y: (lengths[place] ?? 0) / length, result: status, words: lengths[place] === null ? "not reported" : inWords(lengths[place]), runs }

@@ -18,8 +18,7 @@ from obs.heartbeat.schedule.grace import RECENT
 from obs.heartbeat.schedule.history import median
 from obs.times import SECOND_MS
 
-OUTLIER_BITS = 16.0
-"""The cost of a heartbeat that fills no slot, or is far from it."""
+OUTLIER_BITS = 16.0  # the cost of a heartbeat that fills no slot, or is far from it
 
 _WIDE_BITS, _MOST, _BEYOND_MOST, _WINDOW_SHARE = OUTLIER_BITS - 2.0, 0.9, 1.2, 0.65
 _MISS_BITS, _OFTEN_BITS, _OFTEN_STRETCHES = 10.0, 4.0, 3

@@ -16,10 +16,9 @@ from obs.heartbeat.schedule.history import Memory, is_irregular, without_bursts
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
 from obs.times import MINUTE_MS
 
-VERSION = 17
+VERSION = 18
 """The version of the method and of the stored form. A job with a fit of another version is learned again."""
-NEW_JOB = 12
-"""With fewer heartbeats, each one may change which hypotheses are plausible."""
+NEW_JOB = 12  # with fewer heartbeats, each one may change which hypotheses are plausible
 FITTING = 0.7  # of the heartbeats match a schedule that fits, or more
 _WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 10, 3, 0.2
 
@@ -70,7 +69,7 @@ class Fit:
     @property
     def waits_by_gaps(self) -> bool:
         """Whether so few heartbeats match that only the longest silence so far says when the job is overdue."""
-        return self.seen >= NEW_JOB and self.fitted < FITTING * self.counted
+        return (self.seen >= NEW_JOB or self.changed_at is not None) and self.fitted < FITTING * self.counted
 
     @property
     def hypothesis(self) -> Hypothesis | None:

@@ -19,8 +19,7 @@ from obs.times import SECOND_MS
 
 MOST_SLACK_MS = 30 * SECOND_MS
 _LEAST_MS = 25 * SECOND_MS  # enough for a client to try four times
-RECENT = 80
-"""How many of the latest residuals or durations a bound is predicted from."""
+RECENT = 80  # how many of the latest residuals or durations a bound is predicted from
 _TAIL = 0.0002  # the probability that the next residual exceeds the bound
 _PRIOR_COUNT, _PRIOR_SD = 10.0, 0.58  # of the logarithm, above the nearest anchor
 _ANCHORS = (0.5, 2.0, 8.0)  # how far below the smallest residual, in distances from it to the median

@@ -17,10 +17,8 @@ from statistics import median_low
 from obs.heartbeat.schedule.clock import EARLIEST_MS, LATEST_MS
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
-MAX_HEARTBEATS = 256
-"""How many of the latest heartbeats are kept whatever their times."""
-MIN_HEARTBEATS = 3
-"""How many heartbeats the first answer takes."""
+MAX_HEARTBEATS = 256  # how many of the latest are kept whatever their times
+MIN_HEARTBEATS = 3  # how many the first answer takes
 _MIN_HEARTBEATS_WHEN_FREQUENT, _FREQUENT_MS = 8, 2 * MINUTE_MS
 _DUPLICATE_MS = 2 * SECOND_MS
 _HOURS, _DAYS = 15 * 24, 130

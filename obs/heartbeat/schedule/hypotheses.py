@@ -22,9 +22,7 @@ from obs.heartbeat.schedule.gates import Gate
 from obs.heartbeat.schedule.history import HOURLY_MS, Interval, Times, usual_interval
 from obs.times import DAY_MS, HOUR_MS, MINUTE_MS
 
-NEGLIGIBLE = 1e-5
-"""A hypothesis is dropped if its weight is below this share of the weight of the best one."""
-
+NEGLIGIBLE = 1e-5  # a hypothesis is dropped if its weight is below this share of the weight of the best one
 _NEGLIGIBLE_BITS = 17.0  # 2^-17 is less than NEGLIGIBLE
 _ROUNDING_BITS = 1e-6  # sums of the same costs in another order differ by less
 _FIRST_SHARE = 0.6

@@ -291,7 +291,7 @@ def _repeated_silence(
         at = min(max(0, bisect_right(times, then + usual // 2) - 1), len(times) - 2)
         start, end = times[at], times[at + 1]
         by_hour = start < seen[0]
-        shortest = max(least, HOUR_MS + 2 * usual) if by_hour else least
+        shortest = max(least, 2 * usual) + HOUR_MS if by_hour else least
         if abs(start - then) > _SAME_TIME * period or _silence(start, end, unknown) <= shortest:
             return 0
         slot = next_slot(best.hypothesis, start + by_hour * HOUR_MS, early, best.skip)
@@ -302,7 +302,7 @@ def _repeated_silence(
         # The job was silent on the day before this time a week ago, but not this week.
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
-            found = max(found, round(_LONGER * max(silences)))
+            found = max(found, round(_LONGER * (min if period else max)(silences)))
     nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(_DAYS_OF_NIGHTS)]
     nights = [silence for silence in nights if silence >= _LONG_SILENCE * usual]
     if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in _WEEKLY:

@@ -66,7 +66,7 @@ def cron_expression(hypothesis: Hypothesis, residuals: Sequence[int]) -> str | N
         return EVERY_MINUTE if max(map(abs, residuals), default=0) < 3 * SECOND_MS else None
     if lattice is None or days is None:
         return None
-    slots = _nominal_slots(lattice, residuals)
+    slots = _nominal_slots(lattice, hypothesis.gate, residuals)
     if lattice.period_ms == DAY_MS:
         if len({slot % 60 for slot in slots}) > 1:
             return None
@@ -112,7 +112,7 @@ def schedule_words(hypothesis: Hypothesis, residuals: Sequence[int]) -> str:
     if lattice is None:
         words = interval_words(hypothesis.gap_ms)
         return "Every minute" if words == "every minute" else f"Roughly {words}"
-    minutes = _nominal_slots(lattice, residuals)
+    minutes = _nominal_slots(lattice, gate, residuals)
     steps = {later - earlier for earlier, later in pairwise(minutes)}
     if lattice.period_ms == DAY_MS:
         times = [_clock(minute) for minute in minutes]
@@ -155,15 +155,15 @@ def _days(gate: Gate) -> str:
         case "monthdays":
             numbers = [_ordinal(n) for n in gate.numbers]
             days = _listed(numbers) if len(numbers) <= _MAX_DAYS_LISTED else f"{numbers[0]} to the {numbers[-1]}"
-            months = _listed([_MONTHS[n - 1] for n in gate.months]) if gate.months else ""
-            return f"On the {days} of {months}" if months else f"Monthly on the {days}"
+        case "nth":
+            days = f"{_listed([_ORDINALS[n] for n in gate.numbers[1:]])} {_DAYS[gate.numbers[0]]}"
         case "monthstep":
             first, step = gate.numbers
             return f"Every {_ordinal(step)} day of the month from the {_ordinal(first)}"
-        case "nth":
-            return f"Monthly on the {_listed([_ORDINALS[n] for n in gate.numbers[1:]])} {_DAYS[gate.numbers[0]]}"
         case "interval":
             return f"Every {gate.numbers[0]} days"
+    months = _listed([_MONTHS[n - 1] for n in gate.months]) if gate.months else ""
+    return f"On the {days} of {months}" if months else f"Monthly on the {days}"
 
 
 def _on_days(gate: Gate) -> str:
@@ -189,15 +189,18 @@ def _listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _nominal_slots(lattice: Lattice, residuals: Sequence[int]) -> list[int]:
+def _nominal_slots(lattice: Lattice, gate: Gate, residuals: Sequence[int]) -> list[int]:
     """The minutes of the day (or of the hour) that the slots stand for.
 
-    A slot is the middle of its runs. The minute it stands for is where the earliest tenth of them begins.
+    A slot is the middle of its runs. The minute it stands for is where the earliest tenth of them begins, but on the
+    same day (or in the same hour) where others are closed.
     """
     earliest = min(0, sorted(residuals)[len(residuals) // 10])
     # A few seconds before a whole minute mean a clock that is fast, not the minute before.
-    minutes_a_period = lattice.period_ms // MINUTE_MS
-    return sorted({(slot + earliest + _CLOCK_ERROR_MS) // MINUTE_MS % minutes_a_period for slot in lattice.slots})
+    begins, period_ms = [slot + earliest + _CLOCK_ERROR_MS for slot in lattice.slots], lattice.period_ms
+    if gate != Gate() or len(lattice.open) * period_ms < DAY_MS:
+        begins = [min(max(0, begin), period_ms - 1) for begin in begins]
+    return sorted({begin % period_ms // MINUTE_MS for begin in begins})
 
 
 def _cron_numbers(numbers: Sequence[int], size: int) -> str:
@@ -228,7 +231,8 @@ def _cron_days(gate: Gate) -> str | None:
             start, step = gate.numbers
             return f"{start}-31/{step} * *"
         case "nth" if gate.numbers[0] in (WORKDAY, ANY_DAY):
-            return "L * *" if gate.numbers == (ANY_DAY, -1) else "LW * *" if gate.numbers[1:] == (-1,) else None
+            last = {ANY_DAY: f"L {','.join(map(str, gate.months)) or '*'} *", WORKDAY: "LW * *"}
+            return last[gate.numbers[0]] if gate.numbers[1:] == (-1,) else None
         case "nth":
             weekday, *which = gate.numbers
             number = (weekday + 1) % 7

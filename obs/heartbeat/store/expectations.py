@@ -166,6 +166,7 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
         " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
         " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms, by_host = :by_host,"
+        " failing_since = iif(failures_in_row, failing_since, NULL),"  # its incident is open, if there is one
         " too_often_since = CASE WHEN :too_often IS NULL THEN too_often_since"
         " WHEN :too_often THEN coalesce(too_often_since, last_heartbeat_at) END"
         " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
@@ -258,7 +259,7 @@ _PROBLEMS = (
     "SELECT jobs.id, 'lost', '', name, lost_since FROM jobs WHERE {which} AND lost_since <= :latest",
     "SELECT jobs.id, 'too_often', '', name, too_often_since FROM jobs WHERE {which} AND too_often_since <= :latest",
     "SELECT jobs.id, 'failing', '', name, failing_since FROM jobs WHERE {which} AND failing_since <= :latest"
-    " AND failures_in_row >= failure_tolerance",
+    f" AND (failures_in_row >= failure_tolerance OR failing_since > :now - {MINUTE_MS} AND failure_tolerance = 1)",
     "SELECT jobs.id, 'overrunning', '', name, min(overrunning_since) FROM jobs JOIN runs ON job_id = jobs.id"
     f" WHERE {{which}} AND overrunning_since <= :latest AND status = {Status.OPEN:d} GROUP BY jobs.id",
 )

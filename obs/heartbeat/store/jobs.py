@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from obs.api import PLACE, about, normalized
@@ -14,7 +14,7 @@ from obs.heartbeat.overdue import Wait, waits_from_json
 from obs.heartbeat.runs import KINDS, OUTCOMES, STATES, STATUSES, TROUBLE, Status
 from obs.heartbeat.schedule.words import Description
 from obs.heartbeat.source import AVERAGE_DURATION_SQL, OVERDUE_SQL, OVERRUNS_AT_SQL, PAUSED_SQL, SILENT_SQL, STATE_SQL
-from obs.storage.connection import first_value, save_row
+from obs.storage.connection import count_rows, first_value, save_row
 from obs.times import MAX_MS
 
 
@@ -171,10 +171,6 @@ def name_of_uuid(db: sqlite3.Connection, uuid: str) -> str | None:
     return cast("str | None", first_value(db, found, (uuid,)))
 
 
-def count_jobs(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM jobs").fetchone()[0])
-
-
 def jobs_with_open_runs(db: sqlite3.Connection) -> set[int]:
     return {row["job_id"] for row in db.execute(f"SELECT job_id {_OPEN_RUNS}")}
 
@@ -264,6 +260,7 @@ def _jobs(db: sqlite3.Connection, condition: str, **values: Any) -> list[Job]:
     return found
 
 
+count_jobs = partial(count_rows, table="jobs")
 # Most rows are as they were at the last request, and decoding these two would take longer than the rest of a row.
 _pin = lru_cache(maxsize=4096)(pins.from_json)
 

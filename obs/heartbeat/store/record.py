@@ -19,8 +19,7 @@ class Attribution(NamedTuple):
 
 
 NOWHERE = Attribution(None, None, None)
-_Known = tuple[int | None, Attribution]
-"""What is known of the place of a job or a run: the id and its parts."""
+_Known = tuple[int | None, Attribution]  # what is known of the place of a job or a run: the id and its parts
 
 
 def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = (None, NOWHERE)) -> int | None:
@@ -114,8 +113,8 @@ _UPDATE_JOB = f"""
         (last_outcome, failures_in_row, failing_since, lost_since) = (SELECT coalesce(current, last_outcome),
             CASE current WHEN {Status.FAILED:d} THEN failures_in_row + 1 WHEN {Status.SUCCESS:d} THEN 0
                 ELSE failures_in_row END,
-            CASE current WHEN {Status.FAILED:d} THEN coalesce(failing_since, at) WHEN {Status.SUCCESS:d} THEN NULL
-                ELSE failing_since END,
+            CASE current WHEN {Status.FAILED:d} THEN iif(failures_in_row, coalesce(failing_since, at), at)
+                WHEN {Status.SUCCESS:d} THEN iif(failing_since > ?9, failing_since, NULL) ELSE failing_since END,
             CASE WHEN current = {Status.LOST:d} THEN coalesce(lost_since, at) WHEN current IS NULL THEN lost_since END
             FROM (SELECT iif(?2 < ?9 AND (?2 < iif(?4 = {Status.SUCCESS:d}, last_failure_at, last_success_at)
                              OR lost_since IS NOT NULL AND EXISTS ({_LOST_LATER})), NULL, ?4) AS current,

@@ -31,8 +31,7 @@ _SERIES = ("job_id", "status", "attribution_id", "exit_code", "kind")
 
 Unit = Literal["hour", "day", "week"]
 """Units are numbered from 1970, so that weeks begin on Thursdays."""
-_PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 7)}
-"""What longer units are rolled up from: the unit, and how many of it."""
+_PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 7)}  # what they are rolled up from
 _TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "week": (("week", 1),)}
 """The units of the cells that are stored with an hour, a day or a week: how many of them there are."""
 

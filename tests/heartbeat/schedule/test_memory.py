@@ -84,3 +84,15 @@ def test_hours_that_were_closed_are_learned_after_three_nights() -> None:
     limit = learn([*always, *office]).overdue_at
     assert limit is not None
     assert at("2025-03-19 08:00") < limit < at("2025-03-19 08:10")
+
+
+def test_a_day_off_and_an_ordinary_night_are_not_the_same_silence_twice() -> None:
+    """The memory knows the first run of each hour only, so older nights seem to be up to an hour longer."""
+    times = [
+        time
+        for time in cron("*/15 8-18 * * 1-5", since="2024-09-02 00:00", count=44 * 30)
+        if not at("2024-10-04 00:00") < time < at("2024-10-05 00:00") and time < at("2024-10-10 18:50")
+    ]
+    limit = learn(times).overdue_at
+    assert limit is not None
+    assert at("2024-10-11 08:00") < limit < at("2024-10-11 08:05")

@@ -30,6 +30,7 @@ from tests.heartbeat.schedule.stories import STORIES
         ("5 4 1,15 * *", "UTC", "Monthly on the 1st and 15th at 04:05, UTC"),
         ("5 4 10 1,4,7,10 *", "UTC", "On the 10th of Jan, Apr, Jul and Oct at 04:05, UTC"),
         ("0 5 L * *", "UTC", "Monthly on the last day at 05:00, UTC"),
+        ("0 4 L 3,6,9,12 *", "UTC", "On the last day of Mar, Jun, Sep and Dec at 04:00, UTC"),
         ("0 5 LW * *", "UTC", "Monthly on the last working day at 05:00, UTC"),
         ("0 3 * * 2#3", "UTC", "Monthly on the third Tuesday at 03:00, UTC"),
         ("0 22 * * 5L", "UTC", "Monthly on the last Friday at 22:00, UTC"),
@@ -49,7 +50,13 @@ from tests.heartbeat.schedule.stories import STORIES
     ],
 )
 def test_a_cron_expression_is_learned_back(expression: str, zone: str, summary: str) -> None:
-    count = 24 if " 1,4,7,10 " in expression else 200 if zone != "UTC" or "-" in expression else 80
+    count = (
+        24
+        if " 1,4,7,10 " in expression or " 3,6,9,12 " in expression
+        else 200
+        if zone != "UTC" or "-" in expression
+        else 80
+    )
     described = describe(learn(cron(expression, zone, count=count)))
     assert described.summary == summary
     assert described.cron == expression
@@ -193,6 +200,25 @@ def test_a_clock_that_is_a_few_seconds_fast_does_not_change_the_minute() -> None
     times = [time - 6 * SECOND_MS for time in cron("0 2 * * *", count=40)]
     assert min(time % DAY_MS for time in times) < 2 * HOUR_MS
     assert describe(learn(times)).summary == "Every day at 02:00, UTC"
+
+
+@pytest.mark.parametrize(
+    ("expression", "later_ms", "summary", "cron_expression"),
+    [
+        ("0 0 * * 1", -2_000, "Sundays at 23:59", "59 23 * * 0"),
+        ("0 0 1 * *", -2_000, "Monthly on the last day at 23:59", "59 23 L * *"),
+        ("0 0 * * 1-5", -2_000, "Mondays, Tuesdays, Wednesdays, Thursdays and Sundays at 23:59", "59 23 * * 0-4"),
+        ("0 9-17 * * *", -2_000, "Hourly at :59, 08:00-16:59", "59 8-16 * * *"),
+        ("59 23 * * 0", 65_000, "Mondays at 00:00", "0 0 * * 1"),
+        ("0 0 * * *", -2_000, "Every day at 00:00", "0 0 * * *"),
+    ],
+)
+def test_words_name_the_day_and_the_hour_in_which_the_runs_are(
+    expression: str, later_ms: int, summary: str, cron_expression: str
+) -> None:
+    times = [time + later_ms for time in slots(expression, "UTC", "2025-01-10 12:00", 60)]
+    described = describe(learn(times, ("UTC",)))
+    assert (described.summary, described.cron) == (f"{summary}, UTC", cron_expression)
 
 
 @pytest.mark.parametrize(
