@@ -54,7 +54,7 @@ NOT_RUN = {
             "sudo systemctl enable --now obs.socket obs.service",
             "sudo -u obs env OBS_INSTANCE=/var/lib/obs /opt/obs/.venv/bin/obs org list",
             "sudo git pull",
-            "sudo git checkout v0.2.0",
+            "sudo git checkout COMMIT",
             "sudo systemctl reload obs",
         ),
         "installs the service on the machine",

@@ -185,6 +185,16 @@ def test_a_gap_after_a_point_of_several_pings_is_as_long_as_it_was(
     ]
 
 
+def test_a_failure_among_other_runs_is_no_gap(page: Page, address: str, client: KeyClient, clock: Clock) -> None:
+    for hour in (1, 2, 3):
+        for minute in range(0, 60, 10):
+            clock.set(f"2026-06-21T{hour:02}:{minute:02}:00Z")
+            status = "fail" if (hour, minute) == (2, 20) else "ok"
+            client.post("/api/v1/heartbeat/alpha/end", query_string={"status": status})
+    (chart,) = charts(page, f"{address}/job?name=alpha&range=30d")
+    assert [tip["Since the run before"] for tip in tips(chart, "symbol")] == ["10 min"] * 3
+
+
 def test_on_a_phone_the_error_of_a_run_is_in_view_and_its_row_opens_it(
     page: Page, address: str, client: KeyClient
 ) -> None:
