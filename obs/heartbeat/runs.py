@@ -108,5 +108,4 @@ class JobState(StrEnum):
 
 
 STATES = tuple(state.value for state in JobState)
-TROUBLE = STATES[: STATES.index(JobState.LATE)]
-"""The words for the states in which a job needs a person to look at it."""
+TROUBLE = STATES[: STATES.index(JobState.LATE)]  # the words for the states in which a job needs a person

@@ -16,8 +16,7 @@ from obs.heartbeat.schedule.history import Memory, is_irregular, without_bursts
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
 from obs.times import MINUTE_MS
 
-VERSION = 18
-"""The version of the method and of the stored form. A job with a fit of another version is learned again."""
+VERSION = 18  # of the method and of the stored form: a job with a fit of another version is learned again
 NEW_JOB = 12  # with fewer heartbeats, each one may change which hypotheses are plausible
 FITTING = 0.7  # of the heartbeats match a schedule that fits, or more
 _WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 10, 3, 0.2

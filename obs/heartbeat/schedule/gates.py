@@ -145,13 +145,12 @@ def _monthly(dates: list[date], weekdays: tuple[int, ...]) -> list[tuple[Gate, f
         bits = -log2(0.01) + 2 * log2(31)
     if bits < inf:
         gates.append((Gate("monthdays", monthdays), bits))
-        every = {month % 12 + 1 for month in range(months[0] - 1, months[0] + 11, 3)}
-        if len(months) > 1 and set(months) <= every and len(months) < 12:
-            quarterly = tuple(sorted(every))
-            gates.append((Gate("monthdays", monthdays, quarterly), bits + _QUARTERLY_BITS))
+        every = tuple(sorted({month % 12 + 1 for month in range(months[0] - 1, months[0] + 11, 3)}))
+        if len(months) > 1 and set(months) <= set(every) and len(months) < 12:
+            gates.append((Gate("monthdays", monthdays, every), bits + _QUARTERLY_BITS))
             if all(d.day == monthrange(d.year, d.month)[1] for d in dates):
-                gates.append((Gate("nth", (ANY_DAY, -1), quarterly), _DAYS_BITS[ANY_DAY, -1] + _QUARTERLY_BITS))
-        if len(months) <= 4 and set(months) != every and dates[-1].year > dates[0].year:
+                gates.append((Gate("nth", (ANY_DAY, -1), every), _DAYS_BITS[ANY_DAY, -1] + _QUARTERLY_BITS))
+        if len(months) <= 4 and months != every and dates[-1].year > dates[0].year:
             gates.append((Gate("monthdays", monthdays, months), bits + _SOME_MONTHS_BITS + log2(comb(12, len(months)))))
     common = gcd(*(day - monthdays[0] for day in monthdays))
     first, steps = dates[0].day - 1, [step for step in range(2, 16) if common % step == 0]

@@ -22,15 +22,13 @@ MIN_HEARTBEATS = 3  # how many the first answer takes
 _MIN_HEARTBEATS_WHEN_FREQUENT, _FREQUENT_MS = 8, 2 * MINUTE_MS
 _DUPLICATE_MS = 2 * SECOND_MS
 _HOURS, _DAYS = 15 * 24, 130
-HOURLY_MS = (_HOURS - 1) * HOUR_MS
-"""For so long before the latest heartbeat, the memory has one of each hour."""
+HOURLY_MS = (_HOURS - 1) * HOUR_MS  # for so long before the latest heartbeat, the memory has one of each hour
 
 _BURST_MORE = _BURST_TIMES = _BURST_DAYS = 3
 _BURST_SHARE = 0.25
 
 Times = Sequence[int]
-Interval = tuple[int, int]
-"""A time from its start to its end."""
+Interval = tuple[int, int]  # a time from its start to its end
 RETRIED_MS = 2 * MINUTE_MS
 """Clients repeat a heartbeat for at least this long. So after a shorter unknown time, such as a restart, it comes."""
 

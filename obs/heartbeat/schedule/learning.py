@@ -41,7 +41,7 @@ _SAME_TIME = 0.1  # of a day or week: heartbeats so close to one another came at
 _SEVERAL_A_DAY_MS = (2 * HOUR_MS, 20 * HOUR_MS)  # hosted schedulers often skip such runs
 _WEEKLY = ("every", "weekdays")  # gates that are the same in each week
 _OTHERS = 0.025  # the share of heartbeats that come in one of two weeks only
-_LONG_SILENCE, _LONG_SILENCES, _DAYS_OF_NIGHTS = 5, 3, 25  # usual intervals; how many such silences; in how many days
+_LONG_SILENCE, _LONG_SILENCES, _NIGHTS = 5, 3, 25  # usual intervals; how many such silences; in how many days
 _MOVED_MS = 50 * MINUTE_MS  # to another time of day
 _LONGER = 1.1  # months have different lengths
 _MIN_SAVED_BITS = 44.0  # 22 to state the change; twice that, because consecutive heartbeats are not independent
@@ -303,8 +303,7 @@ def _repeated_silence(
         has_changed = period == WEEK_MS and silence_after(WEEK_MS, 1, DAY_MS) and not silence_after(WEEK_MS, 0, DAY_MS)
         if all(silences) and not has_changed:
             found = max(found, round(_LONGER * (min if period else max)(silences)))
-    nights = [silence_after(DAY_MS, 1, day * DAY_MS) for day in range(_DAYS_OF_NIGHTS)]
-    nights = [silence for silence in nights if silence >= _LONG_SILENCE * usual]
+    nights = [one for day in range(_NIGHTS) if (one := silence_after(DAY_MS, 1, day * DAY_MS)) >= _LONG_SILENCE * usual]
     if len(nights) >= _LONG_SILENCES and best.hypothesis.gate.kind in _WEEKLY:
         night = history.median(nights)
         morning = next_slot(best.hypothesis, seen[-1] + night, early, 0)

@@ -29,8 +29,7 @@ Series = tuple[int | None, ...]
 """The job, status, attribution, exit code and kind: runs have no kind, events no status and exit code."""
 _SERIES = ("job_id", "status", "attribution_id", "exit_code", "kind")
 
-Unit = Literal["hour", "day", "week"]
-"""Units are numbered from 1970, so that weeks begin on Thursdays."""
+Unit = Literal["hour", "day", "week"]  # numbered from 1970, so that weeks begin on Thursdays
 _PARTS: Mapping[Unit, tuple[Unit, int]] = {"day": ("hour", 24), "week": ("day", 7)}  # what they are rolled up from
 _TABLES = {"hour": (("hour", 1), ("five_minutes", 12)), "day": (("day", 1),), "week": (("week", 1),)}
 """The units of the cells that are stored with an hour, a day or a week: how many of them there are."""
@@ -62,8 +61,7 @@ _COLUMNS = ("runs", "first_at", "last_at", *Values._fields, *(f"late_{name}" for
 _CELL = ", ".join(_COLUMNS)
 _DONE = "ifnull(attempt, -1) = -1"  # NULL: rolled up; -1: cannot be, until one of its rows changes
 
-Key = tuple[str, int, Series]
-"""Where a cell is stored: the unit, its number, the series."""
+Key = tuple[str, int, Series]  # where a cell is stored: the unit, its number, the series
 
 
 def hours_to_roll_up(db: sqlite3.Connection, oldest: int, end: int) -> list[int]:

@@ -21,8 +21,7 @@ from obs.times import format_ms
 Group = Sequence[Any]  # the values of the groups of a row, as they are stored
 Key = tuple[int, Group]  # identifies a row of a grouped result: the number of its bucket, and its group
 Cell = str | int | float | bool | None
-Row = Sequence[Any]
-"""A row of the result, as it is stored: a value for each of the plan's `results`."""
+Row = Sequence[Any]  # a row of the result, as it is stored: a value for each of the plan's `results`
 Rows = dict[Key, Row]
 """The rows of a grouped result: for each key the values of the outputs that are not groups, as they are stored."""
 Empty = Callable[[Group], tuple[list[Any], bool]]

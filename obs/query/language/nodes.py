@@ -70,10 +70,8 @@ class Operation(Node):
     operands: tuple["Expression", ...]
 
 
-BUCKET = "t"
-"""The name of the result column with the start of the bucket."""
-DAYS = ("today", "yesterday")
-"""Words for the midnight at which a day starts."""
+BUCKET = "t"  # the name of the result column with the start of the bucket
+DAYS = ("today", "yesterday")  # words for the midnight at which a day starts
 
 Expression = Name | Literal | Duration | Star | Call | Operation
 

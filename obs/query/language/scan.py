@@ -17,12 +17,9 @@ _CLAUSES = "WHERE BY GROUP EVERY LAST BETWEEN SINCE HAVING ORDER TOP LIMIT OFFSE
 _OTHERS = """
     SELECT FROM UNTIL AND OR NOT IN LIKE ILIKE CONTAINS STARTS IS NULL TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC
 """
-CLAUSES = _CLAUSES.split()
-"""Keywords with which a clause begins."""
-RESERVED = frozenset([*CLAUSES, *_OTHERS.split()])
-"""Keywords that are names only in double quotes."""
-NOT_FUNCTIONS = RESERVED - {"LAST"}
-"""Words that do not name a function where a parenthesis follows; ``last(x)`` is one."""
+CLAUSES = _CLAUSES.split()  # keywords with which a clause begins
+RESERVED = frozenset([*CLAUSES, *_OTHERS.split()])  # keywords that are names only in double quotes
+NOT_FUNCTIONS = RESERVED - {"LAST"}  # words that do not name a function where a parenthesis follows
 
 QUOTED_TEXT = r"'(?:[^']|'')*'"
 QUOTED_NAME = r'"(?:[^"]|"")*"'

@@ -7,18 +7,17 @@ a partial result under the name of the source's table, and the outer SELECT comb
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
 from obs.query.language.plan import Aggregate, Apply, Checked, Plan, Range, Read, Scan, terms, walk
 from obs.query.sql.expressions import Writer
-from obs.query.sql.select import RowSelect, SqlStatement, finds_row, key_of, select
+from obs.query.sql.select import RowSelect, SqlStatement, aggregates_of, finds_row, key_of, prefix_of, select, simpler
 from obs.sources import Grain, Type
 from obs.times import DAY_MS, HOUR_MS, SECOND_MS
 
-Span = tuple[int, int]
-"""Consecutive units of a grain: the number of the first, and the number after the last."""
+Span = tuple[int, int]  # consecutive units of a grain: the number of the first, and the number after the last
 Part = tuple[int | None, int | None]
 """The rows of a cell whose measured value is in a range, ends included; (None, None) for those without a value."""
 
@@ -57,7 +56,8 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         return [], Cover()
     ordered_by = [expression for expression, _ in plan.order]
     written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
-    aggregates = [_scaled(part)[0] for part in written if isinstance(part, Aggregate) and not finds_row(plan, part)]
+    found = [part for part in written if isinstance(part, Aggregate) and not finds_row(plan, part)]
+    aggregates = [each for part in found for each in aggregates_of(part)]
     chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
     comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
@@ -79,16 +79,6 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
         if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
     return grains, Cover(compared=compared, parts=parts, binned=binned)
-
-
-def prefix_of(expression: Checked | None) -> str | None:
-    """What the columns of cells begin with that have the values of an expression; None if there are none."""
-    match expression:
-        case Read(column=column) if column.type is not Type.TEXT:
-            return column.measured
-        case Apply(name="length", arguments=(Read(column=column),)):
-            return column.measured
-    return None
 
 
 def needs_value(where: Checked | None) -> bool:
@@ -138,19 +128,6 @@ def _templates(aggregate: Aggregate) -> Mapping[str, str]:
         case (Read(column=column),) if column.name == "time" and aggregate.name in _OF_TIME:
             return _OF_TIME
     return _OF_KEY
-
-
-def _scaled(aggregate: Aggregate) -> tuple[Aggregate, Apply | None]:
-    """The aggregate of what is measured, for one of a multiple of it (``avg(duration_ms / 1000)``), and the multiple of
-    the aggregate that has the same value. Any other aggregate as it is.
-    """
-    match aggregate.arguments:
-        case (Apply(name="/" | "*", arguments=(part, nodes.Literal(value=int() | float() as factor))) as multiple,):
-            of_part = replace(aggregate, arguments=(part,))
-            measured, _ = _scaled(of_part)
-            if factor > 0 and aggregate.name != "count" and prefix_of(measured.arguments[0]) is not None:
-                return measured, replace(multiple, arguments=(of_part, multiple.arguments[1]))
-    return aggregate, None
 
 
 def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | None) -> str | None:
@@ -288,9 +265,8 @@ class RollupSelect(RowSelect):
         }
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        _, multiple = _scaled(aggregate)
-        if multiple is not None:
-            return self.expression(multiple)
+        if (same := simpler(aggregate)) is not aggregate:
+            return self.expression(same)
         if finds_row(self.plan, aggregate):
             self.keyed = True
             return RowSelect(self.plan, self.scan, parameters=self.parameters, names=self.names).find(aggregate, _KEY)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from obs.query.language.nodes import Literal, Span
@@ -228,6 +228,46 @@ def finds_row(plan: Plan, aggregate: Aggregate) -> bool:
             used = {column.name, *(each.column.name for each in walk(plan.where) if isinstance(each, Read))}
             return by_key and plan.interval_ms is None and column.measured is not None and used <= order.columns
     return False
+
+
+def prefix_of(expression: Checked | None) -> str | None:
+    """What the columns of cells begin with that have the values of an expression; None if there are none."""
+    match expression:
+        case Read(column=column) if column.type is not Type.TEXT:
+            return column.measured
+        case Apply(name="length", arguments=(Read(column=column),)):
+            return column.measured
+    return None
+
+
+def simpler(aggregate: Aggregate) -> Checked:
+    """What has the same value, from an aggregate of what is measured, which rollups have; else the aggregate itself.
+
+    ``avg(duration_ms / 1000)`` is a multiple, and ``sum(if(status = 'failed', duration_ms, 0))`` has a FILTER instead.
+    """
+    match aggregate.arguments:
+        case (Apply(name="/" | "*", arguments=(part, Literal(value=int() | float() as factor) as literal)) as found,):
+            of_part = replace(aggregate, arguments=(part,))
+            same: Checked = replace(found, arguments=(of_part, literal))
+            is_same = factor > 0 and aggregate.name != "count"
+        case (Apply(name="if" | "case", arguments=(condition, part, Literal(value=None | 0) as other)) as found,):
+            chosen = (aggregate.filter, condition) if aggregate.filter is not None else (condition,)
+            both = Apply(condition.span, "and", chosen, Type.BOOLEAN)
+            same = of_part = replace(aggregate, arguments=(part,), filter=both)
+            if other.value is not None:  # null only where no rows are, of which it is 0
+                rest = replace(found, arguments=(condition, replace(other, value=None), other))
+                same = Apply(found.span, "coalesce", (of_part, replace(aggregate, arguments=(rest,))), aggregate.type)
+            is_same = other.value is None or aggregate.name == "sum"
+        case _:
+            return aggregate
+    return same if is_same and prefix_of(next(aggregates_of(of_part)).arguments[0]) is not None else aggregate
+
+
+def aggregates_of(aggregate: Aggregate) -> Iterator[Aggregate]:
+    """The aggregates that its value follows from, that of what is measured first."""
+    for part in walk(simpler(aggregate)):
+        if isinstance(part, Aggregate):
+            yield from (part,) if part is aggregate else aggregates_of(part)
 
 
 def key_of(expression: Checked) -> str:
