@@ -149,7 +149,6 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
         databases.write(org, partial(_correct, seen=Reading(now_ms)))
     if recurs:
         databases.write(org, partial(maintenance.renew, now_ms=now_ms))
-    _update_incidents(alerts, org, seen, only="failing")  # if the job has succeeded since, learning forgets it
     end = time.monotonic() + LEARNING_SECONDS
     learned_all = is_late = False
     while not learned_all and not is_late:  # for a limited time, so that a burst does not starve requests
@@ -161,7 +160,8 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
                     break
                 expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
                 learned.append((job, expected, expectations.new_schedule(job, expected)))
-        if learned:
+        if learned:  # which forgets failures after which the jobs have succeeded
+            _update_incidents(alerts, org, seen._replace(now_ms=alerts.tenancy.clock()), only="failing")
             channels = alerts.channels(org) if any(news for _, _, news in learned) else ()
             databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
             if channels:

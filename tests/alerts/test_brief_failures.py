@@ -1,7 +1,11 @@
 """A failure after which the job succeeds before the next sweep is an incident too, and is reported once."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
+from obs.heartbeat.store import expectations
 from obs.times import MINUTE_MS, format_ms
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import World, titles
@@ -71,3 +75,31 @@ def test_a_failure_of_the_past_that_was_over_then_is_none(world: World, clock: C
         _end(world.client, status, time=format_ms(clock() - minutes * MINUTE_MS))
     world.pass_time(seconds=1)
     assert _incidents(world.client) == []
+
+
+def test_a_failure_that_arrives_during_the_sweep_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the sweep has read the clock, and before it learns from the job."""
+    world.end("other", "ok")
+    changed_jobs = expectations.changed_jobs
+
+    def arriving(*arguments: Any) -> Iterator[expectations.Changed]:
+        monkeypatch.undo()
+        world.clock.advance(ms=200)
+        _end(world.client, "fail")
+        world.clock.advance(ms=200)
+        _end(world.client, "ok")
+        return changed_jobs(*arguments)
+
+    monkeypatch.setattr(expectations, "changed_jobs", arriving)
+    for _ in range(2):
+        world.sweep()
+    world.pass_time(seconds=1)
+    assert _incidents(world.client) == [("failing", False)]
+
+
+def test_a_change_of_the_job_does_not_hide_a_failure(world: World) -> None:
+    _end(world.client, "fail")
+    _end(world.client, "ok")
+    world.client.patch("/api/v1/jobs/backup", json={"pin": {"interval_seconds": 3600}})
+    world.pass_time(seconds=1)
+    assert _incidents(world.client) == [("failing", False)]

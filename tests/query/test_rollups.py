@@ -87,8 +87,9 @@ STATEMENTS = [
     " count(CASE WHEN exit_code > 0 THEN duration_ms END) FROM runs WHERE {only} BY job EVERY 1d TOP 2",
     "SELECT p95(if(status != 'lost', duration_ms, NULL)), sum(if(duration_ms > 1s, duration_ms / 7, 0)) / 60,"
     " max(CASE WHEN duration_ms < 2s THEN duration_ms END) FROM runs WHERE {only} BY host, status",
-    "SELECT rate(sum(if(status = 'failed', duration_ms, 0)), 1h), last(if(exit_code = 0, duration_ms, NULL)),"
-    " sum(if(host = 'db1', late_ms, 0.0)) FROM runs WHERE {only} BY job HAVING sum(if(job = 'a', 1, 0)) >= 0",
+    "SELECT rate(sum(if(status = 'failed', duration_ms, 0)), 1h), count(*) FROM runs WHERE {only} BY job"
+    " HAVING sum(if(host = 'db1', late_ms, 0)) >= 0",
+    "SELECT last(if(exit_code = 0, duration_ms, NULL)), sum(if(host = 'db1', late_ms, 0.0)) FROM runs WHERE {only}",
     f"SELECT {LATE}, avg(duration_ms) FROM runs WHERE {{only}} BY job EVERY 1d",
     f"SELECT {LATE}, last(host) FROM runs WHERE {{only}} BY host, status",
     f"SELECT {LATE}, any(late_ms) FILTER (WHERE status = 'failed') AS f FROM runs WHERE {{only}} EVERY 30m FILL NONE",

@@ -165,9 +165,9 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
         " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
-        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms, by_host = :by_host,"
-        " failing_since = iif(failures_in_row, failing_since, NULL), too_often_since = CASE WHEN :too_often"  # was seen
-        " THEN coalesce(too_often_since, last_heartbeat_at) WHEN :too_often IS NULL THEN too_often_since END"
+        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms, by_host = :by_host, failing_since ="
+        " iif(failures_in_row OR :is_provisional, failing_since, NULL), too_often_since = CASE :too_often WHEN 1 THEN"
+        " coalesce(too_often_since, last_heartbeat_at) WHEN 0 THEN NULL ELSE too_often_since END"
         " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
         " AND revision = :revision",
         {**values, "interval_ms": expected.fit.interval_ms, "is_provisional": not is_final},

@@ -198,7 +198,7 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     return exact if offset_ms(exact, zone) == offset else _moment(exact + offset, zone)
 
 
-_STEP_MS = 6 * DAY_MS  # no zone changes its clocks twice within it; some have within a week
+_STEP_MS = 3 * DAY_MS  # no zone changes its clocks twice within it; some have within a week
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 

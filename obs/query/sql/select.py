@@ -257,14 +257,14 @@ def simpler(aggregate: Aggregate) -> Checked:
             if other.value is not None:  # null only where no rows are, of which it is 0
                 rest = replace(found, arguments=(condition, replace(other, value=None), other))
                 same = Apply(found.span, "coalesce", (of_part, replace(aggregate, arguments=(rest,))), aggregate.type)
-            is_same = other.value is None or aggregate.name == "sum"
+            is_same = other.value is None or (aggregate.name == "sum" and isinstance(other.value, int))
         case _:
             return aggregate
-    return same if is_same and prefix_of(next(aggregates_of(of_part)).arguments[0]) is not None else aggregate
+    return same if is_same and (prefix_of(part) is not None or simpler(of_part) is not of_part) else aggregate
 
 
 def aggregates_of(aggregate: Aggregate) -> Iterator[Aggregate]:
-    """The aggregates that its value follows from, that of what is measured first."""
+    """The aggregates that its value follows from."""
     for part in walk(simpler(aggregate)):
         if isinstance(part, Aggregate):
             yield from (part,) if part is aggregate else aggregates_of(part)
