@@ -106,11 +106,12 @@ class Notifier:
                 page = "alerts" if one.job_id is None else f"job?{urlencode({'name': one.job})}"
                 is_ok = one.job_id not in troubled
                 facts.append(message.Fact(one, news[one.id], f"{self._base_url}/{page}", is_ok, **details))
-            silent_since = jobs.silent_since(db, facts[0].one.host, now_ms) if facts else None
+            overdue = {one.host or "" for one, *_ in facts if one.kind.event == "overdue" and one.ended_at is None}
+            silent = {host: since for host in overdue if (since := jobs.silent_since(db, host, now_ms)) is not None}
         if delivery.notice is not None:
             text = message.notice(delivery.notice, f"{self._base_url}/", delivery.event)
         elif facts:
-            text = message.compose(facts, silent_since, self._zone, now_ms, f"{self._base_url}/")
+            text = message.compose(facts, silent, self._zone, now_ms, f"{self._base_url}/")
         else:  # its jobs were deleted, or what it was to report again is over
             return self._alerts.woken.add(org)
         lasting = [fact.one.id for fact in facts if fact.one.ended_at is None and fact.news is not outbox.News.FLAPPING]

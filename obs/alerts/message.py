@@ -70,10 +70,10 @@ def _rendered(style: str, kind: str, text: str) -> str:
     return text.replace("\n", "  \n")
 
 
-def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now_ms: int, overview: str) -> Message:
+def compose(facts: Sequence[Fact], silent: Mapping[str, int], zone: ZoneInfo, now_ms: int, overview: str) -> Message:
     """The message about some incidents, worst first.
 
-    `silent_since` is the time of the last heartbeat from the host of the first one, if all jobs of the host are silent.
+    `silent` has the time of the last heartbeat from each host whose jobs are all silent.
     `overview` is the address of the page that lists all jobs.
     """
     today = datetime.fromtimestamp(now_ms / 1000, zone).date()
@@ -88,18 +88,19 @@ def compose(facts: Sequence[Fact], silent_since: int | None, zone: ZoneInfo, now
         title, rest = next(sentences), "\n".join(sentences)
         blocks = [*_details(facts[0], at), ("text", rest), ("text", where), ("link", facts[0].link)]
     else:
-        title, cause = _summary(facts), ""
+        title, causes = _summary(facts), list[tuple[str, str]]()
         for name in PLACE:
-            if not cause and len(places := {getattr(fact.one, name) for fact in facts}) == 1 and None not in places:
-                cause = f"All on {name} {places.pop()}."
-        problems = {(fact.one.host, fact.one.kind.event, fact.one.ended_at) for fact in facts}
-        if silent_since is not None and problems == {(facts[0].one.host, "overdue", None)}:
-            since = at(min(fact.one.started_at for fact in facts))
-            title = f"{len(facts)} jobs on host {facts[0].one.host} have been silent since {at(silent_since)}"
-            cause = f"{title} (last heartbeat from the host; overdue since {since})."
+            if not causes and len(places := {getattr(fact.one, name) for fact in facts}) == 1 and None not in places:
+                causes = [("text", f"All on {name} {places.pop()}.")]
+        problems = Counter((one.host, one.kind.event, one.ended_at) for one, *_ in facts)
+        for host, since in silent.items():
+            if (count := problems[host, "overdue", None]) > 1:
+                what = f"{count:,} jobs on host {host} have been silent since {at(since)}"
+                title, causes = (what, []) if count == len(facts) else (title, causes)
+                causes.append(("text", f"{what} (last heartbeat from the host)."))
         more = [f"and {len(facts) - MOST_NAMED:,} more"] if len(facts) > MOST_NAMED else []
         named = "\n".join([f"\N{BULLET} {sentence}" for sentence in islice(sentences, MOST_NAMED)] + more)
-        blocks = [("text", cause), ("text", _before(facts)), ("text", named), ("text", where), ("link", overview)]
+        blocks = [*causes, ("text", _before(facts)), ("text", named), ("text", where), ("link", overview)]
     over = (fact.one.ended_at is not None and fact.news is not News.FLAPPING for fact in facts)
     events = {"recovered" if is_over else fact.one.kind.event for fact, is_over in zip(facts, over, strict=True)}
     event = events.pop() if len(events) == 1 else "several"
@@ -114,10 +115,8 @@ def notice(text: str, link: str, event: str | None = None) -> Message:
 
 def _sentence(fact: Fact, at: At) -> str:
     one, (began, lasts, was) = fact.one, _PHRASES[fact.one.kind.event]
-    note = ""
-    if one.value is not None:
-        note = f" (value {one.value:.15g})"
-    elif one.kind.event == "failed" and fact.exit_code is not None:
+    note = "" if one.value is None else f" (value {one.value:.15g})"
+    if one.kind.event == "failed" and fact.exit_code is not None:
         note = f" (exit code {fact.exit_code})"
     if fact.news is News.FLAPPING:
         return f"{one.subject} is flapping: {fact.often} incidents ({one.kind.event}) within an hour"
@@ -155,10 +154,10 @@ def _before(facts: Sequence[Fact]) -> str:
 def _summary(facts: Sequence[Fact]) -> str:
     """The title of a message about several incidents."""
     names = ", ".join(dict.fromkeys(fact.one.subject for fact in facts[:MOST_NAMED]))
-    counts = Counter(fact.one.kind.event.replace("_", " ") for fact in facts if fact.one.ended_at is None)
-    over = len(facts) - counts.total()
-    what = [f"{count:,} {word}" for word, count in counts.most_common()] + ([f"{over:,} ended"] if over else [])
-    return textwrap.shorten(f"{', '.join(what)}: {names}", _LONGEST_TITLE, placeholder=" …")
+    events = ("ended" if one.ended_at is not None else one.kind.event for one, *_ in facts)
+    counts = Counter(event.replace("_", " ").replace("alert", "firing") for event in events)
+    what = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return textwrap.shorten(f"{what}: {names}", _LONGEST_TITLE, placeholder=" …")
 
 
 def _payload(fact: Fact) -> dict[str, Any]:

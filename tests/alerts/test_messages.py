@@ -10,7 +10,7 @@ import pytest
 from obs.services import services
 from obs.times import DAY_MS, format_ms
 from tests.alerts.receiver import Receiver
-from tests.alerts.world import World, titles
+from tests.alerts.world import BY_HOST, World, create_alert, evaluate, fail, titles
 
 LONG_NAME = "a-job-with-a-name-that-fills-the-whole-title-of-a-message-and-goes-on-for-a-while-after-that"
 
@@ -195,20 +195,53 @@ def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
     assert titles(receiver)[1:] == ["3 failed: job-30, job-31, job-32"]
 
 
-def test_a_host_whose_jobs_are_all_silent_is_one_message_about_the_host(world: World, receiver: Receiver) -> None:
-    world.add_channel(receiver)
+def _go_silent(world: World, hosts: Sequence[str]) -> int:
+    """Three jobs on each host run hourly for half a day, then stop; the time of their last heartbeats."""
     for _ in range(12):
-        for job in ("photos", "mail", "db"):
-            answer = world.client.post(f"/api/v1/heartbeat/{job}/ping", headers={"X-Platform-Host": "nas01"})
-            assert answer.status_code == 200
+        for host in hosts:
+            for job in ("photos", "mail", "db"):
+                headers = {"X-Platform-Host": host}
+                answer = world.client.post(f"/api/v1/heartbeat/{host}/{job}/ping", headers=headers)
+                assert answer.status_code == 200
         last = world.clock()
         world.pass_time(hours=1)
+    return last
+
+
+def test_a_host_whose_jobs_are_all_silent_is_one_message_about_the_host(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    last = _go_silent(world, ["nas01"])
     world.pass_time(hours=16)
     world.pass_time(seconds=10)
     (message,) = receiver.messages()
     assert message["title"].startswith("3 jobs on host nas01 have been silent since ")
     assert message["title"].endswith(f"{datetime.fromtimestamp(last / 1000):%b %H:%M}")  # noqa: DTZ006 - the zone here
-    assert "last heartbeat from the host; overdue since" in message["text"]
+    assert f"{message['title']} (last heartbeat from the host).\n\n\N{BULLET} nas01/" in message["text"]
+
+
+def test_silent_hosts_are_named_among_other_incidents(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    _go_silent(world, ["nas01", "nas02"])
+    world.pass_time(hours=16)
+    world.end("shop", "fail")
+    world.pass_time(seconds=1)
+    world.pass_time(seconds=10)
+    (message,) = receiver.messages()
+    assert message["title"].startswith("1 failed, 6 overdue: shop, ")
+    for host in ("nas01", "nas02"):
+        assert f"3 jobs on host {host} have been silent since " in message["text"]
+    assert message["text"].count("is overdue since") == 6
+
+
+def test_the_title_counts_alerts_that_are_firing(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    create_alert(world, query=BY_HOST, threshold=0)
+    for host in ("nas01", "nas02"):
+        fail(world, host=host)
+    evaluate(world, seconds=1)
+    world.pass_time(seconds=10)
+    (title,) = titles(receiver)
+    assert title == "1 failed, 2 firing: backup, failures: nas01, failures: nas02"
 
 
 def test_the_title_of_a_job_with_a_long_name_says_what_happened(world: World, receiver: Receiver) -> None:
