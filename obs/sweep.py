@@ -161,7 +161,8 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
                 expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
                 learned.append((job, expected, expectations.new_schedule(job, expected)))
         if learned:  # which forgets failures after which the jobs have succeeded
-            _update_incidents(alerts, org, seen._replace(now_ms=alerts.tenancy.clock()), only="failing")
+            as_of_now = seen._replace(now_ms=alerts.tenancy.clock())
+            _update_incidents(alerts, org, as_of_now, [job.job_id for job, _, _ in learned])
             channels = alerts.channels(org) if any(news for _, _, news in learned) else ()
             databases.write(org, partial(_keep, learned, channels=channels, now_ms=now_ms))
             if channels:
@@ -173,17 +174,16 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
         in_batches(databases, org, partial(expectations.flag, now_ms=now_ms))
     _update_incidents(alerts, org, seen)
     with databases.read(org) as db:
-        due_at = expectations.next_moment(db, now_ms)
-    return due_at if learned_all else now_ms
+        return expectations.next_moment(db, now_ms) if learned_all else now_ms
 
 
-def _update_incidents(alerts: AlertService, org: Org, seen: Reading, only: str = "") -> None:
-    """Open and close incidents; or `only` open those of a kind."""
+def _update_incidents(alerts: AlertService, org: Org, seen: Reading, job_ids: Sequence[int] | None = None) -> None:
+    """Open and close incidents; of some jobs, only open those of failures."""
     databases = alerts.tenancy.databases
     with databases.read(org) as db:
-        to_open, to_close = _incident_changes(db, seen)
-    begun = {problem.job_id for problem in to_open if only in ("", problem.kind)}
-    if concerned := sorted(begun if only else begun | {job_id for job_id, _ in to_close}):
+        to_open, to_close = _incident_changes(db, seen, job_ids)
+    begun = {problem.job_id for problem in to_open if job_ids is None or problem.kind == "failing"}
+    if concerned := sorted(begun if job_ids is not None else begun | {job_id for job_id, _ in to_close}):
         channels = alerts.channels(org)
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):
             batch = concerned[start : start + _INCIDENTS_A_BATCH]
