@@ -73,7 +73,6 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     background.tasks["alerts on queries"] = Task(5, 5, query_alerts.run)
     built = Services(
         tenancy=tenancy,
-        access_log=access_log,
         heartbeats=HeartbeatService(queue, annotation_store.rename_incidents, annotation_store.end_incidents),
         queries=queries,
         metrics=monitoring.Metrics(tenancy, access_log),

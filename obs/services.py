@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # for the types alone: the areas import this module
     from obs.heartbeat.service import HeartbeatService
     from obs.query.service import QueryService
     from obs.query_alerts import QueryAlerts
-    from obs.server.access_log import AccessLog
     from obs.server.monitoring import Metrics
     from obs.storage.databases import Org
     from obs.tenancy.auth import Tenancy
@@ -26,7 +25,6 @@ class Services:
     """What `create_app` builds once and everything else looks up, in the extensions of the application."""
 
     tenancy: Tenancy
-    access_log: AccessLog
     heartbeats: HeartbeatService
     queries: QueryService
     metrics: Metrics

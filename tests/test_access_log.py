@@ -1,7 +1,6 @@
 """The access log: what a line contains, and that it contains no secret."""
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,7 @@ def logging_app(make_app: Callable[..., Flask], path: Path) -> Flask:
     return make_app(ACCESS_LOG=str(path), TRUSTED_PROXIES="10.0.0.1")
 
 
-def _lines(app: Flask, path: Path) -> list[dict[str, Any]]:
-    services(app).access_log.close()
+def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -49,7 +47,7 @@ def test_a_line_for_each_request(
     client.get("/api/v1/heartbeat/Gr%C3%BC%C3%9Fe/ping")
     monkeypatch.setattr("obs.ingest.endpoint.record", lambda *_: 1 / 0)
     broken = client.post(PING)
-    lines = _lines(logging_app, path)
+    lines = _lines(path)
     milliseconds = lines[0].pop("ms")
     assert 0 < milliseconds < 60_000
     assert lines[0] == {
@@ -85,7 +83,7 @@ def test_a_page_is_logged_with_its_viewer(logging_app: Flask, new_client: Callab
     by_key.get("/projects")
     by_link.use_link(service.create_sign_in_link(services(logging_app).tenancy, "acme"))
     by_link.get("/projects")
-    pages = [line for line in _lines(logging_app, path) if line["path"] == "/projects"]
+    pages = [line for line in _lines(path) if line["path"] == "/projects"]
     assert [(line["organization"], line["key"] is None) for line in pages] == [("acme", False), ("acme", True)]
 
 
@@ -116,7 +114,6 @@ def test_no_line_contains_a_key_or_a_token(
     ):
         client.get(address)
     client.post("/api/v1/keys", json={"label": "x", "scopes": ["admin"]})
-    services(logging_app).access_log.close()
     text = path.read_text()
     for secret in (key, key.rpartition("_")[2], encoded, token, unused, "hunter2"):
         assert secret not in text
@@ -131,7 +128,7 @@ def test_a_file_that_was_renamed_is_replaced(
     for number in range(2):
         app = make_app(ACCESS_LOG=str(path))
         app.test_client().get("/healthz")
-        assert len(_lines(app, path)) == 1
+        assert len(_lines(path)) == 1
         path.rename(path.with_suffix(f".{number}"))
 
 
@@ -140,21 +137,12 @@ def test_a_log_that_cannot_be_written_stops_no_request(
 ) -> None:
     app = make_app(ACCESS_LOG=str(tmp_path / "missing" / "access.jsonl"))
     assert [app.test_client().get("/healthz").status_code for _ in range(3)] == [200] * 3
-    services(app).access_log.close()
     assert caplog.text.count("cannot write the access log") == 1
 
 
-def test_only_with_the_setting_a_thread_writes_lines(make_app: Callable[..., Flask], path: Path) -> None:
-    def writers() -> int:
-        return [thread.name for thread in threading.enumerate()].count("access-log")
-
-    before = writers()
-    assert make_app().test_client().get("/healthz").status_code == 200
-    assert writers() == before
-    app = make_app(ACCESS_LOG=str(path))
-    assert writers() == before + 1
-    services(app).access_log.close()
-    assert writers() == before
+def test_a_log_on_standard_error(make_app: Callable[..., Flask], capsys: pytest.CaptureFixture[str]) -> None:
+    assert make_app(ACCESS_LOG="-").test_client().get("/healthz").status_code == 200
+    assert json.loads(capsys.readouterr().err)["path"] == "/healthz"
 
 
 def test_the_log_of_a_server_is_complete_after_it_stops(tmp_path: Path) -> None:
@@ -198,7 +186,7 @@ def test_ping_urls_and_ping_keys_are_masked(
         f"/api/1/envelope/?sentry_key={secrets[1]}",
     ):
         web.get(sent)
-    lines = _lines(logging_app, path)[-9:]
+    lines = _lines(path)[-9:]
     assert [line["path"] for line in lines] == [
         "/in/acme/ping/***/start?rid=1b671a64-40d5-491e-99b0-da01ff1f3341",
         "/api/push/***?status=up",

@@ -4,10 +4,7 @@ import json
 import logging
 import re
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,8 +12,6 @@ from obs.server.middleware import client_address
 from obs.times import format_ms
 
 CALLER = "obs.caller"  # in the WSGI environment: the organization and the key of the request, once they are known
-_MOST_WAITING = 100_000  # if the disk is this far behind, lines are left out
-_BATCH_SECONDS = 0.1
 _SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
 _SECRET = re.compile(
     r"(?:(?<=/sign-in/)|(?<=/ping/)|(?<=/api/push/))[^/?&\s]+|obs_[a-z0-9-]+_[0-9a-z]{8,}"
@@ -32,15 +27,10 @@ def note_caller(environ: Mapping[str, Any], org: str, key_id: int) -> None:
 
 
 class AccessLog:
-    """Adds a line for each request to the file `path` (``-``: standard error; empty: no log), in its own thread."""
+    """Adds a line for each request to the file `path` (``-``: standard error; empty: no log)."""
 
     def __init__(self, path: str, clock: Callable[[], int]) -> None:
-        self._path, self._clock = path, clock
-        self._entries: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
-        if path:
-            self._thread.start()
+        self._path, self._clock, self._is_failing = path, clock, False
 
     def add(self, environ: Mapping[str, Any], status: str, headers: Iterable[tuple[str, str]], seconds: float) -> None:
         """Add a request whose response has begun after so many `seconds`."""
@@ -59,28 +49,17 @@ class AccessLog:
             **environ[CALLER],
             "request_id": found.get("x-request-id"),
         }
-        self._entries.append(entry)
-
-    def close(self) -> None:
-        self._closing.set()
-        if self._path:
-            self._thread.join()
-
-    def _write(self) -> None:
-        is_failing = is_last = False
-        while not is_last:
-            is_last = self._closing.wait(_BATCH_SECONDS)
-            entries = [self._entries.popleft() for _ in range(len(self._entries))]
-            if not entries:
-                continue
-            try:  # opened anew each time, because others may move the file
-                with nullcontext(sys.stderr) if self._path == "-" else open(self._path, "a") as file:
-                    file.writelines(map(_line, entries))
-                is_failing = False
-            except OSError as error:
-                if not is_failing:
-                    _log.error("cannot write the access log: %s", error)
-                is_failing = True
+        try:
+            if self._path == "-":
+                sys.stderr.write(_line(entry))
+            else:
+                with open(self._path, "ab", buffering=0) as file:  # each time, because others may rename it
+                    file.write(_line(entry).encode())
+            self._is_failing = False
+        except OSError as error:
+            if not self._is_failing:
+                _log.error("cannot write the access log: %s", error)
+            self._is_failing = True
 
 
 def _line(entry: dict[str, Any]) -> str:

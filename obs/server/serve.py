@@ -175,7 +175,6 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     built.background.stop()
     built.alerts.courier.close()
     built.queries.workers.close()
-    built.access_log.close()
     tenancy.close()
     return 0
 
