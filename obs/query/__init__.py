@@ -1,1 +1,1 @@
-"""OQL: grammar, nodes, check, compile, run, shape."""
+"""OQL, the query language: from a statement to its result, over HTTP and for the other areas."""

@@ -77,6 +77,12 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
             ["1h by status"],
         ),
         ("SELECT floor(duration_ms / 60000) AS minutes, count(*) FROM runs BY minutes", ["1h by status"]),
+        ("SELECT floor(duration_ms / 1000), histogram(duration_ms, 1s), count(*) FROM runs BY 1, 2", ["1h by status"]),
+        (
+            "SELECT round(duration_ms / 60000.0) AS minutes, host, count(*) FROM runs BY minutes, host",
+            [PLACE_DAY, PLACE_HOUR],
+        ),
+        ("SELECT if(late_ms > 0, 'late', 'on time') AS what, count(*) FROM runs BY what", ["1h by status"]),
         (
             "SELECT histogram(late_ms, 1s) AS bin, job, count(*) FROM runs WHERE late_ms IS NOT NULL BY bin, job",
             [DAY, HOUR],
@@ -103,7 +109,8 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT last(duration_ms) FROM runs WHERE duration_ms > 5", []),
         ("SELECT count(message) FROM logs", []),
         ("SELECT floor(duration_ms / 7 + 1) AS n, count(*) FROM runs BY n", []),
-        ("SELECT floor(duration_ms / 1000), histogram(duration_ms, 1s), count(*) FROM runs BY 1, 2", []),
+        ("SELECT floor(duration_ms / 1000), round(duration_ms / 1000), count(*) FROM runs BY 1, 2", []),
+        ("SELECT round(duration_ms / 60000, 1) AS minutes, count(*) FROM runs BY minutes", []),
         ("SELECT histogram(duration_ms, 999) AS bin, count(*) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, avg(duration_ms) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 5 BY bin", []),

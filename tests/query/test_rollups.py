@@ -53,6 +53,17 @@ STATEMENTS = [
     "SELECT floor(duration_ms / 60000) AS minutes, count(*) FROM runs WHERE {only} BY minutes, status",
     "SELECT floor(late_ms / 1m) * 2 AS m, count(*) FROM runs WHERE {only} AND late_ms > 5 BY floor(late_ms / 1m)",
     "SELECT floor(duration_ms / 1000), histogram(duration_ms, 1s), count(*) FROM runs WHERE {only} BY 1, 2",
+    "SELECT round(duration_ms / 60000) AS m, count(*), max(host) FROM runs WHERE {only} BY m, job EVERY 1d TOP 3",
+    "SELECT ceil(late_ms / 1001.0) AS s, count(*) FILTER (WHERE host = 'db1') FROM runs WHERE {only}"
+    " AND late_ms IS NOT NULL BY s, weekday(time)",
+    "SELECT round(duration_ms / 1001) AS s, count(*) AS n FROM runs WHERE {only} BY s HAVING n > 1 ORDER BY n DESC",
+    "SELECT histogram(duration_ms, 1s) AS bin, count(histogram(duration_ms, 1s)) FILTER (WHERE host = 'db1')"
+    " FROM runs WHERE {only} BY bin",
+    "SELECT histogram(duration_ms, 1m), count(*) FILTER (WHERE hour(time) > 9) FROM runs WHERE {only}"
+    " AND duration_ms IS NOT NULL AND (host = 'db1' OR duration_ms IS NULL OR status = 'failed') BY 1",
+    "SELECT histogram(duration_ms, 1m), count(*) FILTER (WHERE hour(time) > 9) FROM runs WHERE {only}"
+    " AND duration_ms IS NOT NULL AND host = 'db1' BY 1",
+    "SELECT ceil(duration_ms / 2000) AS s, host, status, count(*) FROM runs WHERE {only} BY s, host, status TOP 5",
     "SELECT histogram(duration_ms, 10m) AS bin, count(*) FROM runs WHERE {only} BY bin, host EVERY 1d TOP 2",
     "SELECT histogram(duration_ms, 1m) AS bin, count(*), avg(duration_ms) FROM runs WHERE {only} BY bin",
     "SELECT histogram(duration_ms, 1s) AS bin, count(*), max(histogram(duration_ms, 2s)) FROM runs WHERE {only} BY bin",
@@ -89,6 +100,8 @@ STATEMENTS = [
     " max(CASE WHEN duration_ms < 2s THEN duration_ms END) FROM runs WHERE {only} BY host, status",
     "SELECT rate(sum(if(status = 'failed', duration_ms, 0)), 1h), count(*) FROM runs WHERE {only} BY job"
     " HAVING sum(if(host = 'db1', late_ms, 0)) >= 0",
+    "SELECT avg(coalesce(late_ms, 0)), avg(coalesce(duration_ms, 0)) FILTER (WHERE status = 'lost'), sum(late_ms)"
+    " FROM runs WHERE {only} BY host, status",
     "SELECT last(if(exit_code = 0, duration_ms, NULL)), sum(if(host = 'db1', late_ms, 0.0)) FROM runs WHERE {only}",
     f"SELECT {LATE}, avg(duration_ms) FROM runs WHERE {{only}} BY job EVERY 1d",
     f"SELECT {LATE}, last(host) FROM runs WHERE {{only}} BY host, status",
@@ -152,7 +165,7 @@ WINDOWS = [
 WEEK = "7d by exit_code and host and job and project and service and status"
 _names = itertools.count()
 _times = st.integers(-4 * 24 * 60, 0) | st.sampled_from([-60, -61, -59, -120, -24 * 60])  # minutes from now
-_durations = st.none() | st.sampled_from([0, 1, 999, 60_000, 2_678_400_000]) | st.integers(0, 10**7)
+_durations = st.none() | st.sampled_from([0, 1, 999, 60_000, 89_999, 90_000, 2_678_400_000]) | st.integers(0, 10**7)
 _jobs = st.sampled_from("abc")
 _runs = st.integers(0, 5)
 _beats = st.one_of(

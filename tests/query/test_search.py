@@ -104,6 +104,12 @@ def test_the_same_is_found_before_and_after_indexing(ask: Ask, index: Callable[[
     [
         "disk (full|empty)",
         "^disk",
+        "^(disk|größe)",
+        "^disk|größe",
+        "(disk|DISK) full",
+        "^(d|D)(isk|ISK)",
+        "^(?:disk|größe)",
+        "disk.*full",
         "disk|größe",
         "disks? full",
         "disk* full",
@@ -134,6 +140,24 @@ def test_a_regular_expression_finds_the_same_with_the_index(ask: Ask, index: Cal
     assert ask(statement.replace("=~", "!~"))["rows"] == others
     index()
     assert ask(statement)["rows"] == expected
+
+
+@pytest.mark.usefixtures("logged")
+@pytest.mark.parametrize(
+    "pattern", ["disk%", "DISK%", "größe%", "%k%f_ll%", "d_sk%", "a%full", "%", "%%", "日%の%", ""]
+)
+@pytest.mark.parametrize("ignores_case", [False, True])
+def test_like_finds_the_same_with_the_index(
+    ask: Ask, index: Callable[[], int], pattern: str, ignores_case: bool
+) -> None:
+    operator, flags = ("ILIKE", re.IGNORECASE) if ignores_case else ("LIKE", 0)
+    matches = re.compile(pattern.replace("%", ".*").replace("_", "."), re.DOTALL | flags).fullmatch
+    for _ in range(2):
+        for negation in ("", "NOT "):
+            condition = f"message {negation}{operator} '{pattern}' AND time >= '2026-06-21T09:43:20Z'"
+            found = [row[0] for row in ask(f"SELECT message FROM logs WHERE {condition} LAST 1d")["rows"]]
+            assert found == [text for text in TEXTS if text is not None and bool(matches(text)) is not bool(negation)]
+        index()
 
 
 @pytest.mark.usefixtures("logged")

@@ -195,7 +195,7 @@ def earlier(moment_ms: int, back_ms: int, zone: ZoneInfo | None) -> int:
     if zone is None or back_ms % DAY_MS:
         return exact
     offset = min(offset_ms(moment_ms - 1, zone), offset_ms(moment_ms, zone))  # a midnight that is skipped is one, too
-    return exact if offset_ms(exact, zone) == offset else _moment(exact + offset, zone)
+    return _moment(exact + offset, zone)
 
 
 _STEP_MS = 3 * DAY_MS  # no zone changes its clocks twice within it; some have within a week

@@ -208,7 +208,7 @@ def _round(value: Number, digits: int = 0) -> Number:
         return value
     scale = 10.0 ** max(-300, min(digits, 300))
     scaled = abs(value) * scale
-    if not math.isfinite(scaled) or scaled >= _ALWAYS_INTEGER:
+    if not math.isfinite(scaled) or scaled >= _ALWAYS_INTEGER / 2:  # from there on, adding 0.5 may add 1
         return value
     return math.copysign(math.floor(scaled + 0.5) / scale, value) + 0.0  # never -0.0
 
