@@ -26,7 +26,7 @@ def monitor(job: str, *, host: str = "", service: str = "", project: str = "") -
     from traceback import format_exc
 
     def log(text: str) -> None:
-        for message in messages(text.encode(errors="replace")):
+        for message in messages(str(text).encode(errors="replace")):
             outbox.add("log", message=message)
 
     outbox = Outbox(job, {"host": host or os.uname().nodename, "service": service, "project": project})

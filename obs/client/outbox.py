@@ -18,6 +18,7 @@ from itertools import count
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
+from zlib import crc32
 
 from .server import Server, ServerError, configured
 
@@ -90,8 +91,10 @@ class Outbox:
 
 
 def folder() -> str:
-    """Where the files are: ~/.local/state/obs."""
-    return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "obs")
+    """Where the files are: ~/.local/state/obs. Those for a server and an organization in the environment are apart."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    server = [os.environ.get("OBS_URL", ""), os.environ.get("OBS_API_KEY", "").rpartition("_")[0]]
+    return os.path.join(state, "obs", *([f"{crc32(repr(server).encode()):08x}"] if any(server) else []))
 
 
 def _make_room() -> None:
@@ -114,7 +117,7 @@ def send(server: Server, event: Any) -> None:
     try:
         server.request("POST", f"heartbeat/{kind}", "run_id", body, **headers)
     except ServerError as error:
-        if error.status not in _REFUSED:
+        if error.status not in _REFUSED and (kind, error.status) != ("log", 507):  # no room: the outcome follows
             raise
         if error.status == 422 and body.pop("time", "") > now(-3600):  # perhaps by a wrong clock: it is about now
             send(server, event)
@@ -124,18 +127,26 @@ def send(server: Server, event: Any) -> None:
 
 def flush() -> int:
     """Send what earlier runs could not send, with the original times; returns of how many. Raises ServerError."""
-    server, sent = configured(), 0
+    server, sent, full = configured(), 0, None
     for path in sorted(glob(os.path.join(escape(folder()), "*.ndjson"))):
         # These errors: its run goes on, another process has sent it, or it is another user's.
         with suppress(BlockingIOError, FileNotFoundError, PermissionError), open(path, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for line in iter(file.readline, b""):
-                with suppress(ValueError):  # it is incomplete: the disk was full, or the process killed
-                    send(server, json.loads(line))
-                os.pwrite(file.fileno(), b"#", file.tell() - len(line))  # so that it is never sent again
+            try:
+                for line in iter(file.readline, b""):
+                    with suppress(ValueError):  # it is incomplete: the disk was full, or the process killed
+                        send(server, json.loads(line))
+                    os.pwrite(file.fileno(), b"#", file.tell() - len(line))  # so that it is never sent again
+            except ServerError as error:
+                if error.status != 507:  # else it is about this job, if it is a new one
+                    raise
+                full = error
+                continue
             if file.tell():  # else its run begins at this moment
                 os.unlink(path)
                 sent += 1
+    if full is not None:
+        raise full
     return sent
 
 

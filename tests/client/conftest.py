@@ -45,8 +45,17 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        keep = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
-        return {**keep, "HOME": str(self.home), "OBS_URL": self.url, "OBS_API_KEY": self.key}
+        """That of a user who has logged in."""
+        config = self.home / ".config" / "obs.toml"
+        config.parent.mkdir(exist_ok=True)
+        if self.url:
+            config.write_text(f'url = "{self.url}"\nkey = "{self.key}"\n')
+        return {"HOME": str(self.home)} | {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment with the server in it."""
+        return {**self.environment, "OBS_URL": self.url, "OBS_API_KEY": self.key}
 
     @property
     def program(self) -> list[str]:
@@ -66,7 +75,7 @@ class Machine:
 
     def waiting(self) -> list[list[Any]]:
         """The heartbeats in the spool."""
-        paths = sorted(self.spool.glob("*.ndjson"))
+        paths = sorted(self.spool.rglob("*.ndjson"))
         return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 

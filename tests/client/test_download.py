@@ -46,7 +46,7 @@ def test_a_command_of_the_shell_script_runs_in_any_case(
     machine: Machine, client: KeyClient, changes: dict[str, str | None], is_reported: bool
 ) -> None:
     (machine.home / "obs.sh").write_bytes(client.get("/client/obs.sh").data)
-    changed = {**machine.environment, "OBS_URL": f"{machine.url}/", **changes}
+    changed = {**machine.variables, "OBS_URL": f"{machine.url}/", **changes}
     environment = {name: value for name, value in changed.items() if value is not None}
     command = ["sh", str(machine.home / "obs.sh"), "photos", "--", "sh", "-c", "cat; echo err >&2; exit 9"]
     done = subprocess.run(command, env=environment, input=b"text\n", capture_output=True)
@@ -60,7 +60,7 @@ def test_two_containers_that_run_the_shell_script_at_once_report_two_runs(machin
     for name, text in (("obs.sh", client.get("/client/obs.sh").data), ("date", b"#!/bin/sh\necho 1800000000\n")):
         (machine.home / name).write_bytes(text)
     (machine.home / "date").chmod(0o755)
-    environment = {**machine.environment, "OBS_URL": machine.url, "PATH": f"{machine.home}:{os.environ['PATH']}"}
+    environment = {**machine.variables, "PATH": f"{machine.home}:{os.environ['PATH']}"}
     for code in (0, 1):  # $$ is the number of the process
         script = (machine.home / "obs.sh").read_text().replace("$$", "7")
         command = ["sh", "-c", script, "obs.sh", "photos", "sh", "-c", f"exit {code}"]
@@ -73,7 +73,7 @@ def test_two_containers_that_run_the_shell_script_at_once_report_two_runs(machin
 def test_a_command_of_the_shell_script_runs_without_standard_output(machine: Machine, client: KeyClient) -> None:
     (machine.home / "obs.sh").write_bytes(client.get("/client/obs.sh").data)
     script = f"sh {machine.home}/obs.sh photos touch {machine.home}/touched >&-"
-    assert subprocess.run(["sh", "-c", script], env=machine.environment).returncode == 0
+    assert subprocess.run(["sh", "-c", script], env=machine.variables).returncode == 0
     assert (machine.home / "touched").exists()
     (run,) = client.get("/api/v1/jobs/photos/runs").json["runs"]
     assert run["status"] == "success"

@@ -26,6 +26,7 @@ def test_a_block_and_a_function_are_runs(machine: Machine, runs: Runs) -> None:
 with monitor("block", host="nas", service="s", project="p") as log:
     log("first")
     log("second \\udc80")
+    log(42)
 
 @monitor("function")
 def double(number, *, plus=0):
@@ -39,7 +40,7 @@ assert (double.__name__, double.__doc__) == ("double", "It doubles.")
     assert (done.returncode, done.stderr) == (0, b"")
     (block,) = runs("block")
     assert (block["status"], block["host"], block["service"], block["project"]) == ("success", "nas", "s", "p")
-    assert [event["message"] for event in block["timeline"]] == [None, "first", "second ?", None]
+    assert [event["message"] for event in block["timeline"]] == [None, "first", "second ?", "42", None]
     assert block["duration_ms"] is not None
     assert [(run["status"], run["host"]) for run in runs("function")] == [("success", os.uname().nodename)] * 2
     assert machine.waiting() == []

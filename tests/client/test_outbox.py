@@ -201,6 +201,51 @@ def test_what_was_sent_before_the_server_took_no_more_is_not_sent_again(
     assert list(machine.spool.iterdir()) == []
 
 
+def test_the_end_of_a_run_is_sent_where_there_is_no_room_for_its_log(machine: Machine, runs: Runs, app: Flask) -> None:
+    tenancy = services(app).tenancy
+    assert machine.obs("run", "photos", "--", "true").returncode == 0
+    service.set_limit(tenancy, ACME, "max_stored_bytes", tenancy.databases.path(ACME).stat().st_size * 9 // 10)
+    tenancy.quotas.watch()
+    done = machine.obs("run", "photos", "--", "sh", "-c", "echo text; exit 3")
+    assert (done.returncode, done.stderr.count(b"was refused (507)")) == (3, 1)
+    assert [(run["status"], run["exit_code"]) for run in runs("photos")] == [("success", 0), ("failed", 3)]
+    assert machine.waiting() == []
+
+
+def test_a_new_job_for_which_there_is_no_room_keeps_no_other_from_being_sent(
+    machine: Machine, runs: Runs, app: Flask
+) -> None:
+    tenancy, url = services(app).tenancy, machine.url
+    assert machine.obs("run", "old", "--", "true").returncode == 0
+    service.set_limit(tenancy, ACME, "max_jobs", 1)
+    tenancy.quotas.watch()
+    machine.url = REFUSING
+    for job in ("new", "old"):
+        machine.obs("run", job, "--", "true")
+    machine.url = url
+    done = machine.obs("flush")
+    assert (done.returncode, b"max_jobs" in done.stderr or b"jobs" in done.stderr) == (1, True)
+    assert len(runs("old")) == 2
+    assert {event[1]["name"] for event in machine.waiting()} == {"new"}
+    service.set_limit(tenancy, ACME, "max_jobs", 2)
+    tenancy.quotas.watch()
+    assert machine.obs("flush").returncode == 0
+    assert [run["status"] for run in runs("new")] == ["success"]
+
+
+def test_what_is_kept_for_one_server_or_organization_is_not_sent_to_another(machine: Machine, runs: Runs) -> None:
+    elsewhere = {**machine.variables, "OBS_URL": REFUSING}
+    machine.obs("run", "photos", "--", "echo", "text", env=elsewhere)
+    machine.obs("run", "photos", "--", "echo", "text", env={**machine.variables, "OBS_API_KEY": "obs_other_key"})
+    for environment in (machine.environment, machine.variables):
+        assert machine.obs("run", "mail", "--", "true", env=environment).returncode == 0
+    assert runs("photos") == []
+    assert len(runs("mail")) == 2
+    assert [event[0] for event in machine.waiting()] == ["start", "log", "end"] * 2
+    rotated = {**elsewhere, "OBS_API_KEY": machine.key[:-4] + "0000"}
+    assert b"cannot reach" in machine.obs("flush", env=rotated).stderr
+
+
 @pytest.mark.parametrize("hours", [-1, 24 * 365])
 def test_while_the_clock_of_the_machine_is_wrong_the_server_takes_its_own_time(
     machine: Machine, runs: Runs, clock: Clock, hours: int
