@@ -155,6 +155,5 @@ def _details(db: sqlite3.Connection, one: incidents.Incident, news: outbox.News,
         details["missed"] = max(1, round((one.ended_at - one.started_at) / job.interval_ms))
     if one.kind.event in _RUN_OF:
         for run in jobs.runs_of(db, job.id, limit=1, status=_RUN_OF[one.kind.event], end_ms=one.ended_at):
-            lines = [line for event in jobs.timeline(db, run.id) for line in (event.message or "").splitlines()]
-            details |= {"exit_code": run.exit_code, "log": tuple(lines[-_LOG_LINES:])}
+            details |= {"exit_code": run.exit_code, "log": tuple(jobs.last_lines(db, run.id, _LOG_LINES))}
     return details

@@ -160,7 +160,7 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
                     break
                 expected = expectations.expectation(db, job, zones, now_ms, clock_is_behind=seen.is_behind)
                 learned.append((job, expected, expectations.new_schedule(job, expected)))
-        if learned:  # which forgets failures after which the jobs have succeeded
+        if learned:  # which forgets failed and lost runs after which the jobs have succeeded
             as_of_now = seen._replace(now_ms=alerts.tenancy.clock())
             _update_incidents(alerts, org, as_of_now, [job.job_id for job, _, _ in learned])
             channels = alerts.channels(org) if any(news for _, _, news in learned) else ()
@@ -178,11 +178,11 @@ def sweep(alerts: AlertService, org: Org, seen: Reading, zones: Sequence[str], r
 
 
 def _update_incidents(alerts: AlertService, org: Org, seen: Reading, job_ids: Sequence[int] | None = None) -> None:
-    """Open and close incidents; of some jobs, only open those of failures."""
+    """Open and close incidents; of some jobs, only open those of failed and lost runs."""
     databases = alerts.tenancy.databases
     with databases.read(org) as db:
         to_open, to_close = _incident_changes(db, seen, job_ids)
-    begun = {problem.job_id for problem in to_open if job_ids is None or problem.kind == "failing"}
+    begun = {problem.job_id for problem in to_open if job_ids is None or problem.kind in ("failing", "lost")}
     if concerned := sorted(begun if job_ids is not None else begun | {job_id for job_id, _ in to_close}):
         channels = alerts.channels(org)
         for start in range(0, len(concerned), _INCIDENTS_A_BATCH):

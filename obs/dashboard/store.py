@@ -16,7 +16,7 @@ from obs.annotations.rules import Annotation
 from obs.dashboard.drawings import Bar
 from obs.dashboard.schedules import Results
 from obs.heartbeat.runs import STATUSES, Status
-from obs.heartbeat.store.jobs import Job, runs_of
+from obs.heartbeat.store.jobs import Job, last_lines, runs_of
 from obs.times import HOUR_MS
 
 _MOST_ANNOTATIONS = 200
@@ -79,9 +79,7 @@ def trouble(db: sqlite3.Connection, job: Job) -> dict[str, Any]:
     status = {"failed": "failed", "lost": "lost", "overrunning": "open"}.get(job.status)
     run = next(iter(runs_of(db, job.id, limit=1, status=status)), None)
     since = {"overdue": job.overdue_at, "overrunning": run and run.started_at}.get(job.status, failing_since)
-    sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
-    messages = [] if run is None else db.execute(sent, (run.id, _LAST_LINES)).fetchall()
-    lines = "\n".join(row[0] for row in reversed(messages)).splitlines()[-_LAST_LINES:]
+    lines = [] if run is None else last_lines(db, run.id, _LAST_LINES)
     known = {"problems": problems, "last_ok_at": last_ok_at, "run": run, "lines": lines}
     return {"since": since or job.last_run_at, **known}
 

@@ -91,6 +91,7 @@ class HeartbeatService:
                 jobs.add_job(db, name, caller.now_ms)
                 audit.add(db, caller.actor, caller.now_ms, audit.Action.CREATE_JOB, name)
             job = known_job(db, name, caller.now_ms)
+            new_name = changes.get("name", job.name)
             if uuid is not None and uuid != (known := jobs.ping_uuid(db, job.id)):
                 jobs.set_ping_uuid(db, job.id, uuid, replaces=known)
                 audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: ping_uuid")
@@ -102,12 +103,12 @@ class HeartbeatService:
             jobs.change(db, job.id, columns, is_rescheduled)
             if is_rescheduled:  # the response shows what is expected
                 expectations.expect_for_now(db, job.id, caller.now_ms)
-            if is_rescheduled and not (is_new and changes.keys() == {"name"}):
+            if (is_rescheduled or new_name != job.name) and not (is_new and changes.keys() == {"name"}):
                 what = ", ".join(f"name {value}" if field == "name" else field for field, value in changes.items())
                 audit.add(db, caller.actor, caller.now_ms, audit.Action.CHANGE_JOB, f"{name}: {what}")
-            if changes.get("name", job.name) != job.name:
-                self._rename_bands(db, job.name, caller.now_ms, changes["name"])
-            return known_job(db, changes.get("name", job.name), caller.now_ms), is_new
+            if new_name != job.name:
+                self._rename_bands(db, job.name, caller.now_ms, new_name)
+            return known_job(db, new_name, caller.now_ms), is_new
 
         if uuid is not None:
             with caller.read() as db:

@@ -7,6 +7,7 @@ key; the number of the project has no meaning.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -71,14 +72,15 @@ class SentryProtocol(HeartbeatProtocol):
 
 def _check_ins(envelope: bytes) -> Iterator[Mapping[str, Any]]:
     """The check-ins in an envelope: a line of headers, then for each item its headers and its payload."""
-    rest = envelope.partition(b"\n")[2]
-    while rest := rest.lstrip():
-        line, _, rest = rest.partition(b"\n")
+    lines = BytesIO(envelope)
+    lines.readline()
+    for line in filter(bytes.strip, iter(lines.readline, b"")):
         item = json_object(line, _JSON)
         length = item.get("length")
-        if not isinstance(length, int) or length < 0:
-            length = len(rest.partition(b"\n")[0])
-        payload, rest = rest[:length], rest[length:]
+        if isinstance(length, int) and length >= 0:
+            payload = lines.read(min(length, len(envelope)))
+        else:
+            payload = lines.readline()
         if item.get("type") == "check_in":
             yield json_object(payload, _JSON)
 

@@ -53,7 +53,7 @@ class Tenancy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The organization and key of a request, its time since the epoch, and what the audit log says of the caller."""
+    """The organization and key (0: none) of a request, its time in milliseconds, and the caller in the audit log."""
 
     org: Org
     key_id: int

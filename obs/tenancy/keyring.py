@@ -21,10 +21,8 @@ class KeyRing:
     A key that another process revokes is rejected within _CHECK_EVERY_SECONDS. `on_delete` gets deleted organizations.
     """
 
-    def __init__(
-        self, control: DatabaseFile, on_delete: Callable[[Org], None], monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._control, self._on_delete, self._monotonic = control, on_delete, monotonic
+    def __init__(self, control: DatabaseFile, on_delete: Callable[[Org], None]) -> None:
+        self._control, self._on_delete, self._monotonic = control, on_delete, time.monotonic
         self._lock = threading.Lock()
         self._next_check = 0.0
         self._version = -1

@@ -79,9 +79,10 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
         org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if filled else None)
         if org is None:
             raise ServiceError("conflict", f"The organization {slug!r} already exists.")
-        tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
-        if filled:
-            tenancy.databases.adopt(filled, org)
+        if filled is None or filled.exists():  # else the transaction is repeated, and the file is in its place
+            tenancy.databases.delete(org)  # left by a call that was interrupted, whose id was not used after all
+            if filled:
+                tenancy.databases.adopt(filled, org)
         tenancy.databases.create(org)
         if filled:
             with tenancy.databases.read(org) as filled_db:

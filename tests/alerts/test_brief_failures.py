@@ -1,4 +1,4 @@
-"""A failure after which the job succeeds before the next sweep is an incident too, and is reported once."""
+"""A failed or lost run after which the job succeeds before the next sweep is an incident too, and is reported once."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,6 +40,31 @@ def test_a_failure_that_is_over_at_once_is_reported(
     world.pass_time(hours=1)
     assert _incidents(world.client) == [("failing", False)]
     assert len(titles(receiver)) == 1
+
+
+@pytest.mark.parametrize("seconds_between", [0, 0.4])
+def test_a_run_that_turns_out_to_be_lost_when_the_next_begins_is_reported(
+    world: World, receiver: Receiver, clock: Clock, seconds_between: float
+) -> None:
+    """Such as one of a short hourly job that was killed: the next start shows it, and the next run is a success."""
+    world.add_channel(receiver)
+    for _ in range(2):
+        assert world.client.post("/api/v1/heartbeat/backup/start").status_code == 200
+        world.pass_time(minutes=20)
+    assert _incidents(world.client) == [("lost", True)]
+    _end(world.client, "ok")
+    world.pass_time(seconds=30)
+    assert _incidents(world.client) == [("lost", False)]
+    world.client.post("/api/v1/heartbeat/backup/start")
+    world.pass_time(minutes=20)
+    world.client.post("/api/v1/heartbeat/backup/start")
+    clock.advance(seconds=seconds_between)
+    _end(world.client, "ok")
+    world.pass_time(seconds=1)
+    assert _incidents(world.client) == [("lost", False)] * 2
+    world.pass_time(minutes=1)
+    assert _incidents(world.client) == [("lost", False)] * 2
+    assert len([title for title in titles(receiver) if "lost" in title]) == 2
 
 
 def test_a_failure_that_was_seen_ends_with_the_first_success(world: World) -> None:

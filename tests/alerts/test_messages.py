@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from obs.services import services
-from obs.times import DAY_MS, format_ms
+from obs.times import DAY_MS, MINUTE_MS, format_ms
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import BY_HOST, World, create_alert, evaluate, fail, titles
 
@@ -108,6 +109,29 @@ def test_a_job_that_was_paused_is_not_reported_as_ok(world: World, receiver: Rec
 
 
 @pytest.mark.parametrize("change", [{"paused": True}, {"failure_tolerance": 5}])
+def test_a_failing_job_is_not_ok_because_of_a_success_before_its_last_failure(
+    world: World, receiver: Receiver, change: dict[str, Any]
+) -> None:
+    """A success that a client has kept, and sends late."""
+    world.add_channel(receiver)
+    world.end("photos", "fail")
+    world.pass_time(minutes=2)
+    kept = {"name": "photos", "status": "ok", "run_id": "kept", "time": format_ms(world.clock())}
+    world.pass_time(minutes=4)
+    world.end("photos", "fail")
+    world.pass_time(minutes=6)
+    assert world.client.post("/api/v1/heartbeat/end", json=kept).status_code == 200
+    world.pass_time(seconds=30)
+    assert world.client.patch("/api/v1/jobs/photos", json=change).status_code == 200
+    world.pass_time(seconds=1)
+    world.pass_time(minutes=6)
+    found = world.client.get("/api/v1/incidents").json["incidents"]
+    (failing,) = (one for one in found if one["kind"] == "failing")
+    assert failing["ended_at"] == format_ms(world.clock() - 6 * MINUTE_MS)
+    assert not any("OK again" in title for title in titles(receiver))
+
+
+@pytest.mark.parametrize("change", [{"paused": True}, {"failure_tolerance": 5}])
 def test_a_failing_job_is_not_ok_because_of_a_later_failure(
     world: World, receiver: Receiver, change: dict[str, Any]
 ) -> None:
@@ -193,6 +217,17 @@ def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
     assert len(receiver.requests) == 1
     world.pass_time(minutes=2)
     assert titles(receiver)[1:] == ["3 failed: job-30, job-31, job-32"]
+
+
+def test_messages_about_new_incidents_are_five_minutes_apart(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    sent_at = []
+    for second in range(0, 1500, 10):
+        if second % 60 == 0:
+            world.end(f"job-{second}", "fail")
+        world.pass_time(seconds=10)
+        sent_at += [second] * (len(receiver.requests) - len(sent_at))
+    assert [later - earlier for earlier, later in pairwise(sent_at)] == [300] * 4
 
 
 def _go_silent(world: World, hosts: Sequence[str]) -> int:

@@ -184,6 +184,16 @@ def test_the_audit_log_tells_a_new_job_from_one_that_is_renamed(admin: KeyClient
     ]
 
 
+def test_the_audit_log_has_the_new_name_of_an_overdue_job(admin: KeyClient, clock: Clock, sweep: Sweep) -> None:
+    admin.post(JOBS, json={"name": "backup", "pin": HOURLY})
+    clock.advance(days=1)
+    sweep()
+    assert admin.patch(JOB, json={"name": "nightly"}).json["overdue"]
+    clock.advance(seconds=1)
+    entries = admin.post("/api/v1/dsl", json={"query": "SELECT action, object FROM audit LAST 1h"}).json
+    assert ["change job", "backup: name nightly"] in entries["rows"]
+
+
 def test_registering_counts_for_the_quota(make_app: Callable[..., Flask], new_client: Callable[..., KeyClient]) -> None:
     admin = new_client("acme", "admin", app=make_app(MAX_JOBS=1))
     assert admin.post(JOBS, json={"name": "one"}).status_code == 201

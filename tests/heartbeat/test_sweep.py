@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 
 from obs.heartbeat.runs import Heartbeat, Kind
-from obs.heartbeat.store import expectations
+from obs.heartbeat.store import expectations, jobs
 from obs.heartbeat.store.record import JobHeartbeat, record
 from obs.services import services
 from obs.tenancy import auth
@@ -232,20 +232,60 @@ def test_one_organizations_trouble_is_not_anothers(
     assert "acme" in caplog.text
 
 
-def test_flagging_costs_what_is_open_and_not_what_is_stored(
-    app: Flask, client: KeyClient, by_path: Sender, clock: Clock
-) -> None:
-    by_path("start", "open")
+def _instructions(app: Flask, work: Callable[[sqlite3.Connection], object]) -> int:
+    """How many instructions SQLite executes for `work`, in tens."""
+    executed: list[int] = []
 
-    def instructions(db: sqlite3.Connection) -> int:
-        """How many instructions SQLite executes after 500 more runs."""
-        for back in range(500):
-            record(db, JobHeartbeat("backup", Heartbeat(Kind.PING, clock() - back)), clock())
-        executed: list[int] = []
-        db.set_progress_handler(lambda: executed.append(1), 1)
-        assert expectations.flag(db, 10, clock()) == 0
+    def counted(db: sqlite3.Connection) -> None:
+        db.set_progress_handler(lambda: executed.append(1), 10)
+        work(db)
         db.set_progress_handler(None, 1)
-        return len(executed)
 
-    first, second = (services(app).tenancy.databases.write(ACME, instructions) for _ in range(2))
-    assert first == second
+    services(app).tenancy.databases.write(ACME, counted)
+    return len(executed)
+
+
+def _add_pings(app: Flask, clock: Clock, count: int) -> None:
+    def add(db: sqlite3.Connection) -> None:
+        for back in range(count):
+            record(db, JobHeartbeat("backup", Heartbeat(Kind.PING, clock() - back)), clock())
+
+    services(app).tenancy.databases.write(ACME, add)
+
+
+def test_flagging_costs_what_is_open_and_not_what_is_stored(app: Flask, by_path: Sender, clock: Clock) -> None:
+    by_path("start", "open")
+    counts = []
+    for _ in range(2):
+        _add_pings(app, clock, 500)
+        counts.append(_instructions(app, lambda db: expectations.flag(db, 10, clock())))
+    assert counts[0] == counts[1]
+
+
+def test_a_heartbeat_of_a_run_costs_the_same_after_many_others(app: Flask, by_path: Sender, clock: Clock) -> None:
+    def log(db: sqlite3.Connection) -> None:
+        record(db, JobHeartbeat("backup", Heartbeat(Kind.LOG, clock(), run_id="a", message="text")), clock())
+
+    by_path("start", run_id="a")
+    first = _instructions(app, log)
+    for _ in range(300):
+        services(app).tenancy.databases.write(ACME, log)
+    assert _instructions(app, log) < 2 * first
+
+
+def test_a_change_of_a_job_reads_only_its_latest_heartbeats(
+    app: Flask, by_path: Sender, clock: Clock, sweep: Sweep
+) -> None:
+    def change(db: sqlite3.Connection) -> None:
+        jobs.change(db, 1, {"paused_at": None}, is_rescheduled=True)
+        expectations.expect_for_now(db, 1, clock())
+
+    by_path("ping")
+    counts = []
+    for _ in range(4):
+        _add_pings(app, clock, 1_000)
+        sweep()
+        clock.advance(hours=1)
+        counts.append(_instructions(app, change))
+        sweep()
+    assert counts[3] < 1.2 * counts[1]

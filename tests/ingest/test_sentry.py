@@ -51,6 +51,14 @@ def test_check_ins_are_a_run(
     assert rows(RUNS) == [{"status": 2, "exit_code": None, "duration_ms": 4500, "run_id": run_id}]
 
 
+def test_an_envelope_of_many_items_is_read_in_one_pass(web: FlaskClient, ping_key: str, rows: Rows) -> None:
+    last = envelope(("check_in", {"monitor_slug": "mail", "status": "ok"})).partition(b"\n")[2]
+    body = b"{}\n" + b"{}\n\n" * 250_000 + last
+    headers = {"X-Sentry-Auth": f"Sentry sentry_key={ping_key}"}
+    assert web.post("/api/1/envelope/", data=body, headers=headers).status_code == 200
+    assert name_and_statuses(rows) == [("mail", 1)]
+
+
 def test_an_environment_other_than_production_is_a_job_of_its_own(
     send: Callable[..., TestResponse], rows: Rows
 ) -> None:

@@ -1,11 +1,14 @@
 """Deleting an organization and creating another with the same name, even while a server has the file open."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
 
+from obs.heartbeat.store import jobs
 from obs.services import services
 from obs.storage.databases import Org
 from obs.tenancy import service, store
@@ -93,6 +96,29 @@ def test_a_query_of_a_recreated_organization_does_not_read_the_old_file(
         assert again.post("/api/v1/dsl", json=statement).json["rows"] == [["new"]]
     finally:
         services(app).queries.workers.close()
+
+
+def test_an_organization_gets_its_file_although_the_transaction_is_repeated(
+    tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As happens if another write in the same transaction fails."""
+    write = tenancy.control.write
+
+    def repeated(unit: Callable[[sqlite3.Connection], Any]) -> Any:
+        def both(db: sqlite3.Connection) -> Any:
+            db.execute("SAVEPOINT before")
+            unit(db)
+            db.execute("ROLLBACK TO before")
+            return unit(db)
+
+        return write(both)
+
+    with service.filled_organization(tenancy, "restored") as filled:
+        tenancy.databases.create(filled)
+        tenancy.databases.write(filled, lambda db: jobs.add_job(db, "photos", tenancy.clock()))
+        monkeypatch.setattr(tenancy.control, "write", repeated)
+    with tenancy.databases.read(service.find_organization(tenancy, "restored")) as db:
+        assert jobs.count_jobs(db) == 1
 
 
 def test_an_organization_whose_file_cannot_be_removed_is_not_deleted(

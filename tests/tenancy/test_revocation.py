@@ -25,9 +25,11 @@ def seconds() -> Seconds:
 
 
 @pytest.fixture
-def keyring(app: Flask, tenancy: Tenancy, seconds: Seconds) -> KeyRing:
+def keyring(app: Flask, tenancy: Tenancy, seconds: Seconds, monkeypatch: pytest.MonkeyPatch) -> KeyRing:
     """The keys as another process has them in memory."""
-    return KeyRing(tenancy.control, tenancy.databases.forget, monotonic=seconds)
+    keyring = KeyRing(tenancy.control, tenancy.databases.forget)
+    monkeypatch.setattr(keyring, "_monotonic", seconds)
+    return keyring
 
 
 def _revoke_all(tenancy: Tenancy) -> None:

@@ -53,7 +53,7 @@ _INCIDENT = f"""
     SELECT i.id, i.job_id, coalesce(jobs.name, i.subject) AS job, i.alert_id,
            coalesce(jobs.name || iif(i.host = '', '', ' on ' || i.host), i.subject) AS subject,
            CASE WHEN i.host <> '' THEN h.last_heartbeat_at WHEN i.kind IN ({_ENDED_BY_SUCCESS})
-           THEN jobs.last_success_at ELSE jobs.last_heartbeat_at END AS heartbeat_at,
+           THEN iif(jobs.failures_in_row, NULL, jobs.last_success_at) ELSE jobs.last_heartbeat_at END AS heartbeat_at,
            i.alert_group AS "group", i.value, i.kind, i.started_at, i.ended_at, i.acknowledged_at, i.acknowledged_by,
            i.verdict, i.annotation_id, coalesce(nullif(i.host, ''), a.host) AS host, a.service, a.project,
            {{notified}} AS notified

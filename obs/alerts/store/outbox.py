@@ -55,7 +55,7 @@ class Delivery:
     channel_id: int
     channel: str = field(metadata={"example": "phone"})
     state: str = field(metadata={"enum": list(State)})
-    reminder: int  # 1 if it waits for its incidents to last
+    reminder: int  # 1 if what it says is decided when it is due: that incidents last, or that a job has settled
     title: str | None = field(metadata=about("Its title; null before the first attempt."))
     notice: str | None  # the text of one without incidents
     event: str | None  # the event of one without incidents
@@ -288,7 +288,7 @@ def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], new
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
     kind = "channel_id = ? AND NOT reminder AND notice IS NULL"  # about new incidents
-    last = first_value(db, f"SELECT max(created_at) FROM deliveries WHERE {kind} AND attempts > 0", (channel.id,))
+    last = first_value(db, f"SELECT max(last_attempt_at) FROM deliveries WHERE {kind} AND attempts > 0", (channel.id,))
     due_at = now_ms + _GROUP_WAIT_MS
     if last is not None and last <= now_ms:
         due_at = max(due_at, last + _GROUP_INTERVAL_MS)

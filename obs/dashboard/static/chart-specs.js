@@ -6,7 +6,7 @@ const LENGTHS = [[86400000, "days"], [3600000, "hours"], [60000, "minutes"], [10
 const DURATION = /^(.*)_ms(_before|_after|_previous)?$/; /* a column; with the additions of AROUND and COMPARE WITH */
 const PREVIOUS = "_previous";
 const UNSET = "(not set)"; /* a group without a value, as on the page Projects */
-const TICKS = { year: "%Y", quarter: "%b", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S" };
+const TICKS = { year: "%Y", quarter: "%b", month: "%b", week: "%d %b", date: "%d %b", day: "%d %b", hours: "%H:%M", minutes: "%H:%M", seconds: "%H:%M:%S", milliseconds: "%H:%M:%S" };
 const TIME = {
   field: "t", type: "temporal", title: null, scale: { nice: false },
   axis: { format: TICKS, tickCount: { signal: "ceil(width / 90)" }, labelOverlap: true, labelSeparation: 8, grid: false },

@@ -94,16 +94,18 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
         values = (job.job_id, now_ms - _REMEMBERED_MS, latest_ms)
         rows = db.execute(f"{sql} GROUP BY heartbeat_at / {HOUR_MS}", values)
         return {time for (time,) in rows}.union(recent)
-    # From a minute before, because concurrent requests are not stored in the order in which they arrived.
+    known = job.memory.times
+    # From a minute before, because concurrent requests are not stored in the order in which they arrived. When the job
+    # was changed since, it is from the latest heartbeat that the memory has, by the clock of a host.
     rows = db.execute(
         "SELECT heartbeat_at, (SELECT status FROM runs AS r WHERE r.job_id = runs.job_id"
         " AND r.started_at < runs.started_at ORDER BY r.started_at DESC LIMIT 1) FROM runs"
         " WHERE heartbeat_at <= ? AND id IN (SELECT run_id FROM events WHERE job_id = ?"
-        f" AND received_at >= coalesce((SELECT received_at FROM events WHERE id = ?), 0) - {MINUTE_MS})"
+        f" AND received_at >= coalesce((SELECT received_at FROM events WHERE id = ?), ?) - {MINUTE_MS})"
         " ORDER BY heartbeat_at",
-        (latest_ms, job.job_id, job.learned_event_id),
+        (latest_ms, job.job_id, job.learned_event_id, max(known, default=0) - FUTURE_MS),
     )
-    found, known = list[int](), job.memory.times
+    found = list[int]()
     for time, status_before in rows:
         if status_before in (Status.FAILED, Status.LOST):  # this may be a retry, which belongs to the run before
             place = bisect_left(known, time)
@@ -165,9 +167,11 @@ def keep(db: sqlite3.Connection, changed: Changed, expected: Expectation, *, is_
     kept = db.execute(
         "UPDATE jobs SET learned_event_id = last_event_id, learned_revision = revision - :is_provisional,"
         " interval_ms = :interval_ms, expected_at = :expected_at, overdue_at = :overdue_at, grace_ms = :grace_ms,"
-        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms, by_host = :by_host, failing_since ="
-        " iif(failures_in_row OR :is_provisional, failing_since, NULL), too_often_since = CASE :too_often WHEN 1 THEN"
-        " coalesce(too_often_since, last_heartbeat_at) WHEN 0 THEN NULL ELSE too_often_since END"
+        " overrun_after_ms = :overrun_after_ms, lost_after_ms = :lost_after_ms, by_host = :by_host,"
+        " failing_since = iif(failures_in_row OR :is_provisional, failing_since, NULL),"
+        f" lost_since = iif(last_outcome = {Status.LOST:d} OR :is_provisional, lost_since, NULL), too_often_since ="
+        " CASE :too_often WHEN 1 THEN coalesce(too_often_since, last_heartbeat_at) WHEN 0 THEN NULL"
+        " ELSE too_often_since END"
         " WHERE id = :job_id AND last_event_id = :event_id AND learned_event_id IS :learned_event_id"
         " AND revision = :revision",
         {**values, "interval_ms": expected.fit.interval_ms, "is_provisional": not is_final},
@@ -301,14 +305,14 @@ def note_downtime(db: sqlite3.Connection, start: int, end: int) -> None:
         excuse(db, start, end)
 
 
-def learn_again(db: sqlite3.Connection) -> int:
-    """Have all jobs without a fit of this version of the learner learned again; returns how many they are.
+def learn_again(db: sqlite3.Connection) -> None:
+    """Have all jobs without a fit of this version of the learner learned again.
 
     Their expectations apply until then. One that is overdue waits for its next heartbeat: its incident stays open.
     """
     which = "learned_event_id IS NOT NULL AND overdue_since IS NULL AND revision = learned_revision"
     which += " AND NOT EXISTS (SELECT 1 FROM fits WHERE fits.job_id = jobs.id AND fits.version = ?)"
-    return db.execute(f"UPDATE jobs SET revision = revision + 1 WHERE {which}", (VERSION,)).rowcount
+    db.execute(f"UPDATE jobs SET revision = revision + 1 WHERE {which}", (VERSION,))
 
 
 def next_moment(db: sqlite3.Connection, now_ms: int) -> int | None:

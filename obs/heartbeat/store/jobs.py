@@ -213,6 +213,13 @@ def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
     return _events(db, "run_id = ? ORDER BY time, id", run_id)
 
 
+def last_lines(db: sqlite3.Connection, run_id: int, count: int) -> list[str]:
+    """The last lines of the messages of a run, of which only the last ones are read: there may be many."""
+    sent = "SELECT message FROM events WHERE run_id = ? AND message IS NOT NULL ORDER BY id DESC LIMIT ?"
+    messages = [message for (message,) in db.execute(sent, (run_id, count))]
+    return [line for message in reversed(messages) for line in message.splitlines()][-count:]
+
+
 def loose_events(db: sqlite3.Connection, job_id: int, limit: int) -> list[Event]:
     return _events(db, "job_id = ? AND run_id IS NULL ORDER BY received_at DESC, id DESC LIMIT ?", job_id, limit)
 
@@ -238,7 +245,7 @@ _CHOSEN = "IN (SELECT value FROM json_each(?)) ORDER BY"
 _DELETIONS = (
     f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job_id {_CHOSEN} job_id, received_at, id LIMIT ?)",
     f"DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE job_id {_CHOSEN} job_id, started_at, id LIMIT ?)",
-    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN} id LIMIT ?)",
+    f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id {_CHOSEN} id LIMIT min(?, 5))",  # with their rollups
 )
 
 

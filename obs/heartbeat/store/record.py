@@ -20,6 +20,7 @@ class Attribution(NamedTuple):
 
 NOWHERE = Attribution(None, None, None)
 _Known = tuple[int | None, Attribution]  # what is known of the place of a job or a run: the id and its parts
+_IS_PLACE = " AND ".join(f"coalesce({part}, '') = ?" for part in Attribution._fields)
 
 
 def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = (None, NOWHERE)) -> int | None:
@@ -30,11 +31,7 @@ def find_attribution(db: sqlite3.Connection, sent: Attribution, known: _Known = 
     if updated == known[1]:
         return known[0]
     values = tuple(value or "" for value in updated)
-    find = (
-        "SELECT id FROM attributions"
-        " WHERE coalesce(host, '') = ? AND coalesce(service, '') = ? AND coalesce(project, '') = ?"
-    )
-    found: int | None = first_value(db, find, values)
+    found: int | None = first_value(db, f"SELECT id FROM attributions WHERE {_IS_PLACE}", values)
     return save_row(db, "attributions", updated._asdict()) if found is None else found
 
 
@@ -85,10 +82,12 @@ _FIND = """
 # A start without a run id applies only to the open run without one. The other calls fall back to an open run with one.
 _OPEN_RUNS = f"SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.status = {Status.OPEN:d}"
 _NAMED = "(SELECT o.id FROM runs AS o WHERE o.job_id = jobs.id AND o.run_id = ?2)"
-_REPORT = ", EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = {:d})"
+# An open run has a start and no end. Only of another one, the events are searched, which may be many.
+_REPORT = "iif(r.status = {:d}, {:d}, EXISTS (SELECT 1 FROM events AS e WHERE e.run_id = r.id AND e.kind = {:d}))"
+_REPORTS = f", {_REPORT.format(Status.OPEN, 1, Kind.START)}, {_REPORT.format(Status.OPEN, 0, Kind.END)}"
 _FIND_FOR_START = _FIND.format(run=f"({_OPEN_RUNS} AND o.run_id IS NULL ORDER BY o.id DESC LIMIT 1)", facts="")
 _FIND_FOR_OTHERS = _FIND.format(run=f"({_OPEN_RUNS} ORDER BY o.run_id IS NULL DESC, o.id DESC LIMIT 1)", facts="")
-_FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORT.format(Kind.START) + _REPORT.format(Kind.END))
+_FIND_NAMED = _FIND.format(run=_NAMED, facts=_REPORTS)
 
 _ADD_EVENT = """
     INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message, idempotency_key)
@@ -115,7 +114,8 @@ _UPDATE_JOB = f"""
                 ELSE failures_in_row END,
             CASE current WHEN {Status.FAILED:d} THEN iif(failures_in_row, coalesce(failing_since, at), at)
                 WHEN {Status.SUCCESS:d} THEN iif(failing_since > ?9, failing_since, NULL) ELSE failing_since END,
-            CASE WHEN current = {Status.LOST:d} THEN coalesce(lost_since, at) WHEN current IS NULL THEN lost_since END
+            CASE WHEN current = {Status.LOST:d} THEN coalesce(lost_since, at)
+                WHEN current IS NULL OR lost_since > ?9 THEN lost_since END
             FROM (SELECT iif(?2 < ?9 AND (?2 < iif(?4 = {Status.SUCCESS:d}, last_failure_at, last_success_at)
                              OR lost_since IS NOT NULL AND EXISTS ({_LOST_LATER})), NULL, ?4) AS current,
                          min(?2, ?9 + {MINUTE_MS}) AS at)),  -- the clock of a client may be ahead
