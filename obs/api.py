@@ -78,10 +78,6 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]
     ARGUMENTS_PARSER = _Parser()
 
 
-class _Api(SmorestApi):  # type: ignore[misc]
-    ERROR_SCHEMA = "Error"  # in openapi.toml
-
-
 class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
     def path_helper(self, rule: Any = None, **kwargs: Any) -> str | None:
         return None if rule is None else super().path_helper(rule, **kwargs)  # None: not a route of Flask
@@ -109,7 +105,9 @@ def _document(converters: Mapping[str, Any], blueprints: Sequence[SmorestBluepri
     app.url_map.converters.update(converters)
     app.config.from_file("openapi.toml", tomllib.load, text=False)
     app.config["API_VERSION"] = version("obs")
-    documented = _Api(app, spec_kwargs={"flask_plugin": _PathPlugin()})
+    documented = SmorestApi(spec_kwargs={"flask_plugin": _PathPlugin()})
+    documented.ERROR_SCHEMA = "Error"  # in openapi.toml
+    documented.init_app(app)
     documented.register_field(Time, "string", "date-time")
     for converter in converters.values():
         if hasattr(converter, "openapi"):

@@ -33,16 +33,6 @@ def duration(length_ms: float) -> str:
     return duration_words(round(length_ms))
 
 
-def relative(moment_ms: int, now_ms: int) -> str:
-    """How long ago, or in how long: ``just now``, ``3 min ago``, ``in 5 h``, ``1 d 23 h ago``."""
-    away_ms = abs(now_ms - moment_ms)
-    if away_ms < 5 * SECOND_MS:
-        return "just now"
-    smallest_ms = next(unit_ms for unit_ms in (HOUR_MS, MINUTE_MS, SECOND_MS) if away_ms >= unit_ms)
-    text = duration_words(away_ms // smallest_ms * smallest_ms)
-    return f"{text} ago" if moment_ms < now_ms else f"in {text}"
-
-
 def moment(moment_ms: int | None, *, to_the_second: bool = False) -> Markup:
     """A moment in UTC; the page's script shows it in the viewer's zone and keeps UTC as the title."""
     if moment_ms is None:
@@ -53,10 +43,17 @@ def moment(moment_ms: int | None, *, to_the_second: bool = False) -> Markup:
 
 
 def ago(moment_ms: int | None, now_ms: int) -> Markup:
-    """A moment relative to now. The page's script keeps it current by its title, which is the moment in UTC."""
+    """How long ago, or in how long: ``just now``, ``3 min ago``, ``in 5 h``, ``1 d 23 h ago``.
+
+    The page's script keeps it current by its title, which is the moment in UTC.
+    """
     if moment_ms is None:
         return Markup("")
-    words = relative(moment_ms, now_ms)
+    away_ms, words = abs(now_ms - moment_ms), "just now"
+    if away_ms >= 5 * SECOND_MS:
+        smallest_ms = next(unit_ms for unit_ms in (HOUR_MS, MINUTE_MS, SECOND_MS) if away_ms >= unit_ms)
+        text = duration_words(away_ms // smallest_ms * smallest_ms)
+        words = f"{text} ago" if moment_ms < now_ms else f"in {text}"
     return Markup(f'<span class="ago" title="{_utc(moment_ms)}">{words}</span>')  # noqa: S704 - made of numbers
 
 

@@ -108,7 +108,7 @@ def delete_organization(tenancy: Tenancy, org: Org) -> None:
     """Delete an organization with its keys and file, or nothing. Raises OSError, ServiceError (404; 503: locked)."""
 
     def unit(db: sqlite3.Connection) -> None:
-        _known(store.delete_organization(db, org), org.slug)
+        _known(store.delete_organization(db, org.id), org.slug)
         tenancy.databases.delete(org)
 
     tenancy.control.write(unit)

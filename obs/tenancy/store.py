@@ -105,10 +105,6 @@ def renew_id(db: sqlite3.Connection, slug: str) -> Org:
     return Org(slug, new)
 
 
-def delete_organization(db: sqlite3.Connection, org: Org) -> bool:
-    return db.execute("DELETE FROM organizations WHERE id = ?", (org.id,)).rowcount == 1
-
-
 def add_key(
     db: sqlite3.Connection, org: Org, label: str, scopes: tuple[str, ...], expires_at: int | None, now_ms: int
 ) -> Key | None:
@@ -255,6 +251,7 @@ def audit_entries(db: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
     return [dict(row) for row in db.execute(latest, (limit,))]
 
 
+delete_organization = partial(delete_row, table="organizations")
 delete_session = partial(delete_row, table="sessions")
 delete_audit_before = partial(delete_oldest, table="audit", time="time", condition="time < :cutoff")
 

@@ -105,7 +105,7 @@ def test_a_link_signs_in_an_admin_once_and_ends_with_the_organization(app: Flask
     assert Visitor(app).get(f"/sign-in/{token}").status_code == 401
     assert visitor.post(f"/sign-in/{token}").status_code == 401
     # An organization that is created later under the same name is another one.
-    tenancy.control.write(lambda db: store.delete_organization(db, ACME))
+    tenancy.control.write(lambda db: store.delete_organization(db, ACME.id))
     tenancy.control.write(lambda db: store.add_organization(db, "acme", tenancy.clock()))
     tenancy.keyring.reload()
     assert visitor.get("/settings").status_code == 302

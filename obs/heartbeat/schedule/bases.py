@@ -83,8 +83,6 @@ class Lattice:
         if period == DAY_MS or self.open == ALL_HOURS:
             return numbers, residuals
         size, a_day, places = self.size, 24 * count, _places(self.open, count)
-        if places.keys() >= {number % a_day for number in numbers}:
-            return [number // a_day * size + places[number % a_day] for number in numbers], residuals
         for at, number in enumerate(numbers):
             (day, hour), place = divmod(number // count, 24), places.get(number % a_day)
             if place is None:

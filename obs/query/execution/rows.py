@@ -69,7 +69,8 @@ def _read_grouped(plan: Plan, scans: Sequence[Scan], session: Session) -> tuple[
         keys = product(range(len(scan.timeline.starts)), _groups_to_fill(read, scan, grid, earlier, session))
     elif earlier is not None and plan.top is None:
         keys = earlier.rows
-    now = _complete(grid, keys, empty)
+    added = ((key, *empty(key[1])) for key in keys if key not in grid.rows and key not in grid.dropped)
+    now = grid.rows | {key: values for key, values, kept in added if kept}
     then = None if earlier is None else {key: earlier.rows.get(key) or empty(key[1])[0] for key in now}
     if then is not None and plan.having is not None:
         evaluated = _evaluate(replace(plan, order=()), scan, _assemble(plan, scan, now, then), session)
@@ -187,17 +188,6 @@ def _empty_rows(plan: Plan, scan: Scan, session: Session) -> Empty:
         return values, bool(kept)
 
     return values_of if ":group" in statement.sql else lambda _: values_of(())
-
-
-def _complete(grid: Grid, keys: Iterable[Key], empty: Empty) -> Rows:
-    """The rows of the grid, and rows for those of `keys` that were not read, unless HAVING drops them."""
-    rows = dict(grid.rows)
-    for key in keys:
-        if key not in rows and key not in grid.dropped:
-            values, kept = empty(key[1])
-            if kept:
-                rows[key] = values
-    return rows
 
 
 def _filled(plan: Plan, rows: Rows, read: Rows) -> Rows:
