@@ -4,13 +4,11 @@ Their byte order is the machine's, which is little-endian wherever granian has w
 """
 
 from array import array
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 LARGEST_BLOB = 900_000  # bytes; the connections of queries do not read values of more than a megabyte
-_MANY = 1_000_000  # quotients: an array with a place for each of them would be too large
 _FEW = 100  # so many numbers are sorted faster without numpy
 
 
@@ -34,17 +32,6 @@ def together(numbers: Any, blobs: Sequence[bytes]) -> Any:
     every = [*blobs, pack(sorted(numbers))]
     parts = [numpy.frombuffer(b"".join([blob[1:] for blob in every if blob[0] == code]), chr(code)) for code in b"Iq"]
     return numpy.concatenate([part for part in parts if len(part)])
-
-
-def counts(blobs: Sequence[bytes], width: int, offset: int) -> dict[int, int]:
-    """How many of the numbers of `blobs` have which quotient: that of the sum with `offset`, divided by `width`."""
-    every = together(array("q"), blobs)
-    if isinstance(every, list) or every.max() // width >= _MANY:
-        return Counter((int(number) + offset) // width for number in every)
-    import numpy
-
-    found = numpy.bincount((every.astype(numpy.int64) + offset) // width)
-    return {number: int(found[number]) for number in found.nonzero()[0].tolist()}
 
 
 def with_ranks(numbers: Any, *ranks: int) -> list[int | float]:

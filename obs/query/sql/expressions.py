@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -175,34 +175,28 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
     text = sql.expression(expression.arguments[0])
-    is_column = re.fullmatch(r"\w+\.\w+", text)  # others would be computed again
-    words, place = _words(expression) if is_column else ([], "")
+    words = _words(expression) if re.fullmatch(r"\w+\.\w+", text) else []  # only a column is not computed again
     if words and expression.name != "ilike":
-        found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}) {place}' for word in words])})"
+        found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}) > 0' for word in words])})"
     else:
         found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
         if words and words[0].isascii():  # lower() changes ASCII only
-            word = sql.bind(words[0].lower())
-            found = f"(instr(lower({text}), {word}) {place} OR {_NOT_ASCII.format(text)} AND {found})"
+            found = f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_NOT_ASCII.format(text)} AND {found})"
     return f"NOT {found}" if expression.name == "!~" else found
 
 
-def _words(expression: Apply) -> tuple[Sequence[str], str]:
-    """The words, at most 20, of which a text matches that has one, and the condition for its place; else none."""
+def _words(expression: Apply) -> list[str]:
+    """The words, at most 20, of which a text that matches a pattern has to contain one; empty if that is not all."""
     match expression.arguments:
         case (_, Literal(value=str(pattern))):
-            begins, pattern, special = pattern[:1] == "^", pattern.removeprefix("^"), {*r"\.+*?()[]{}^$"}
             found = re.fullmatch(r"([^()|]*)\(([^()]*)\)([^()|]*)", pattern)
             before, inner, after = ("", pattern, "") if found is None else found.groups()
-            words = [before + each + after for each in inner.split("|")]
-            words = [] if begins and found is None and len(words) > 1 else words  # of '^a|b', it is one of 'a' only
-        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[-1:] == "%" != escape:
-            begins, special = pattern[:1] != "%", {"%", "_", escape}
-            words = [pattern[:-1] if begins else pattern[1:-1]]
+            words, special = [before + each + after for each in inner.split("|")], {*r"\.+*?()[]{}^$"}
+        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[:1] == pattern[-1:] == "%":
+            words, special = [] if escape == "%" else [pattern[1:-1]], {"%", "_", escape}
         case _:
-            return [], ""
-    are_all = len(words) <= 20 and all(word and not special & {*word} for word in words)
-    return (words if are_all else []), "= 1" if begins else "> 0"
+            return []
+    return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else []
 
 
 _MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}

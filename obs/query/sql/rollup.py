@@ -7,7 +7,7 @@ a partial result under the name of the source's table, and the outer SELECT comb
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
 from obs.query.language import nodes
@@ -27,14 +27,15 @@ class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
     If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
-    If rows are grouped by its histogram, the cells of each series are split into bins.
+    If rows are grouped by its histogram, each cell is split into the bins of `binned`: its arguments are what is
+    measured and their width.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
     rest: tuple[Range, ...] = ()
     compared: Checked | None = None
     parts: Sequence[Part] = ()
-    binned: "Bins | None" = None
+    binned: Apply | None = None
 
 
 def select_covered(plan: Plan, scan: Scan, cover: Cover | None) -> SqlStatement:
@@ -57,24 +58,23 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     written = walk(*(output.expression for output in plan.outputs), *ordered_by, plan.having)
     found = [part for part in written if isinstance(part, Aggregate) and not finds_row(plan, part)]
     aggregates = [each for part in found for each in aggregates_of(part)]
-    binned = next(filter(None, map(_histogram, plan.groups)), None)
-    others = (each for each in plan.groups if binned is None or _histogram(each) != binned)
-    chosen = [*others, plan.where, *(aggregate.filter for aggregate in aggregates)]
+    chosen = [*plan.groups, plan.where, *(aggregate.filter for aggregate in aggregates)]
     chosen += [each for aggregate in aggregates if _templates(aggregate) is _OF_KEY for each in aggregate.arguments]
     comparisons = [each for each in walk(*chosen) if _is_comparison(each)]
-    of_measured = [each.arguments[0] for each in comparisons] + ([] if binned is None else [binned.of])
-    compared = next(iter(of_measured), None)
+    binned = next(filter(None, map(_histogram, plan.groups)), None)
+    of_measured = [*comparisons, *([] if binned is None else [binned])]
+    compared = next((each.arguments[0] for each in of_measured), None)
     parts = _parts(comparisons, plan.where)
-    of_bins = not parts and {*comparisons} <= {*terms(plan.where)}
-    is_known = len(parts) <= _MAX_PARTS if binned is None else of_bins
-    is_known = is_known and all(each == compared for each in of_measured)
+    is_known = len(parts) <= (_MAX_PARTS if binned is None else 0)
+    is_known = is_known and all(each.arguments[0] == compared for each in of_measured)
     if not is_known or any(_template(aggregate, compared, binned) is None for aggregate in aggregates):
         return [], Cover()
     grains: list[Grain] = []
     for grain in plan.source.grains:
         same_clock = all(offset % grain.unit_ms == 0 for _, _, offset in scan.offsets)
         same = _HOUR_FUNCTIONS if grain.unit_ms <= HOUR_MS else _DAY_FUNCTIONS if grain.unit_ms == DAY_MS else ()
-        columns = {name for each in chosen for name in _columns(each, same if same_clock else ())}
+        others = (each for each in chosen if binned is None or _histogram(each) != binned)
+        columns = {name for each in others for name in _columns(each, same if same_clock else ())}
         is_short = scan.timeline is None or grain.unit_ms <= scan.timeline.interval_ms
         if is_short and columns <= grain.columns and (not grains or grains[0].columns == grain.columns):
             grains.append(grain)
@@ -91,10 +91,6 @@ def terms_of_series(plan: Plan) -> Checked | None:
     apart = frozenset[str]().union(*(grain.columns for grain in plan.source.grains))
     chosen = [term for term in terms(plan.where) if set() < {*_columns(term, ())} <= apart]
     chosen = [term for term in chosen if not any(map(_is_comparison, walk(term)))]
-    return _all_of(chosen)
-
-
-def _all_of(chosen: Sequence[Checked]) -> Checked | None:
     return Apply(chosen[0].span, "and", tuple(chosen), Type.BOOLEAN) if len(chosen) > 1 else next(iter(chosen), None)
 
 
@@ -134,7 +130,7 @@ def _templates(aggregate: Aggregate) -> Mapping[str, str]:
     return _OF_KEY
 
 
-def _template(aggregate: Aggregate, compared: Checked | None, binned: "Bins | None") -> str | None:
+def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | None) -> str | None:
     """The SQL of an aggregate; None if the rollup does not have what it needs."""
     templates = _templates(aggregate)
     name = aggregate.name if aggregate.percent is None else "percentile"
@@ -179,28 +175,19 @@ def _is_comparison(expression: Checked) -> TypeGuard[Apply]:
     return False
 
 
-class Bins(NamedTuple):
-    """A bin has the values ``of`` what is measured whose sums with `offset` have the same whole quotient by `width`."""
-
-    of: Read
-    width: int
-    offset: int
-
-
-def _histogram(group: Checked | None) -> Bins | None:
-    """The bins of a histogram of what is measured, or of ``floor(duration_ms / 60000)``, ``ceil`` and ``round``."""
+def _histogram(group: Checked | None) -> Apply | None:
+    """A histogram of what is measured, or floor, ceil or round of a quotient, with both and the width."""
     match group:
-        case (
-            Apply(
-                name="floor" | "ceil" | "round" as name,
-                arguments=(Apply(name="/", arguments=(Read() as of, nodes.Literal(value=int() | float() as by))),),
-            )
-            | Apply(name="histogram" as name, arguments=(Read() as of, nodes.Literal(value=int() | float() as by)))
-        ):
-            width = int(by)
-            # Of narrower bins, there may be too many.
-            if prefix_of(of) is not None and by == width >= SECOND_MS:
-                return Bins(of, width, {"round": width // 2, "ceil": width - 1}.get(name, 0))
+        case Apply(name="floor" | "ceil" | "round" as name, arguments=(Apply(name="/", arguments=of),)):
+            pass
+        case Apply(name="histogram" as name, arguments=of):
+            pass
+        case _:
+            return None
+    match of:
+        case (Read() as measured, nodes.Literal(value=int() | float() as width)) if prefix_of(measured) is not None:
+            is_wide = width == int(width) >= SECOND_MS  # of narrower bins, cells have too many
+            return Apply(group.span, name, of, group.type) if is_wide else None
     return None
 
 
@@ -227,7 +214,7 @@ _PART = (
 """What a column of a cell is for a part of it. ``{cells}`` is what the names of the columns begin with."""
 _KEY = "of_key"  # no column of a source has this name
 _BIN, _RUNS_IN_BIN = "(parts.value ->> 0)", "(parts.value ->> 1)"
-"""The least value that can be in a bin, and its number of rows: what `obs_bins` returns of the cells of a series."""
+"""Where a bin begins, and its number of rows: what `obs_bins` returns of a cell."""
 _HAS_PART = (
     "CASE WHEN parts.column1 IS NULL THEN {table}.runs > {cells}valued"
     " WHEN {cells}least BETWEEN parts.column1 AND parts.column2"
@@ -313,8 +300,7 @@ class RollupSelect(RowSelect):
             rows = f"{{spans}} CROSS JOIN {source.table} {{joins}}"
             spans = [(each.start, each.end) for each in self.cover.rest]
             parts.append(self._select_part(Grain(1, source.time_sql, "", frozenset(), rows, ""), spans))
-        chosen = [] if self.cover.binned is None else self.chosen()
-        return " ".join([f"({' UNION ALL '.join(parts)}) AS {source.table}", *chosen])
+        return f"({' UNION ALL '.join(parts)}) AS {source.table}"
 
     def _select_part(self, grain: Grain, spans: Sequence[Span]) -> str:
         """Partial results from cells, or from rows where the grain names no cells. Sorted values stay as they are."""
@@ -326,7 +312,8 @@ class RollupSelect(RowSelect):
         if grain.cells:
             writer.time_sql = f"({grain.number} * {grain.unit_ms})"
             known = _BIN if binned is not None else "parts.column1" if parts else f"{cells}least"
-            writer.known = {} if compared is None else {compared: known}
+            # Of floor(), `binned` is only the quotient: its value follows from that of `compared`.
+            writer.known = {each: known for each in (compared, *plan.groups) if each and each in (compared, binned)}
         bounds = ", ".join(f"({self.bind(first)}, {self.bind(end)})" for first, end in spans)
         columns = [f"{writer.bucket() if self.scan.timeline is not None else '0'} AS bucket"]
         for number, group in enumerate(plan.groups):
@@ -336,19 +323,17 @@ class RollupSelect(RowSelect):
             columns.append(f"{key_of(plan.groups[0])} AS {_KEY}")
         values = {measure: self._value(writer, measure, grain) for measure in self.measures}
         apart = [*columns, *(value for measure, value in values.items() if measure.name not in _COMBINE)]
-        of_bin = [each for each in terms(plan.where) if binned is not None and _is_comparison(each)]
-        writer.plan = replace(plan, where=_all_of([each for each in terms(plan.where) if each not in of_bin]))
         chosen, conditions = writer.chosen(), writer.conditions()  # first, as they drop parts before values are read
         conditions += [f"{grain.number} >= spans.column1", f"{grain.number} < spans.column2"]
         # Cells are stored in the order of time. They are read so in few hours, and for values, which no index has, but
         # not if a condition chooses few series (one on the status does not), or each series calls a function of Python.
         are_few = sum(end - first for first, end in spans) <= _FEW_HOURS
         are_needed = bool(parts) or binned is not None or any(each.name == "sorted" for each in values)
-        is_wide = all(column.values for column in plan.source.columns if column.name in {*_columns(plan.where, ())})
-        is_wide = is_wide and not plan.source.where and not any("obs_" in text and _BIN not in text for text in columns)
+        names = {*_columns(plan.where, ())}
+        is_wide = all(column.values for column in plan.source.columns if column.name in names)
+        is_wide = is_wide and not plan.source.where and not any("obs_" in text for text in columns)
         by_time = grain.by_time if (are_few or are_needed) and is_wide and not chosen else ""
-        chosen = [each for each in chosen if binned is None or _BIN not in each]  # else after all parts, in `rows`
-        of_cell = (writer.time_sql,) if binned is not None else (writer.time_sql, "parts.")
+        of_cell = (writer.time_sql, "parts.")
         in_order = grain.cells and not by_time and not any(name in text for text in apart for name in of_cell)
         keys = [*map(str, range(1 if self.scan.timeline else 2, 1 + len(columns)))]
         keys = [f"{plan.source.table}.id"] if in_order else keys  # its cells follow each other, and have one key
@@ -356,9 +341,9 @@ class RollupSelect(RowSelect):
         combined = all(each.name in _COMBINE or (in_order and each.name == "key") for each in values)
         combined = combined and (in_order or not (grain.cells and keys))
         for number, (measure, value) in enumerate(values.items()):
-            combine = _COMBINE.get(measure.name) if combined and binned is None else None
+            combine = _COMBINE.get(measure.name) if combined else None
             columns.append(f"{combine}({value}) AS m{number}" if combine else f"{value} AS m{number}")
-        columns.append(f"{'count(*)' if combined or binned is not None else '1'} AS scanned")
+        columns.append(f"{'count(*)' if combined else '1'} AS scanned")
         is_of_series = not any(name in text for text in chosen for name in of_cell)
         joins = [text for name, text in plan.source.joins if name in writer.joins] + (chosen if is_of_series else [])
         tables = (by_time or grain.from_sql).format(spans=f"(VALUES {bounds}) AS spans", joins=" ".join(joins))
@@ -366,21 +351,14 @@ class RollupSelect(RowSelect):
             values_of_parts = ", ".join(f"({self.bind(first)}, {self.bind(last)})" for first, last in parts)
             tables += f" CROSS JOIN (VALUES {values_of_parts}) AS parts"
             conditions.append(_HAS_PART.format(table=grain.cells, cells=cells, name="valued"))
+        match binned:
+            case Apply(name=name, arguments=(_, nodes.Literal(value=int() | float() as width))):
+                ahead = {"round": width // 2, "ceil": width - 1}.get(name, 0)
+                bins = f"obs_bins({cells}sorted, {grain.cells}.runs, {width:.0f}, {ahead:.0f})"
+                tables += f" CROSS JOIN json_each({bins}) AS parts"
         tables = " ".join([tables, *([] if is_of_series else chosen)])
-        if binned is None:
-            tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
-            return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
-        # The cells of a series together have fewer bins than all of them: 2,000 hours have the same ones.
-        is_by_time = any(writer.time_sql in text for text in [*apart, *values.values()])
-        bins = f"obs_bins({cells}sorted, {grain.cells}.runs, {binned.width}, {binned.offset}) AS bins"
-        inner = f"SELECT {', '.join([bins, *(each for each in columns if _BIN not in each)])} FROM {tables}"
-        inner += f" WHERE {' AND '.join(conditions)} GROUP BY {plan.source.table}.id"
-        inner += f", {grain.number}" if is_by_time else ""
-        counts = {f"m{number}" for number, each in enumerate(values) if each.name == "runs"}
-        columns = [each if _BIN in each else each.rpartition(" AS ")[2] for each in columns]
-        columns = [f"{each} * {_RUNS_IN_BIN} AS {each}" if each in counts else each for each in columns]
-        joined = f"({inner}) AS {grain.cells} CROSS JOIN json_each(bins) AS parts"
-        return f"SELECT {', '.join(columns)} FROM {joined} WHERE {' AND '.join(map(writer.expression, of_bin)) or '1'}"
+        tail = f" GROUP BY {', '.join(keys)}" if combined and keys else ""
+        return f"SELECT {', '.join(columns)} FROM {tables} WHERE {' AND '.join(conditions)}{tail}"
 
     def _value(self, writer: Writer, measure: _Measure, grain: Grain) -> str:
         """The SQL of a measure for one cell or row."""
@@ -393,7 +371,7 @@ class RollupSelect(RowSelect):
             cells = f"{grain.cells}.{prefix_of(self.cover.compared) or ''}"
             is_of_valued = name == "runs" and self.cover.compared is not None and not parts
             value = f"{cells}valued" if is_of_valued else f"{grain.cells}.{prefix_of(measure.of) or ''}{name}"
-            value = "1" if self.cover.binned is not None else value
+            value = _RUNS_IN_BIN if self.cover.binned is not None else value
             if parts:
                 absent = f"{value} - {cells}valued" if name == "runs" and parts[0] == (None, None) else "NULL"
                 value = _PART.format(cells=cells, name="valued" if name == "runs" else name, absent=absent)
