@@ -221,7 +221,7 @@ def test_incidents_that_begin_together_are_one_message_and_later_ones_the_next(
 
 def test_messages_about_new_incidents_are_five_minutes_apart(world: World, receiver: Receiver) -> None:
     world.add_channel(receiver)
-    sent_at = []
+    sent_at = list[int]()
     for second in range(0, 1500, 10):
         if second % 60 == 0:
             world.end(f"job-{second}", "fail")

@@ -16,10 +16,11 @@ from obs.heartbeat.schedule.history import Memory, is_irregular, without_bursts
 from obs.heartbeat.schedule.hypotheses import Hypothesis, next_slot
 from obs.times import MINUTE_MS
 
-VERSION = 18  # of the method and of the stored form: a job with a fit of another version is learned again
+VERSION = 19  # of the method and of the stored form: a job with a fit of another version is learned again
 NEW_JOB = 12  # with fewer heartbeats, each one may change which hypotheses are plausible
 FITTING = 0.7  # of the heartbeats match a schedule that fits, or more
-_WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 10, 3, 0.2
+_WITH_MANUAL_RUNS = 0.55  # or so many, if it seldom misses a slot
+_WATCHED_SLOTS, _DOUBLE_SLOTS, _EVEN = 5, 3, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,17 @@ class Fit:
     def is_regular(self) -> bool:
         """Whether most heartbeats match the best candidate, with a grace period of at most two usual intervals."""
         most_ms = 2 * (self.interval_ms or 0) + MOST_SLACK_MS
-        return self.fitted >= FITTING * self.counted and (self.grace_ms or 0) <= most_ms
+        return not self._fits_few and (self.grace_ms or 0) <= most_ms
+
+    @property
+    def _fits_few(self) -> bool:
+        misses_often = not self.candidates or self.candidates[0].skip > 0
+        return self.fitted < (FITTING if misses_often else _WITH_MANUAL_RUNS) * self.counted
 
     @property
     def waits_by_gaps(self) -> bool:
         """Whether so few heartbeats match that only the longest silence so far says when the job is overdue."""
-        return (self.seen >= NEW_JOB or self.changed_at is not None) and self.fitted < FITTING * self.counted
+        return (self.seen >= NEW_JOB or self.changed_at is not None) and self._fits_few
 
     @property
     def hypothesis(self) -> Hypothesis | None:
@@ -103,7 +109,7 @@ def _candidate(stored: dict[str, Any]) -> Candidate:
 
 
 def too_often(times: Iterable[int], fit: Fit) -> bool:
-    """Whether three or more of the last ten slots of the current schedule, a regular one, have two or more heartbeats.
+    """Whether three or more of the last five slots of the schedule, a regular one, have two or more heartbeats.
 
     Manual runs do not count, which come on some days or at uneven intervals. `fit` was learned before: from these
     heartbeats, the new pace would be learned. For a gap, two are in one slot if they are less than half of it apart.

@@ -138,11 +138,13 @@ def _since_change(times: Sequence[int], best: Weighed, lengths: Sequence[int]) -
     enough, watched = (1, count) if best.hypothesis.lattice is None else (_POOR_MISFITS, _RECENT)
     if not best.account.misses_often and sum(b >= OUTLIER_BITS for b in best.account.each[-watched:]) < enough:
         return 0
-    few = (best.hypothesis.zone,)
+    few, usual = (best.hypothesis.zone,), usual_interval(times)
     tails: list[tuple[float, int, float]] = []
     for start in (count - length for length in lengths if count - length >= _MIN_BEFORE):
         tail = times[start:]
-        if len(tail) >= history.needed(tail) and not (is_irregular(tail) and usual_interval(times) < HOUR_MS):
+        # If it only takes longer in some hours of the day, its pace is the same.
+        is_slower = usual < HOUR_MS and abs(usual_interval(tail) - usual) < usual / 10 and tail[-1] - tail[0] < DAY_MS
+        if len(tail) >= history.needed(tail) and not is_slower and not (is_irregular(tail) and usual < HOUR_MS):
             together = sum(best.account.each[start - count :])
             least = sorted([(0.0, 0, 0.0)] * _TAILS_TRIED + tails)[-_TAILS_TRIED][0]  # less would not be tried
             new = weigh(tail, few, most=together - least)[0]

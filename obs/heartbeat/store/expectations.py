@@ -94,7 +94,7 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
         values = (job.job_id, now_ms - _REMEMBERED_MS, latest_ms)
         rows = db.execute(f"{sql} GROUP BY heartbeat_at / {HOUR_MS}", values)
         return {time for (time,) in rows}.union(recent)
-    known = job.memory.times
+    found, known = list[int](), job.memory.times
     # From a minute before, because concurrent requests are not stored in the order in which they arrived. When the job
     # was changed since, it is from the latest heartbeat that the memory has, by the clock of a host.
     rows = db.execute(
@@ -105,7 +105,6 @@ def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int],
         " ORDER BY heartbeat_at",
         (latest_ms, job.job_id, job.learned_event_id, max(known, default=0) - FUTURE_MS),
     )
-    found = list[int]()
     for time, status_before in rows:
         if status_before in (Status.FAILED, Status.LOST):  # this may be a retry, which belongs to the run before
             place = bisect_left(known, time)

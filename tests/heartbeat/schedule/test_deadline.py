@@ -31,6 +31,27 @@ def false_alarms(times: list[int], after: int) -> list[int]:
     return found
 
 
+def test_longer_runs_at_night_are_no_change_of_the_schedule() -> None:
+    """Of a job that reports when it has ended. A death is noticed also at the hours in which the duration changes."""
+    rng, fit = random.Random(1), None
+    starts = slots("*/15 * * * *", "UTC", "2025-01-10 00:00", 21 * 96)
+    lengths = (4 * MINUTE_MS if 2 <= start % DAY_MS // HOUR_MS < 4 else 30 * SECOND_MS for start in starts)
+    times = [start + round(length * rng.lognormvariate(0, 0.1)) for start, length in zip(starts, lengths, strict=True)]
+    for count in range(15 * 96, len(times)):
+        fit = learn(times[:count], previous=fit)
+        assert fit.changed_at is None
+        assert (fit.overdue_at or 0) < times[count - 1] + HOUR_MS
+
+
+def test_a_job_that_is_often_run_by_hand_has_the_schedule_of_its_other_runs() -> None:
+    rng, times = random.Random(2), cron("0 7 * * 1-5", count=150)
+    manual = [time + rng.randrange(1, 9) * HOUR_MS + rng.randrange(HOUR_MS) for time in times if rng.random() < 0.4]
+    fit = learn(sorted([*times, *manual]))
+    assert fit.is_regular
+    assert fit.overdue_at is not None
+    assert fit.overdue_at < slots("0 7 * * 1-5", "UTC", "2025-01-10 00:00", 151)[-1] + HOUR_MS
+
+
 @pytest.mark.parametrize(
     ("expression", "zone"),
     [

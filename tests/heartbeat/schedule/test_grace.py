@@ -40,6 +40,10 @@ def test_one_late_run_means_a_longer_wait() -> None:
     assert upper_bound((*NORMAL[1:], 10 * MINUTE_MS)) > 1.1 * upper_bound(NORMAL)
 
 
+def test_what_came_twice_is_waited_for() -> None:
+    assert upper_bound((*NORMAL[2:], 110 * MINUTE_MS, 117 * MINUTE_MS)) > 117 * MINUTE_MS
+
+
 def test_if_all_delays_were_the_same_the_wait_is_a_few_seconds() -> None:
     assert 0 < upper_bound((0,) * COUNT) < 10 * SECOND_MS
 

@@ -31,6 +31,16 @@ def test_hours_of_manual_runs_are_not_too_often(seed: int) -> None:
         fit = learn(seen, previous=fit)
 
 
+@pytest.mark.parametrize("expression", ["0 */6 * * *", "0 2 * * *"])
+def test_a_manual_run_now_and_then_is_not_too_often(expression: str) -> None:
+    times = cron(expression, count=120)
+    doubled = sorted([*times, *(time + 45 * MINUTE_MS for time in times[20::3])])
+    fit = learn(doubled[:40])
+    for count in range(41, len(doubled)):
+        assert not too_often(doubled[:count], fit)
+        fit = learn(doubled[:count], previous=fit)
+
+
 def test_one_manual_run_is_not_too_often() -> None:
     times = cron("0 2 * * *", count=40)
     assert not too_often([*times, times[-1] + 10 * MINUTE_MS], learn(times))
