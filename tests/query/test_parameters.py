@@ -136,7 +136,7 @@ ERRORS: list[tuple[str, Any, str, int, str]] = [
             {"l": sent},
             "oql_type_mismatch",
             34,
-            "a list of texts, numbers",
+            "a list of at least one text, number or boolean",
         )
         for sent in ("a", [], [None], [["a"]], {"a": 1}, ["a", "\ud800"])
     ),

@@ -183,7 +183,7 @@ def group(token: Token) -> Expression:
 def values(token: Token) -> nodes.Operation:
     """The list of IN; its span includes the parentheses. A parameter is a list of literals."""
     if token.text[0] == ":":
-        sent = _sent(token, (str, int, float, bool), "a list of texts, numbers or booleans", is_list=True)
+        sent = _sent(token, (str, int, float, bool), "a list of at least one text, number or boolean", is_list=True)
         return nodes.Operation(token.span, "in", tuple(_literal(token, each) for each in sent))
     expressions, _ = token.segment.trees[token.span.start]
     return nodes.Operation(token.span, "in", expressions)
