@@ -55,6 +55,16 @@ def test_a_day_of_25_hours_holds_25_runs(ask: Ask, write: Any) -> None:
     assert [row[1:] for row in answer["rows"]] == [[25, 24], [24, 25]]
 
 
+def test_an_earlier_day_with_two_midnights_begins_at_the_first(ask: Ask, write: Any) -> None:
+    """In Havana, the clocks go back from 01:00 to 00:00 on the first of November."""
+    at = 1_793_507_400_000  # 2026-11-01T04:30Z, between the two
+    write(
+        lambda db: db.execute("INSERT INTO runs (job_id, status, started_at, heartbeat_at) VALUES (1, 1, ?, 0)", (at,))
+    )
+    window = "COMPARE WITH 6d AGO BETWEEN '2026-11-07T05:00Z' AND '2026-11-08T05:00Z'"
+    assert ask(f"SELECT count(*) FROM runs TIMEZONE 'America/Havana' {window}")["rows"] == [[0, 1]]
+
+
 def test_clocks_that_change_twice_within_a_week(ask: Ask, write: Any) -> None:
     """Recife had summer time from the 8th to the 14th of October 2000."""
     at = 971_179_200_000  # 2000-10-10T12:00Z

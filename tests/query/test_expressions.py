@@ -51,6 +51,7 @@ CONDITIONS = [
     ("if(status = 'failed', 1, 0) = 1", [2]),
     ("CASE WHEN duration_ms > 5s THEN 'slow' WHEN duration_ms > 2s THEN 'usual' ELSE 'quick' END = 'usual'", [3]),
     ("abs(-id) = 2 AND round(1.5) = 2 AND floor(-0.5) = -1 AND ceil(0.2) = 1 AND round(0.125, 2) = 0.13", [2]),
+    ("round(4503599627370497.0) = 4503599627370497 AND round(-45035996273704.97, 2) < 0 AND id = 1", [1]),
     ("1 / 0 IS NULL AND id = 1", [1]),
     ("histogram(duration_ms / 1000, 0.1) = duration_ms / 1000", [1, 2, 3]),
     ("histogram(0.3 - id, 0.1) = 0.3 - id AND histogram(-0.05, 0.1) = -0.1", [1, 2, 3, 4, 5, 6]),
