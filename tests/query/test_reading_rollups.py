@@ -111,6 +111,7 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT floor(duration_ms / 1000), histogram(duration_ms, 1s), count(*) FROM runs BY 1, 2", []),
         ("SELECT floor(duration_ms / 1000), round(duration_ms / 1000), count(*) FROM runs BY 1, 2", []),
         ("SELECT round(duration_ms / 60000, 1) AS minutes, count(*) FROM runs BY minutes", []),
+        ("SELECT histogram(duration_ms, 60000.0) AS bin, count(*) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 999) AS bin, count(*) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, avg(duration_ms) FROM runs BY bin", []),
         ("SELECT histogram(duration_ms, 1m) AS bin, count(*) FROM runs WHERE late_ms > 5 BY bin", []),

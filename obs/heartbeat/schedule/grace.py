@@ -74,7 +74,7 @@ def upper_bound(residuals: tuple[int, ...], spacing_ms: int | None = None) -> in
         beyond: float = max(0.0, ((count + 1) * tail) ** (-1 / (count - 1)) - 1)
         bound = max(bound, recent[-1] + width * beyond)
     # Some runs take far longer, such as the first of each month. What came twice is waited for, and somewhat longer.
-    return math.ceil(bound if recent[-2:][0] <= bound else recent[-1] + width / 4)
+    return math.ceil(bound if recent[max(0, count - 2)] <= bound else recent[-1] + width / 4)
 
 
 def duration_bound(durations_ms: Sequence[int]) -> int | None:

@@ -180,8 +180,8 @@ def _histogram(group: Checked | None) -> Apply | None:
     match group:
         case Apply(name="floor" | "ceil" | "round" as name, arguments=(Apply(name="/", arguments=of),)):
             pass
-        case Apply(name="histogram" as name, arguments=of):
-            pass
+        case Apply(name="histogram" as name, arguments=(_, nodes.Literal(value=int())) as of):
+            pass  # with a width such as 60000.0, bins begin at floats
         case _:
             return None
     match of:

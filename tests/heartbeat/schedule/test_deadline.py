@@ -31,27 +31,6 @@ def false_alarms(times: list[int], after: int) -> list[int]:
     return found
 
 
-def test_longer_runs_at_night_are_no_change_of_the_schedule() -> None:
-    """Of a job that reports when it has ended. A death is noticed also at the hours in which the duration changes."""
-    rng, fit = random.Random(1), None
-    starts = slots("*/15 * * * *", "UTC", "2025-01-10 00:00", 21 * 96)
-    lengths = (4 * MINUTE_MS if 2 <= start % DAY_MS // HOUR_MS < 4 else 30 * SECOND_MS for start in starts)
-    times = [start + round(length * rng.lognormvariate(0, 0.1)) for start, length in zip(starts, lengths, strict=True)]
-    for count in range(15 * 96, len(times)):
-        fit = learn(times[:count], previous=fit)
-        assert fit.changed_at is None
-        assert (fit.overdue_at or 0) < times[count - 1] + HOUR_MS
-
-
-def test_a_job_that_is_often_run_by_hand_has_the_schedule_of_its_other_runs() -> None:
-    rng, times = random.Random(2), cron("0 7 * * 1-5", count=150)
-    manual = [time + rng.randrange(1, 9) * HOUR_MS + rng.randrange(HOUR_MS) for time in times if rng.random() < 0.4]
-    fit = learn(sorted([*times, *manual]))
-    assert fit.is_regular
-    assert fit.overdue_at is not None
-    assert fit.overdue_at < slots("0 7 * * 1-5", "UTC", "2025-01-10 00:00", 151)[-1] + HOUR_MS
-
-
 @pytest.mark.parametrize(
     ("expression", "zone"),
     [
@@ -224,12 +203,6 @@ def test_a_job_whose_time_drifts_and_that_often_misses_runs_by_chance_may_miss_o
         assert overdue_at(times[:count]) > times[count - 1] + 2 * DAY_MS
 
 
-def test_extra_manual_runs_do_not_change_what_is_expected() -> None:
-    times = cron("0 2 * * *", since="2025-01-10 00:00", count=40)
-    limit = overdue_at(sorted([*times, times[10] + 5 * HOUR_MS, times[22] + 9 * HOUR_MS, times[-1] + 3 * HOUR_MS]))
-    assert 0 < limit - (times[-1] + DAY_MS) < SOON_MS
-
-
 def test_an_outage_of_three_days_is_not_learned_as_part_of_the_schedule() -> None:
     times = cron("0 * * * *", count=200)
     limit = overdue_at([t for t in times if not times[100] < t < times[100] + 3 * DAY_MS])
@@ -252,11 +225,6 @@ def test_what_is_from_after_a_change_of_schedule_is_found_exactly(since_change: 
     assert learn(old + new).first_at == new[0]
 
 
-def test_a_single_manual_run_is_not_a_time_of_the_schedule() -> None:
-    times = cron("0 8,12,16 * * *", count=12)
-    assert describe(learn(sorted([*times, times[4] + 2 * HOUR_MS]))).cron == "0 8-16/4 * * *"
-
-
 @pytest.mark.parametrize("expression", ["*/20 8-14 * * 5", "*/15 20-22 * * 0", "*/20 8-14 1,15 * *"])
 def test_a_job_that_runs_often_on_few_days_is_overdue_wrongly_once(expression: str) -> None:
     """At the end of its first day. Later, the days without it are no reason to give up the likeliest schedule."""
@@ -267,14 +235,6 @@ def test_a_job_that_runs_often_on_few_days_is_overdue_wrongly_once(expression: s
         if fit.overdue_at is not None and fit.overdue_at < times[count]:
             alarms.append(count)
     assert len(alarms) <= 1
-
-
-def test_a_few_days_of_growing_delays_are_not_a_new_schedule() -> None:
-    """As on a busy hosted scheduler. If the learner forgot the history, the next run would be overdue."""
-    usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical_ms=240 * SECOND_MS)
-    step_ms = DAY_MS + 12 * MINUTE_MS + 36 * SECOND_MS
-    late = [usual[-1] + n * step_ms + (0, 40, -30, 20, -50)[n - 1] * SECOND_MS for n in range(1, 6)]
-    assert learn(usual + late).first_at == usual[0]
 
 
 def test_a_run_that_is_later_than_twice_the_longest_gap_was_missed() -> None:

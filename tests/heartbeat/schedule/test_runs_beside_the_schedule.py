@@ -1,0 +1,48 @@
+"""Manual runs, long runs and growing delays are neither a part of the schedule nor a change of it."""
+
+import random
+
+from obs.heartbeat.schedule import describe, learn
+from obs.times import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.heartbeat.schedule.jobs import cron, delayed, slots
+from tests.heartbeat.schedule.test_deadline import SOON_MS, overdue_at
+
+
+def test_longer_runs_at_night_are_no_change_of_the_schedule() -> None:
+    """Of a job that reports when it has ended. A death is noticed also at the hours in which the duration changes."""
+    rng, fit = random.Random(1), None
+    starts = slots("*/15 * * * *", "UTC", "2025-01-10 00:00", 21 * 96)
+    lengths = (4 * MINUTE_MS if 2 <= start % DAY_MS // HOUR_MS < 4 else 30 * SECOND_MS for start in starts)
+    times = [start + round(length * rng.lognormvariate(0, 0.1)) for start, length in zip(starts, lengths, strict=True)]
+    for count in range(15 * 96, len(times)):
+        fit = learn(times[:count], previous=fit)
+        assert fit.changed_at is None
+        assert (fit.overdue_at or 0) < times[count - 1] + HOUR_MS
+
+
+def test_a_job_that_is_often_run_by_hand_has_the_schedule_of_its_other_runs() -> None:
+    rng, times = random.Random(2), cron("0 7 * * 1-5", count=150)
+    manual = [time + rng.randrange(1, 9) * HOUR_MS + rng.randrange(HOUR_MS) for time in times if rng.random() < 0.4]
+    fit = learn(sorted([*times, *manual]))
+    assert fit.is_regular
+    assert fit.overdue_at is not None
+    assert fit.overdue_at < slots("0 7 * * 1-5", "UTC", "2025-01-10 00:00", 151)[-1] + HOUR_MS
+
+
+def test_extra_manual_runs_do_not_change_what_is_expected() -> None:
+    times = cron("0 2 * * *", since="2025-01-10 00:00", count=40)
+    limit = overdue_at(sorted([*times, times[10] + 5 * HOUR_MS, times[22] + 9 * HOUR_MS, times[-1] + 3 * HOUR_MS]))
+    assert 0 < limit - (times[-1] + DAY_MS) < SOON_MS
+
+
+def test_a_single_manual_run_is_not_a_time_of_the_schedule() -> None:
+    times = cron("0 8,12,16 * * *", count=12)
+    assert describe(learn(sorted([*times, times[4] + 2 * HOUR_MS]))).cron == "0 8-16/4 * * *"
+
+
+def test_a_few_days_of_growing_delays_are_not_a_new_schedule() -> None:
+    """As on a busy hosted scheduler. If the learner forgot the history, the next run would be overdue."""
+    usual = delayed(slots("0 1 * * *", "UTC", "2025-01-10 00:00", 71), typical_ms=240 * SECOND_MS)
+    step_ms = DAY_MS + 12 * MINUTE_MS + 36 * SECOND_MS
+    late = [usual[-1] + n * step_ms + (0, 40, -30, 20, -50)[n - 1] * SECOND_MS for n in range(1, 6)]
+    assert learn(usual + late).first_at == usual[0]
