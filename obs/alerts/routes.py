@@ -164,7 +164,7 @@ def list_channels() -> dict[str, Any]:
 
 @operation(blp, "POST /channels", "admin", ChannelSchema, status=201, body=ChannelRequestSchema, errors=(409,))
 def create_channel(fields: dict[str, Any]) -> dict[str, Any]:
-    """Create a channel with either url, an Apprise URL, or webhook"""
+    """Create a channel: send either url (an Apprise URL) or webhook"""
     return channel_json(services().alerts.save(caller(), fields), secret=True)
 
 

@@ -19,7 +19,7 @@ from obs.tenancy.cli import opened
 @click.command("backup")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--org", help="Back up only this organization, into the file TARGET.")
-@click.option("--keep", type=click.IntRange(min=1), help="Then delete all but this many backups in TARGET.")
+@click.option("--keep", type=click.IntRange(min=1), help="Afterwards, keep only this many backups in TARGET.")
 def backup(target: Path, org: str | None, keep: int | None, folder: Path) -> None:
     """Back up the instance, while the server runs, into a new folder in the folder TARGET.
 

@@ -23,7 +23,12 @@ def main(arguments: list[str]) -> int:
     while os.open(os.devnull, os.O_RDWR) <= 2:
         pass  # standard streams that are closed: files of our own must not be in their place
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    options, command = _parser().parse_args(arguments[:end]), arguments[end + 1 :]
+    parser, command = _parser(), arguments[end + 1 :]
+    options, others = parser.parse_known_args(arguments[:end])
+    if options.command == "run" and not command:
+        parser.error("the command is missing: obs run JOB [OPTION]... -- COMMAND...")
+    if others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         if options.command in _LATER:
             return int(getattr(import_module(_LATER[options.command], __package__), options.command)(options) or 0)
@@ -40,9 +45,6 @@ def _report(options: argparse.Namespace, command: list[str]) -> int:
         sent = flush()
         warn(f"sent the heartbeats of {sent} run{'' if sent == 1 else 's'}")
         return 0
-    if options.command == "run" and not command:
-        warn("the command is missing: obs run JOB [OPTION]... -- COMMAND...")
-        return 2
     outbox = Outbox(options.job, {name: getattr(options, name) for name in ("host", "service", "project")})
     if options.command == "run":
         return Run(command, outbox, options).report()
@@ -86,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("--param", type=_param, action="append", default=[], metavar="NAME=VALUE", help="value of :NAME")
     add("annotate", "mark the time on charts", "name", "title?", end="end the last annotation of that name")
     add("systemd", "print a drop-in that reports a unit", "unit")
-    add("crontab", "show your crontab with each command in obs run", write="save the old one, and install this one")
-    imports = add("import", "import checks of Healthchecks", learn="past runs, not pins", write="import, not only show")
+    add("crontab", "show your crontab with each command in obs run", write="save it, then install the new one")
+    imports = add("import", "import checks of Healthchecks", learn="past runs instead of pins", write="not only show")
     imports.add_argument("command", choices=["healthchecks"])
     imports.add_argument("--url", required=True, help="of Healthchecks, such as https://healthchecks.io")
     imports.add_argument("--api-key", required=True, help="a key of the project that can read and write")
@@ -96,7 +98,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _param(text: str) -> tuple[str, object]:
-    name, value = text.split("=", 1)  # ValueError: argparse says that it is invalid
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"not NAME=VALUE: {text}")
     return name, import_module(".views", __package__).as_value(value)
 
 

@@ -16,17 +16,17 @@ UNSEEN_MS_SQL = (
 """How long of an open run nobody knew of it, or the service was down: the client may have kept the end of the run."""
 OVERRUNS_AT_SQL = f"(SELECT min(started_at + {UNSEEN_MS_SQL}) + jobs.overrun_after_ms {_OPEN_RUNS})"
 # What was expected before the last heartbeat does not apply after it.
-_IS_LEARNED = "(jobs.learned_event_id = jobs.last_event_id OR jobs.by_host)"  # by host, others may have reported
+IS_LEARNED_SQL = "(jobs.learned_event_id = jobs.last_event_id OR jobs.by_host)"  # by host, others may have reported
 PAUSED_SQL = "(jobs.paused_at IS NOT NULL AND coalesce(jobs.paused_until > :now, 1))"
 SILENT_SQL = f"jobs.first_heartbeat_at = {MAX_MS}"  # no heartbeat yet
-OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {_IS_LEARNED} AND NOT {PAUSED_SQL}, 0)"
+OVERDUE_SQL = f"coalesce(jobs.overdue_at <= :now AND {IS_LEARNED_SQL} AND NOT {PAUSED_SQL}, 0)"
 _CONDITIONS = {
     JobState.PAUSED: PAUSED_SQL,
     JobState.FAILED: f"jobs.last_outcome = {Status.FAILED:d}",
     JobState.LOST: f"jobs.last_outcome = {Status.LOST:d}",
     JobState.OVERDUE: OVERDUE_SQL,
     JobState.OVERRUNNING: f"{OVERRUNS_AT_SQL} <= :now",
-    JobState.LATE: f"jobs.expected_at <= :now AND {_IS_LEARNED}",
+    JobState.LATE: f"jobs.expected_at <= :now AND {IS_LEARNED_SQL}",
     JobState.RUNNING: f"EXISTS (SELECT 1 {_OPEN_RUNS})",
     JobState.NEW: f"(jobs.overdue_at IS NULL AND jobs.pin IS NULL) OR {SILENT_SQL}",
 }

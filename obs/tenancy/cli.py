@@ -14,7 +14,7 @@ from obs.tenancy.audit import Action
 from obs.tenancy.auth import Tenancy
 from obs.tenancy.routes import KeyRequestSchema, UserSchema
 
-_SCOPE_HELP = "Repeat for several. Default: heartbeat:write."
+_SCOPE_HELP = "Repeat for several; admin includes all others. Default: heartbeat:write."
 
 
 def opened(folder: Path, *, create: bool = False) -> closing[Tenancy]:
@@ -130,9 +130,9 @@ def user() -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(list(keys.ROLES)), default="reader", show_default=True)
 def add_user(org: str, folder: Path, **fields: str) -> None:
-    """Add the user NAME, who is new in the whole instance, to ORG.
+    """Add the user NAME to ORG. No other user of the instance may have this name.
 
-    The password is asked for, or read from standard input if that is not a terminal. All else is on the page Settings.
+    The password is asked for, or read from standard input if that is not a terminal. See Settings for all else.
     """
     if sys.stdin.isatty():
         fields["password"] = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
@@ -146,7 +146,7 @@ def add_user(org: str, folder: Path, **fields: str) -> None:
 
 @click.command("accept-clock")
 def accept_clock(folder: Path) -> None:
-    """Say that the clock of the server is right. The service then trusts it, and deletes old data by it."""
+    """Confirm that the clock of the server is right. The service then trusts it, and deletes old data by it."""
     with opened(folder) as tenancy:
         tenancy.control.write(store.accept_clock)
     click.echo("Accepted the clock.", err=True)

@@ -59,7 +59,7 @@ def list_keys() -> dict[str, Any]:
 
 @operation(blp, "POST", "admin", NewKeySchema, status=201, body=KeyRequestSchema)
 def create_key(fields: dict[str, Any]) -> store.Key:
-    """Create a key, which this response contains, and no other"""
+    """Create a key. Only this response contains it."""
     return service.create_key(services().tenancy, caller().org, actor=caller().actor, **fields)
 
 

@@ -61,6 +61,12 @@ def test_a_missing_command_is_an_error(machine: Machine, arguments: list[str]) -
     assert b"obs" in done.stderr
 
 
+def test_a_command_without_dashes_before_it_is_an_error_that_names_them(machine: Machine) -> None:
+    done = machine.obs("run", "photos", "echo", "hi")
+    assert done.returncode == 2
+    assert b"the command is missing: obs run JOB [OPTION]... -- COMMAND..." in done.stderr
+
+
 @pytest.mark.parametrize(("command", "code"), [("/nowhere/at/all", 127), ("/etc", 126)])
 def test_a_command_that_cannot_be_run_failed_as_in_a_shell(
     machine: Machine, runs: Runs, command: str, code: int

@@ -120,6 +120,21 @@ def test_a_heartbeat_ends_being_overdue(
     assert run["late_ms"] == pytest.approx(23 * 3_600_000, rel=0.01)
 
 
+def test_a_run_is_not_late_for_a_time_at_which_the_one_before_came(
+    send: Sender, client: KeyClient, clock: Clock, sweep: Sweep
+) -> None:
+    _hourly(send, clock, sweep)
+    clock.advance(minutes=1)
+    sweep()
+    clock.set(_job(client)["expected_at"])
+    clock.advance(seconds=-2)
+    early = send("ping").json
+    clock.advance(hours=1)
+    next_one = send("ping").json
+    late = [client.get(f"/api/v1/runs/{run['run_id']}").json["late_ms"] for run in (early, next_one)]
+    assert late == [0, None]
+
+
 def test_a_run_that_takes_too_long_is_overrunning_then_lost(
     by_path: Sender, client: KeyClient, clock: Clock, sweep: Sweep, run_of: RunOf, rows: Rows
 ) -> None:

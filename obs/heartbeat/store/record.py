@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status, act, duration_of_close, outcome
-from obs.heartbeat.source import SILENT_SQL
+from obs.heartbeat.source import IS_LEARNED_SQL, SILENT_SQL
 from obs.heartbeat.store.jobs import add_job, count_jobs
 from obs.storage.connection import first_value, save_row
 from obs.times import DAY_MS, MINUTE_MS
@@ -68,13 +68,13 @@ class _Job:
     run_place: _Known = (None, NOWHERE)
 
 
-_FIND = """
-    SELECT jobs.id, jobs.last_heartbeat_at, jobs.expected_at,
+_FIND = f"""
+    SELECT jobs.id, jobs.last_heartbeat_at, iif({IS_LEARNED_SQL}, jobs.expected_at, NULL),
            jobs.attribution_id, a.host, a.service, a.project,
            r.attribution_id, b.host, b.service, b.project,
-           r.id, r.status, r.started_at, r.run_id {facts}
+           r.id, r.status, r.started_at, r.run_id {{facts}}
     FROM jobs
-    LEFT JOIN runs AS r ON r.id = {run}
+    LEFT JOIN runs AS r ON r.id = {{run}}
     LEFT JOIN attributions AS a ON a.id = jobs.attribution_id
     LEFT JOIN attributions AS b ON b.id = r.attribution_id
     WHERE jobs.name = ?1
