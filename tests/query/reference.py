@@ -4,6 +4,7 @@ python -m tests.query.reference        writes them into docs/oql.md
 """
 
 import re
+import tomllib
 from pathlib import Path
 
 from obs import SOURCES
@@ -15,6 +16,7 @@ from obs.query.language.functions import FUNCTIONS, Family, Function
 from obs.query.language.scan import RESERVED
 
 PAGE = Path(__file__).parents[2] / "docs" / "oql.md"
+_DESCRIPTIONS = tomllib.loads(Path(__file__).with_name("functions.toml").read_text("utf-8"))
 _SHORT = {
     Family.ANY: "x",
     Family.NUMBER: "x",
@@ -46,7 +48,7 @@ def _functions(*, aggregate: bool) -> str:
     for function in FUNCTIONS.values():
         if function.aggregate is aggregate:
             takes = ", ".join(dict.fromkeys(family.text for family in function.parameters))
-            lines.append(f"| `{_call(function)}` | {takes} | {function.description} |")
+            lines.append(f"| `{_call(function)}` | {takes} | {_DESCRIPTIONS[function.name]} |")
     return "\n".join(lines)
 
 

@@ -3,14 +3,12 @@
 import json
 import math
 import re
-import tomllib
 from array import array
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from fractions import Fraction
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import re2  # type: ignore[import-untyped]
@@ -21,7 +19,6 @@ from obs.times import WEEK_MS
 
 Number = int | float
 NUMERIC = frozenset({Type.INTEGER, Type.NUMBER, Type.DURATION})
-_DESCRIPTIONS: Mapping[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 class Family(Enum):
@@ -91,10 +88,6 @@ class Function:
     counts: bool = False
     """An aggregate that may have ``*``, and for which the stored number of a status does as well as its text."""
     percent: float | None = None
-
-    @property
-    def description(self) -> str:
-        return _DESCRIPTIONS[self.name]
 
     def write(self, *arguments: str, **fields: str) -> str:
         """The SQL of a call, whose `arguments` and `fields` are SQL."""
