@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from obs.errors import ServiceError
 from obs.query.language.errors import OqlError
-from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, deviation
+from obs.query.language.functions import FUNCTIONS, Number, SqlFunction, deviation, null_safe
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Plan, Range, Scan, Timeline
 from obs.query.sql.expressions import OPERATOR_FUNCTIONS
@@ -223,9 +223,7 @@ def _bins(packed: bytes | None, runs: int, width: int, ahead: int) -> str:
 def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: Sequence[Timeline]) -> None:
     """Register the functions for one query: `zone` is that of TIMEZONE, `timelines` the buckets of each scan."""
 
-    def local(time: Number | None) -> int | None:
-        if time is None:
-            return None
+    def local(time: Number) -> int | None:
         assert zone is not None
         try:
             return int(time) + offset_ms(int(time), zone)
@@ -236,7 +234,7 @@ def _register(connection: sqlite3.Connection, zone: ZoneInfo | None, timelines: 
         SqlFunction("obs_part", _part),
         SqlFunction("obs_bins", _bins),
         SqlFunction("obs_deviation", deviation),
-        SqlFunction("obs_local", local),
+        SqlFunction("obs_local", null_safe(local)),
         SqlFunction("obs_bucket", lambda number, time: timelines[number].bucket(time)),
         SqlFunction("obs_bucket_ms", lambda number, bucket: timelines[number].length_ms(bucket)),
     )
