@@ -257,8 +257,7 @@ def regular_expression(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        reason = error.args[0] if error.args else "RE2 cannot read it"
-        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+        raise ValueError(error.args[0].decode()) from error
 
 
 def _extract(text: str, pattern: str) -> str | None:
