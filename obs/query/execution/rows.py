@@ -12,7 +12,7 @@ from typing import Any
 
 from obs.query.execution.session import Session, too_many_buckets, too_many_rows
 from obs.query.language.functions import NUMERIC
-from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan
+from obs.query.language.plan import MAX_GROUPS, Checked, Derived, Output, Plan, Range, Read, Scan, has_aggregate
 from obs.query.sql.rollup import Cover, Span, select_covered, usable_grains
 from obs.query.sql.select import SqlStatement, select, select_empty, select_keys
 from obs.sources import Grain, Type
@@ -202,7 +202,7 @@ def _filled(plan: Plan, rows: Rows, read: Rows) -> Rows:
         if key not in read:
             instead = last.get(key[1], numbers) if fill == "previous" else numbers
             columns = zip(plan.values, row, instead, strict=True)
-            row = [one if output.has_aggregate else value for output, value, one in columns]
+            row = [one if has_aggregate(output.expression) else value for output, value, one in columns]
         filled[key] = last[key[1]] = row
     return filled
 
@@ -221,7 +221,7 @@ def _assemble(plan: Plan, scan: Scan, rows: Rows, earlier: Rows | None) -> list[
     for place, output in zip(places, plan.outputs, strict=True):
         after = [row[place] for row in now]
         columns.append(after)
-        if earlier is not None and output.has_aggregate:
+        if earlier is not None and has_aggregate(output.expression):
             before = [row[place] for row in then]
             columns.append(before)
             if output.expression.type in NUMERIC:

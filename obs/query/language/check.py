@@ -211,7 +211,7 @@ def _annotations(statement: nodes.Select, sources: Mapping[str, Source]) -> Plan
 def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
     if statement.every is not None:
         return "timeseries"
-    aggregates = sum(output.has_aggregate for output in outputs)
+    aggregates = sum(has_aggregate(output.expression) for output in outputs)
     if aggregates != 1 or len(outputs) != 1 + len(statement.by) or statement.around or statement.compare:
         return "table"
     if statement.by:
@@ -222,7 +222,7 @@ def _output_type(statement: nodes.Select, outputs: Sequence[Output]) -> str:
 
 def _check_clauses(statement: nodes.Select, outputs: Sequence[Output], *, grouped: bool) -> None:
     """Raises OqlError for a clause that requires others."""
-    first = next((output.expression for output in outputs if output.has_aggregate), None)
+    first = next((output.expression for output in outputs if has_aggregate(output.expression)), None)
     is_alone = not (statement.by or statement.every or statement.compare or statement.top)
     alone = "AROUND requires an aggregate, and cannot be combined with BY, EVERY, TOP or COMPARE WITH."
     rules: tuple[tuple[nodes.Node | None, object, str, list[str]], ...] = (

@@ -66,10 +66,6 @@ class Output:
     group: int | None = None
     hidden: bool = False
 
-    @property
-    def has_aggregate(self) -> bool:
-        return has_aggregate(self.expression)
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -118,7 +114,7 @@ class Plan:
                 results.append(_derived(f"{name}_change_pct", Type.NUMBER))
                 continue
             results.append(output)
-            if self.back_ms is not None and output.has_aggregate:
+            if self.back_ms is not None and has_aggregate(output.expression):
                 results.append(_derived(f"{name}_previous", type_, hidden=output.hidden))
                 if type_ in NUMERIC:
                     results.append(_derived(f"{name}_change_pct", Type.NUMBER, hidden=True))
@@ -127,7 +123,7 @@ class Plan:
     @property
     def first_aggregate(self) -> Checked:
         """The aggregate by which TOP ranks groups."""
-        return next(output.expression for output in self.outputs if output.has_aggregate)
+        return next(output.expression for output in self.outputs if has_aggregate(output.expression))
 
     @property
     def is_derived(self) -> bool:
