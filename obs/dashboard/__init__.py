@@ -49,7 +49,7 @@ def init_app(app: Flask) -> None:
     )
     app.jinja_env.globals.update(vega_version=libraries.VEGA_VERSION, services=services)
     _csrf.init_app(app)
-    refused = ServiceError("bad_request", "Nothing was saved: your session changed.", hint="Go back and submit again.")
+    refused = ServiceError("bad_request", "Your session changed. Nothing was saved.", hint="Go back and submit again.")
     app.register_error_handler(CSRFError, lambda _: error_page(refused))
     pages = Blueprint("dashboard", __name__, template_folder="templates", static_folder="static")
     pages.before_request(_check)
