@@ -74,13 +74,13 @@ def changed_jobs(db: sqlite3.Connection, limit: int, job_id: int | None = None) 
         yield Changed(**{**row, **decoded, "fit": Fit.decode(row["fit"]), "memory": memory})
 
 
-def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, int]], list[int]]:
-    """Of the last HISTORY runs of a job, none in the future: the first heartbeats with their places, and durations."""
-    last = "SELECT heartbeat_at, duration_ms, attribution_id FROM runs WHERE job_id = ? AND heartbeat_at <= ?"
-    last += " ORDER BY started_at DESC LIMIT ?"
+def history(db: sqlite3.Connection, job_id: int, now_ms: int) -> tuple[list[tuple[int, str]], list[int]]:
+    """Of the last HISTORY runs of a job, none in the future: the first heartbeats with their hosts, and durations."""
+    last = "SELECT heartbeat_at, duration_ms, host FROM runs LEFT JOIN attributions AS a ON a.id = attribution_id"
+    last += " WHERE job_id = ? AND heartbeat_at <= ? ORDER BY started_at DESC LIMIT ?"
     rows = db.execute(last, (job_id, now_ms + FUTURE_MS, HISTORY)).fetchall()
     durations = [row["duration_ms"] for row in reversed(rows) if row["duration_ms"] is not None]
-    return sorted((row["heartbeat_at"], row["attribution_id"] or 0) for row in rows), durations
+    return sorted((row["heartbeat_at"], row["host"] or "unknown host") for row in rows), durations
 
 
 def _new_heartbeats(db: sqlite3.Connection, job: Changed, recent: Sequence[int], now_ms: int) -> set[int]:
@@ -123,8 +123,8 @@ def expectation(
     db: sqlite3.Connection, job: Changed, zones: Sequence[str] | None, now_ms: int, *, clock_is_behind: bool = False
 ) -> Expectation:
     """What is expected of a job. Without `zones` nothing new is learned."""
-    places, durations_ms = history(db, job.job_id, now_ms)
-    recent = [time for time, _ in places]
+    reported, durations_ms = history(db, job.job_id, now_ms)
+    recent = [time for time, _ in reported]
     values = {"job_id": job.job_id, "now": now_ms, "since": min([*recent[:1], job.last_heartbeat_at])}
     unknown = [(row["start_time"], row["end_time"]) for row in db.execute(_UNKNOWN, values)]
     last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
@@ -142,16 +142,14 @@ def expectation(
     times = memory.times[bisect_left(memory.times, since) : bisect_right(memory.times, now_ms + FUTURE_MS)]
     expected = overdue.expect(times, durations_ms, zones, job.pin, known, last_at, unknown, job.waits)
     stored = streams_of(db, job.job_id)
-    if job.pin is not None or (not stored and len({place for _, place in places}) < 2):
+    if job.pin is not None or (not stored and len({host for _, host in reported}) < 2):
         return replace(expected, memory=memory)
 
     def learn(times: Sequence[int], fit: Fit | None) -> Fit:
         seen = times[bisect_left(times, since) :]
         return overdue.expect(seen, (), zones, None, fit, max(seen, default=None), unknown, job.waits).fit
 
-    names = "SELECT id, host FROM attributions WHERE id IN (SELECT value FROM json_each(?))"
-    named = dict(db.execute(names, (json.dumps([place for _, place in places]),)).fetchall())
-    found = hosts.streams([(time, named.get(place) or "unknown host") for time, place in places], stored, learn)
+    found = hosts.streams(reported, stored, learn)
     expected = replace(expected, memory=memory, streams=[one for one in found if one not in stored])
     first = min((one for one in found if one.overdue_at), key=lambda one: one.overdue_at or 0, default=None)
     if first is None:
