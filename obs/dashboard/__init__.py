@@ -26,6 +26,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_DOCS_POLICY = _POLICY.replace("style-src", "style-src 'unsafe-inline'")  # Swagger UI sets style attributes
 _PAGES = (sign_in, jobs, job, alerts, query, annotations, settings)
 
 
@@ -108,7 +109,7 @@ def _add_policy(response: Response) -> Response:
     headers = response.headers
     headers["X-Content-Type-Options"] = "nosniff"
     if response.mimetype == "text/html":
-        headers.setdefault("Content-Security-Policy", _POLICY)
+        headers["Content-Security-Policy"] = _DOCS_POLICY if request.endpoint == "docs.page" else _POLICY
         headers["X-Frame-Options"] = "DENY"
         headers["Referrer-Policy"] = "same-origin"
         headers["Cross-Origin-Opener-Policy"] = "same-origin"
