@@ -102,19 +102,18 @@ class KeyRing:
             self._lock.release()
 
     def _read(self) -> None:
-        valid, organizations = self._keys, self._organizations
-        known, last = self._ping_urls, self._last_ping_url
         with self._control.read() as db:
             db.execute("BEGIN")
             version = store.credentials_version(db)
-            if version != self._version:
+            if has_changed := version != self._version:
                 valid, organizations = store.valid_keys(db), {org.slug: org for org in store.organizations(db)}
-                known, last = {}, 0
-            added, last = store.ping_urls(db, last)
+            added, last = store.ping_urls(db, 0 if has_changed else self._last_ping_url)
             db.execute("COMMIT")
-        if version != self._version:
+        if has_changed:
             for org in set(self._organizations.values()) - set(organizations.values()):
                 self._on_delete(org)
             self._keys, self._organizations, self._version = valid, organizations, version
-        known.update(added)
-        self._ping_urls, self._last_ping_url = known, last
+            self._ping_urls = added
+        else:
+            self._ping_urls.update(added)
+        self._last_ping_url = last
