@@ -7,19 +7,9 @@ import time
 import urllib.request
 from contextlib import suppress
 from http.client import HTTPException
-from typing import Any
 from urllib.parse import urlsplit
 
 from . import ATTEMPT_SECONDS, MOST_ANSWER, Order, RefusedError
-
-
-class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Takes every status as an answer: no redirect is followed, and none raises an error."""
-
-    def http_response(self, request: Any, response: Any) -> Any:
-        return response
-
-    https_response = http_response
 
 
 def check(address: str) -> tuple[str, str | None]:
@@ -59,7 +49,10 @@ def sign(secret: str, seconds: str, body: bytes) -> str:
 
 def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, str, int]:
     request, text = urllib.request.Request(url, body, headers), b""  # noqa: S310 - checked
-    with urllib.request.build_opener(_AnyStatus).open(request, timeout=ATTEMPT_SECONDS) as response:
+    opener = urllib.request.OpenerDirector()  # without the handlers of redirects and errors: every status is an answer
+    for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+        opener.add_handler(handler())
+    with opener.open(request, timeout=ATTEMPT_SECONDS) as response:
         # The status decides whether a message was delivered: no more than 5 s are spent on what else there is.
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.alarm(5)
