@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any
 
-from obs.api import normalized
+from obs.api import PLACE, normalized
 from obs.dashboard import store
 from obs.heartbeat.runs import STATES, TROUBLE
 from obs.heartbeat.store.jobs import Job, jobs_by_id
@@ -18,7 +18,6 @@ from obs.tenancy.auth import Caller
 from obs.times import MINUTE_MS
 
 PAGE_SIZE = 100
-ATTRIBUTION = ("project", "service", "host")
 
 
 def version(*shown: object) -> str:
@@ -64,7 +63,7 @@ class Overview:
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
-        return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in ATTRIBUTION}
+        return {name: sorted({getattr(job, name) or "" for job in self.everything} - {""}) for name in reversed(PLACE)}
 
 
 _PLACES = {state: place for place, state in enumerate(STATES)}
@@ -82,7 +81,7 @@ SORTS: Mapping[str, Callable[[Job], float | None]] = {
 def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]]:
     """The ids of the jobs that match all filters, in order, and the number of those that match all but the state's."""
     text, sort_key = normalized(choice.q).casefold(), SORTS[choice.sort]
-    conditions = [(name, value) for name in ATTRIBUTION if (value := getattr(choice, name))]
+    conditions = [(name, value) for name in PLACE if (value := getattr(choice, name))]
 
     def is_narrowed(job: Job) -> bool:
         if any(getattr(job, name) != value for name, value in conditions):

@@ -59,8 +59,8 @@ class JobFieldsSchema(Schema):
     failure_tolerance = WholeNumber(validate=_TOLERANCE, metadata=about("Failures in a row that open an incident.", 3))
     ping_uuid = ma.fields.Str(allow_none=True, validate=_UUID, metadata=about("Of the ping URL; null: a new one."))
     host, service, project = (
-        Text(1, 200, allow_none=True, metadata={"description": f"Until a heartbeat sends another X-Platform-{name}."})
-        for name in ("Host", "Service", "Project")
+        Text(1, 200, allow_none=True, metadata=about(f"Until a heartbeat sends another X-Platform-{name.title()}."))
+        for name in api.PLACE
     )
 
     @ma.post_load

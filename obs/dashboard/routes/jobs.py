@@ -9,9 +9,9 @@ from flask import Blueprint, Response, abort, get_template_attribute, render_tem
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
-from obs.api import load
+from obs.api import PLACE, load
 from obs.dashboard import drawings, forms, store
-from obs.dashboard.overview import ATTRIBUTION, SORTS, Choice, select, version
+from obs.dashboard.overview import SORTS, Choice, select, version
 from obs.dashboard.sessions import require_admin, take_new_key, viewer
 from obs.heartbeat.runs import PROBLEMS, STATES, TROUBLE
 from obs.heartbeat.schemas import JobChangesSchema
@@ -121,7 +121,7 @@ def _choice() -> Choice:
     return Choice(
         state=state if state in STATES else "",
         q=get("q", "").strip(),
-        **{name: get(name, "") for name in ATTRIBUTION},
+        **{name: get(name, "") for name in PLACE},
         sort=sort if sort in SORTS else "state",
         desc="1" if get("desc") else "",
         page=int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 1,
