@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from obs.heartbeat.runs import Action, Heartbeat, Kind, Run, Status, act, duration_of_close, outcome
 from obs.heartbeat.source import IS_LEARNED_SQL, SILENT_SQL
@@ -191,22 +191,20 @@ def _apply(
             assert run is not None
             if attribution_id != job.run_place[0]:
                 db.execute("UPDATE runs SET attribution_id = ? WHERE id = ?", (attribution_id, run.id))
-            if heartbeat.kind is Kind.START:
-                return _attach_late_start(db, run, time)
-            return Recorded(run.id, run.status, time)
+            duration_ms = _start_late(db, run, time) if heartbeat.kind is Kind.START else None
+            return Recorded(run.id, run.status, time, duration_ms=duration_ms)
         case _:
             return Recorded(None, None, time)
 
 
-def _attach_late_start(db: sqlite3.Connection, run: Run, time: int) -> Recorded:
+def _start_late(db: sqlite3.Connection, run: Run, time: int) -> int | None:
+    """Note a start that arrived after other heartbeats of its run; returns the duration if only now it is known."""
     if not run.ended:
         db.execute("UPDATE runs SET started_at = min(started_at, ?) WHERE id = ?", (time, run.id))
-        return Recorded(run.id, run.status, time)
-    later = (
-        "UPDATE runs SET started_at = ?1, duration_ms = ended_at - ?1"
-        " WHERE id = ?2 AND duration_ms IS NULL AND ended_at >= ?1 RETURNING duration_ms"
-    )
-    return Recorded(run.id, run.status, time, duration_ms=first_value(db, later, (time, run.id)))
+        return None
+    later = "UPDATE runs SET started_at = ?1, duration_ms = ended_at - ?1"
+    later += " WHERE id = ?2 AND duration_ms IS NULL AND ended_at >= ?1 RETURNING duration_ms"
+    return cast("int | None", first_value(db, later, (time, run.id)))
 
 
 def _find(db: sqlite3.Connection, name: str, heartbeat: Heartbeat) -> tuple[_Job | None, Run | None]:
