@@ -49,7 +49,7 @@ def demo(org: str, folder: Path) -> None:
     with opened(folder, create=True) as tenancy:
         with service.filled_organization(tenancy, org) as filled:
             tenancy.databases.create(filled)
-            _fill(AlertService(tenancy, settings), filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
+            _fill(AlertService(tenancy), filled, tenancy.clock(), time_zones(str(settings["TIME_ZONES"])))
         token = service.create_sign_in_link(tenancy, org)
     click.echo(f"{org} has {len(_JOBS)} jobs. Their heartbeats end now, so they will become overdue.", err=True)
     click.echo("Sign in once, within 24 hours, while obs serve is running:", err=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from obs import config
 from obs.alerts.routes import ChannelRequestSchema
 from obs.alerts.service import AlertService, result_of_test
 from obs.api import load
@@ -19,7 +18,7 @@ from obs.tenancy.service import find_organization
 @contextmanager
 def _opened(folder: Path, org: str) -> Iterator[tuple[AlertService, Caller]]:
     with opened(folder) as tenancy:
-        alerts = AlertService(tenancy, config.load(folder))
+        alerts = AlertService(tenancy)
         with closing(alerts.courier):
             yield alerts, Caller(find_organization(tenancy, org), 0, frozenset({"admin"}), tenancy.clock(), tenancy)
 

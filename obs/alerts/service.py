@@ -28,9 +28,8 @@ _MOST_CHANNELS = 100  # of an organization
 class AlertService:
     """The use cases of channels and deliveries. `woken` are organizations whose deliveries are to be looked at."""
 
-    def __init__(self, tenancy: Tenancy, settings: Mapping[str, Any]) -> None:
-        self.tenancy, self._settings = tenancy, settings
-        self.courier = Courier(self._allows_private)
+    def __init__(self, tenancy: Tenancy) -> None:
+        self.tenancy, self.courier = tenancy, Courier(tenancy.allows_private)
         self.woken: set[Org] = set()
 
     def channels(self, org: Org) -> list[Channel]:
@@ -118,11 +117,6 @@ class AlertService:
         order["message"]["titled"] = {style: titled.render(style) for style in message.STYLES}
         order["payload"] = json.dumps({**body, "incidents": text.incidents})
         return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.event == "recovered"})
-
-    def _allows_private(self) -> bool:
-        """Whether messages may go to private networks: as set, else while there is only one organization."""
-        setting = self._settings["ALLOW_PRIVATE_TARGETS"]
-        return setting == "1" or (setting == "auto" and len(self.tenancy.keyring.organizations()) == 1)
 
 
 def _answer_of(sent: Future[Answer]) -> Answer:

@@ -42,6 +42,11 @@ class Tenancy:
     def unusable_files(self) -> int:
         return len(self.databases.problems.unusable() & set(self.keyring.organizations()))
 
+    def allows_private(self) -> bool:
+        """Whether messages may go to private networks: as set, else while there is only one organization."""
+        setting = self.quotas.settings["ALLOW_PRIVATE_TARGETS"]
+        return setting == "1" or (setting == "auto" and len(self.keyring.organizations()) == 1)
+
     def close(self) -> None:
         try:
             self.keyring.flush_last_used()

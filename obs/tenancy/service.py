@@ -72,8 +72,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
     """
     _check_slug(slug)
     tenancy.quotas.space.refuse(tenancy.quotas.space.is_short)
-    now_ms, was_alone = tenancy.clock(), len(tenancy.keyring.organizations()) == 1
-    allows_private = was_alone and tenancy.quotas.settings["ALLOW_PRIVATE_TARGETS"] == "auto"
+    now_ms, allowed_private = tenancy.clock(), tenancy.allows_private()
 
     def unit(db: sqlite3.Connection) -> Org:
         org = store.add_organization(db, slug, now_ms) or (store.renew_id(db, slug) if filled else None)
@@ -92,7 +91,7 @@ def create_organization(tenancy: Tenancy, slug: str, filled: Path | None = None)
 
     org = tenancy.control.write(unit)
     tenancy.keyring.reload()
-    if allows_private and len(tenancy.keyring.organizations()) > 1:
+    if allowed_private and not tenancy.allows_private():
         _log.warning("Channels may send to private networks only with OBS_ALLOW_PRIVATE_TARGETS=1 from now on.")
     audit.note(tenancy.databases, org, COMMAND_LINE, now_ms, Action.CREATE_ORGANIZATION, slug)
     return org
