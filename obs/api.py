@@ -221,6 +221,11 @@ def normalized(name: str) -> str:
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
+def check_zone(zone: str) -> None:
+    if times.find_zone(zone) is None:
+        raise ma.ValidationError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.')
+
+
 class Text(ma.fields.String):
     """Text of `shortest` to `longest` characters (None: any number) that can be encoded as UTF-8."""
 

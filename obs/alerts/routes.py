@@ -14,7 +14,7 @@ from obs.alerts.store.channels import EVENTS, Channel
 from obs.api import ROW_ID, Blueprint, ChangesSchema, PageSchema, Schema, Text, WholeNumber, list_of, page_of, schema_of
 from obs.services import services
 from obs.tenancy.auth import caller, operation
-from obs.times import DAY_MS, MINUTE_MS, find_zone
+from obs.times import DAY_MS, MINUTE_MS
 
 blp = Blueprint("alerts", __name__, url_prefix="/api/v1", description="Incidents, and messages about them.")
 _CHANNEL = f"/channels/<{ROW_ID}:channel_id>"
@@ -32,12 +32,10 @@ def _events(description: str, least: int) -> ma.fields.List[str]:
 class QuietHoursSchema(Schema):
     start = ma.fields.Str(required=True, data_key="from", attribute="from", validate=_TIME_OF_DAY)
     until = ma.fields.Str(required=True, validate=_TIME_OF_DAY, metadata={"example": "07:00"})
-    timezone = ma.fields.Str(required=True, metadata={"example": "Europe/Berlin"})
+    timezone = ma.fields.Str(required=True, validate=api.check_zone, metadata={"example": "Europe/Berlin"})
 
     @ma.validates_schema
     def _check(self, hours: Mapping[str, str], **_: Any) -> None:
-        if find_zone(hours["timezone"]) is None:
-            raise ma.ValidationError("Not a time zone such as Europe/Berlin.", "timezone")
         if hours["from"] == hours["until"]:
             raise ma.ValidationError("from and until must differ.")
 

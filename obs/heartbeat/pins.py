@@ -16,7 +16,7 @@ from cronsim import CronSim, CronSimError
 from marshmallow import ValidationError
 
 from obs.heartbeat.schedule.history import awaited
-from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, duration_words, find_zone
+from obs.times import MAX_MS, MINUTE_MS, SECOND_MS, duration_words
 
 MAX_CRON_LENGTH, MAX_ZONE_LENGTH = 200, 64
 
@@ -131,8 +131,3 @@ def check_expression(expression: str) -> None:
                 raise ValidationError(f'Invalid {name} "{part}" in the cron expression: use {values}.') from error
         fields = "minute, hour, day of the month, month and day of the week"
         raise ValidationError(f'"{expression}" is not a cron expression. Use five fields: {fields}.') from error
-
-
-def check_zone(zone: str) -> None:
-    if find_zone(zone) is None:
-        raise ValidationError(f'"{zone}" is not a known time zone. Use a name such as Europe/Berlin.')

@@ -38,7 +38,7 @@ class PinSchema(Schema):
     """A schedule that was set by hand: a cron expression, an interval, or never overdue."""
 
     cron = _cron("A cron expression.", "0 2 * * 1-5")
-    timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
+    timezone = _text(api.check_zone, pins.MAX_ZONE_LENGTH, "Its time zone; default UTC.", "Europe/Berlin")
     interval_seconds = _seconds("interval", 1, _YEAR_DAYS, "The longest time between two heartbeats.", 3600)
     grace_seconds = _seconds("grace period", 0, _YEAR_DAYS, "How late a heartbeat may be; default 60.", 300)
     never = Flag(metadata={"description": "true: the job is never overdue."})
@@ -95,7 +95,7 @@ class MaintenanceWindowSchema(api.JobFilterSchema):
     start_time = Time()
     end_time = Time(metadata={"description": f"At most {_LONGEST_DAYS} days after start_time."})
     cron = _cron("When it begins, again.", "0 22 * * 6", allow_none=True)
-    timezone = _text(pins.check_zone, pins.MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
+    timezone = _text(api.check_zone, pins.MAX_ZONE_LENGTH, "Of cron; default UTC.", "Europe/Berlin", allow_none=True)
     duration_seconds = _seconds("length", 60, _LONGEST_DAYS, "How long each one lasts.", 28_800, allow_none=True)
 
     @ma.validates_schema
