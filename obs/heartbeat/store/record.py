@@ -93,11 +93,6 @@ _ADD_EVENT = """
     INSERT INTO events (job_id, run_id, kind, received_at, time, run_status, attribution_id, message, idempotency_key)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_ADD_RUN = """
-    INSERT INTO runs (job_id, run_id, status, started_at, ended_at, duration_ms, exit_code, heartbeat_at, late_ms,
-                      attribution_id)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 # The plus keeps SQLite from searching all events of the day instead of the index of keys.
 _SAME_KEY = "job_id = ? AND idempotency_key = ? AND kind = ? AND +received_at > ?"
 _LOSE_RUN = f"UPDATE runs SET status = {Status.LOST:d} WHERE id = ? AND status = {Status.OPEN:d}"
@@ -225,11 +220,11 @@ def _add_run(
 ) -> int:
     expected = job.expected_at if job.expected_at and job.expected_at > job.last_heartbeat_at else None
     late_ms = max(0, heartbeat.time - expected) if expected is not None else None
-    times = (heartbeat.time - (heartbeat.duration_ms or 0), None if status is Status.OPEN else heartbeat.time)
-    reported = (heartbeat.duration_ms, heartbeat.exit_code, heartbeat.time)
-    done = db.execute(_ADD_RUN, (job.id, heartbeat.run_id, status, *times, *reported, late_ms, attribution_id))
-    assert done.lastrowid is not None
-    return done.lastrowid
+    known = {"job_id": job.id, "status": status, "late_ms": late_ms, "attribution_id": attribution_id}
+    reported = {"run_id": heartbeat.run_id, "duration_ms": heartbeat.duration_ms, "exit_code": heartbeat.exit_code}
+    ended_at = None if status is Status.OPEN else heartbeat.time
+    times = {"started_at": heartbeat.time - (heartbeat.duration_ms or 0), "ended_at": ended_at}
+    return save_row(db, "runs", {**known, **reported, **times, "heartbeat_at": heartbeat.time})
 
 
 def _answer_before(db: sqlite3.Connection, condition: str, *values: int | str) -> Recorded | None:
