@@ -95,6 +95,7 @@ class Background:
         self.sweeper = Sweeper(tenancy, queue, alerts, settings)
         self.notifier = Notifier(tenancy, alerts, settings)
         self.tasks = _tasks(tenancy, self.sweeper, self.notifier, int(settings["RUN_RETENTION_DAYS"]))
+        self.tasks["courier"] = Task(5, 5, partial(alerts.courier.close, only_if_idle=True))  # `deliveries` may hang
         self._starting = threading.Lock()
         self._winding_down = tenancy.databases.winding_down
         self.scheduler: Any = BackgroundScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})

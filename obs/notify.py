@@ -59,7 +59,6 @@ class Notifier:
         waits = {org for org, known in self._pending.items() if known.next_due_at > now_ms}
         waits -= {org for org, _ in self._sent}
         due = [org for org in organizations if org in self._alerts.woken or org not in waits]
-        self._alerts.courier.close(only_if_idle=True)
         for_each_organization(self._tenancy, partial(self._send_due, now_ms=now_ms), due)
 
     def finish(self) -> None:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from obs.alerts import courier
-from obs.alerts.courier import Courier
+from obs.alerts.courier import Courier, failure
 from obs.services import services
 from tests.alerts.receiver import Receiver
 from tests.alerts.world import ATTEMPT_SECONDS, World
@@ -61,11 +61,33 @@ def test_a_courier_that_hangs_is_replaced(world: World, receiver: Receiver, monk
     later = SimpleNamespace(monotonic=lambda: time.monotonic() + 61)
     with monkeypatch.context() as patch:
         patch.setattr(courier, "time", later)
-        notifier.run()
+        services(world.app).background.run("courier")
     assert world.on_their_way.pop().result(ATTEMPT_SECONDS)["answer"] == "The process that sends messages has ended."
     world.deliver()
     world.pass_time(seconds=30)
     assert [one["state"] for one in world.deliveries()] == ["sent"]
+
+
+def test_a_courier_that_hangs_with_a_full_pipe_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`submit` waits for the pipe then, and so does the task that would make a next attempt."""
+    order = {"op": "check", "kind": "webhook", "address": "http://127.0.0.1/", "payload": "x" * 200_000}
+    with closing(Courier(lambda: True)) as one:
+        assert one.submit(order).result(ATTEMPT_SECONDS)["masked"]
+        process = courier_of(os.getpid())
+        assert process is not None
+        os.kill(process, signal.SIGSTOP)
+        answers = list[object]()
+        thread = threading.Thread(target=lambda: answers.append(one.submit(order).result()), daemon=True)
+        thread.start()
+        thread.join(1)
+        assert thread.is_alive()
+        one.close(only_if_idle=True)
+        assert thread.is_alive()
+        monkeypatch.setattr(courier, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 61))
+        one.close(only_if_idle=True)
+        thread.join(ATTEMPT_SECONDS)
+        assert answers == [failure("The process that sends messages has ended.")]
+        assert one.submit(order).result(ATTEMPT_SECONDS)["masked"]
 
 
 def test_a_second_answer_to_an_attempt_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,8 +52,7 @@ class Courier:
         self._allows_private, self._lock = allows_private, threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._waiting: dict[int, Future[Answer]] = {}
-        self._last_id = 0
-        self._active_at = 0.0  # the last answer, or the first order after it
+        self._last_id, self._active_at = 0, 0.0  # when the last answer came, or the first order after it
 
     def submit(self, order: Order) -> Future[Answer]:
         future = Future[Answer]()
@@ -80,9 +79,11 @@ class Courier:
 
     def close(self, *, only_if_idle: bool = False) -> None:
         """End the process; with `only_if_idle`, one without an answer for a minute. What it is sending fails."""
-        with self._lock:
-            if not only_if_idle or time.monotonic() > self._active_at + _IDLE_SECONDS:
-                self._kill()
+        is_locked = self._lock.acquire(timeout=1)  # else `submit` waits for a process that reads nothing
+        if not only_if_idle or time.monotonic() > self._active_at + _IDLE_SECONDS:
+            self._kill()
+        if is_locked:
+            self._lock.release()
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
