@@ -3,10 +3,11 @@
 import json
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict
+from threading import BoundedSemaphore
 from typing import Any
 
 from obs.alerts import message
@@ -23,6 +24,7 @@ _TEST = "This is a test message\nThe channel {} works. Messages about your jobs 
 _IS_MASKED = "Enter the whole address. *** stands for secret parts, which are not shown."
 _DECIDE_WHEN = ("reminder_hours", "quiet_hours", "always_loud")  # the fields of a channel by which messages are planned
 _MOST_CHANNELS = 100  # of an organization
+_TURNS = BoundedSemaphore(8)  # requests that wait for an answer, each in a thread that serves heartbeats too
 
 
 class AlertService:
@@ -44,12 +46,10 @@ class AlertService:
         """What every page says when nobody would be notified, and what to do; both are empty if there is no reason."""
         enabled = [one for one in self.channels(caller.org) if one.enabled]
         with suppress(ServiceError), caller.read() as db:  # the page itself reports it
-            count = 0 if enabled else incidents.count_open(db)
-            if count:
+            if not enabled and (count := incidents.count_open(db)):
                 return f"{count:,} open incident{'s' if count > 1 else ''} and nobody is notified.", "Add a channel"
             silent = outbox.silent_channels(db) if enabled else ()
-            names = ", ".join(one.name for one in enabled if one.id in silent)
-            if names:
+            if names := ", ".join(one.name for one in enabled if one.id in silent):
                 return f"Messages to {names} were given up.", "See the answers under Deliveries"
         return "", ""
 
@@ -59,18 +59,19 @@ class AlertService:
         An address that is sent as it is shown stays. Raises ServiceError (404, 409, 422).
         """
         was = None if channel_id is None else self.channel(caller.org, channel_id)
-        known: dict[str, Any] = {"id": None, "enabled": True, "filter": {}} if was is None else asdict(was)
+        known: dict[str, Any] = {"enabled": True} if was is None else asdict(was)
         if was is None and len(self.channels(caller.org)) >= _MOST_CHANNELS:
             raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
         chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
-        values = {**known, **fields, "organization_id": caller.org.id, "filter": {**known["filter"], **chosen}}
+        added = {} if was else known
+        values = {**added, **fields, "id": channel_id, "organization_id": caller.org.id, "filter": chosen}
         webhook = fields.get("webhook")
         if ("url" in fields) + ("webhook" in fields) != 1 and (channel_id is None or webhook):
             raise invalid_field("json", "url", "Send either url or webhook.")
         kind, address = ("webhook", webhook["url"]) if webhook else ("apprise", fields.get("url"))
         if address is not None and (kind, address) != (known.get("kind"), known.get("masked")):
             order = {"op": "check", "kind": kind, "address": address}
-            answer = {"answer": _IS_MASKED} if "***" in address else _answer_of(self.courier.submit(order))
+            answer = {"answer": _IS_MASKED} if "***" in address else _answer_of(self.courier.submit, order)
             if "masked" not in answer:
                 problem = {"url": [str(answer["answer"])]}
                 raise invalid_fields({"json": {"webhook": problem} if webhook else problem})
@@ -100,7 +101,7 @@ class AlertService:
         """Send a test message now; returns the result. Raises ServiceError (404)."""
         channel = self.channel(org, channel_id)
         text = message.notice(_TEST.format(channel.name), "")
-        return _answer_of(self.send(channel, text, f"test-{secrets.token_hex(8)}"))
+        return _answer_of(self.send, channel, text, f"test-{secrets.token_hex(8)}")
 
     def retry(self, caller: Caller, delivery_id: int) -> outbox.Delivery:
         """Send a delivery again that was given up, or waits. Raises ServiceError (404)."""
@@ -119,12 +120,16 @@ class AlertService:
         return self.courier.submit({**order, "op": "send", "key": key, "is_good": text.event == "recovered"})
 
 
-def _answer_of(sent: Future[Answer]) -> Answer:
+def _answer_of(send: Callable[..., Future[Answer]], *order: Any) -> Answer:
     """The answer to an order, or that there is none."""
+    if not _TURNS.acquire(blocking=False):
+        return failure("Too many messages are being tested at this moment. Try again later.")
     try:
-        return sent.result(2 * ATTEMPT_SECONDS)
+        return send(*order).result(2 * ATTEMPT_SECONDS)
     except TimeoutError:
         return failure("The process that sends messages does not answer.")
+    finally:
+        _TURNS.release()
 
 
 def result_of_test(answer: Answer) -> str:

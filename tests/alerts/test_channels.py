@@ -83,6 +83,22 @@ def test_a_channel_that_is_deleted_while_it_is_changed_stays_deleted(world: Worl
     assert world.client.get("/api/v1/channels").json == {"channels": []}
 
 
+def test_two_changes_at_once_are_both_kept(world: World) -> None:
+    created = world.client.post("/api/v1/channels", json={"name": "hook", "webhook": HOOK, "job_prefix": "a"}).json
+    path, courier = f"/api/v1/channels/{created['id']}", services(world.app).alerts.courier
+    submit, other = courier.submit, {"enabled": False, "events": ["lost"], "host": "nas", "job_prefix": None}
+
+    def changing(order: Mapping[str, Any]) -> Future[Answer]:
+        assert world.client.put(path, json=other).status_code == 200
+        return submit(order)
+
+    courier.submit = changing  # type: ignore[method-assign]
+    first = {"webhook": {"url": "https://example.org/other"}, "recoveries": False}
+    assert world.client.put(path, json=first).status_code == 200
+    changed = {**created, **other, "webhook": {"url": "https://example.org/***"}, "recoveries": False}
+    assert world.client.get(path).json == changed
+
+
 def test_a_courier_that_does_not_answer_is_an_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     created = world.client.post("/api/v1/channels", json={"name": "hook", "webhook": HOOK}).json
     monkeypatch.setattr("obs.alerts.service.ATTEMPT_SECONDS", 0)
@@ -92,6 +108,23 @@ def test_a_courier_that_does_not_answer_is_an_answer(world: World, monkeypatch: 
     assert (tested.status_code, tested.json) == (200, {"delivered": False, "answer": silent})
     refused = world.client.post("/api/v1/channels", json={"name": "other", "webhook": HOOK})
     assert (refused.status_code, refused.json["message"]) == (422, f"webhook.url: {silent}")
+
+
+def test_at_most_eight_requests_wait_for_an_answer(world: World) -> None:
+    created = world.client.post("/api/v1/channels", json={"name": "hook", "webhook": HOOK}).json
+    path, answers = f"/api/v1/channels/{created['id']}/test", list[str]()
+
+    def asking_again(order: Mapping[str, Any]) -> Future[Answer]:
+        answers.append(world.client.post(path).json["answer"])
+        answer = Future[Answer]()
+        answer.set_result({"delivered": True, "answer": "200"})
+        return answer
+
+    services(world.app).alerts.courier.submit = asking_again  # type: ignore[method-assign]
+    for _ in range(2):
+        answers.clear()
+        assert world.client.post(path).status_code == 200
+        assert answers == ["Too many messages are being tested at this moment. Try again later.", *["200"] * 7]
 
 
 def test_an_organization_has_at_most_100_channels(world: World) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from obs.api import PLACE
-from obs.storage.connection import delete_row, save_row
+from obs.storage.connection import delete_row, first_value, save_row
 from obs.storage.databases import Org
 
 EVENTS = ("failed", "overdue", "lost", "overrunning", "too_often", "alert", "schedule_changed")
@@ -64,9 +64,10 @@ def channels_of(db: sqlite3.Connection, org: Org) -> list[Channel]:
 
 
 def save(db: sqlite3.Connection, values: Mapping[str, Any]) -> int:
-    """Save a channel with all its columns: see `save_row`. Raises sqlite3.IntegrityError where the name is taken."""
-    columns = {name: values[name] for name in ("organization_id", *Channel.__slots__)}
-    return save_row(db, "channels", {**columns, "filter": json.dumps(values["filter"])})
+    """Save a channel, of one with an id only what is sent: see `save_row`. IntegrityError means the name is taken."""
+    columns = {name: values[name] for name in ("organization_id", *Channel.__slots__) if name in values}
+    known = json.loads(first_value(db, "SELECT filter FROM channels WHERE id = ?", (values["id"],)) or "{}")
+    return save_row(db, "channels", {**columns, "filter": json.dumps({**known, **values["filter"]})})
 
 
 delete = partial(delete_row, table="channels")
