@@ -16,12 +16,13 @@ from contextlib import suppress
 from glob import escape, glob
 from itertools import count
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from zlib import crc32
 
 from .server import Server, ServerError, configured
 
+_RETRY_SECONDS, _MOST_WAITING = 15.0, 1_000  # how often a heartbeat is tried again, while so many others wait
 _PATIENCE_SECONDS = 10.0  # how long the end of a run waits until its heartbeats are sent
 _MOST_RUNS, _MOST_BYTES = 10_000, 50_000_000  # that wait until the server can be reached
 _REFUSED = (400, 413, 415, 422)  # the server will always refuse the heartbeat; with another status, perhaps only now
@@ -43,6 +44,7 @@ class Outbox:
             warn(f"cannot store heartbeats in {folder()}: {error}")
             self._path, self._file = "", open(os.devnull, "wb")  # noqa: SIM115
         self._events: SimpleQueue[Any] = SimpleQueue()
+        self._is_over = Event()
         self._thread = Thread(target=self._send, daemon=True)
         with suppress(RuntimeError):  # there can be no more threads: another process sends it
             self._thread.start()
@@ -62,6 +64,7 @@ class Outbox:
 
     def close(self, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         """Wait a little until all heartbeats are sent, and those of earlier runs."""
+        self._is_over.set()
         self._events.put(None)
         if self._thread.is_alive():
             self._thread.join(patience_seconds)
@@ -70,7 +73,13 @@ class Outbox:
         try:
             server = configured()
             for number, event in enumerate(iter(self._events.get, None)):
-                send(server, event)
+                while True:  # while the run goes on: else a long one would seem not to run
+                    try:
+                        send(server, event)
+                        break
+                    except ServerError:
+                        if self._is_over.wait(_RETRY_SECONDS) or self._events.qsize() > _MOST_WAITING:
+                            raise
                 if number == 0:  # before the end of this run: the last outcome that the server gets is the newest one
                     with suppress(OSError):  # of the server, which the next heartbeat meets too, or of a file
                         flush()

@@ -4,16 +4,19 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
+from werkzeug.serving import make_server
 
 from obs.services import services
 from obs.tenancy import service
@@ -38,6 +41,23 @@ def test_while_the_server_is_unreachable_runs_wait_in_the_spool(machine: Machine
         ("failed", 3, "text\n"),
     ]
     assert [run["started_at"] for run in runs("photos")] == [waiting[0][1]["time"], waiting[3][1]["time"]]
+    assert machine.waiting() == []
+
+
+@pytest.mark.slow
+def test_a_start_that_could_not_be_sent_is_sent_while_the_run_goes_on(machine: Machine, runs: Runs, app: Flask) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    machine.url = f"http://127.0.0.1:{port}"
+    process = machine.start("run", "photos", "--", "sh", "-c", "echo ready >&2; read -r line", stdin=subprocess.PIPE)
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"ready\n"
+    deadline = time.monotonic() + 60
+    with serving(make_server("127.0.0.1", port, app, threaded=True)):
+        while [run["status"] for run in runs("photos")] != ["open"]:
+            assert time.monotonic() < deadline
+        process.communicate(b"go on\n", timeout=30)
+        assert [run["status"] for run in runs("photos")] == ["success"]
     assert machine.waiting() == []
 
 
