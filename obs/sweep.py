@@ -32,7 +32,7 @@ from obs.storage.databases import Org, in_batches
 from obs.tenancy import audit, store
 from obs.tenancy.auth import Caller, Tenancy
 from obs.tenancy.clock import STEP_MS, Reading, ServerClock
-from obs.times import MAX_MS, find_zone
+from obs.times import MAX_MS, MINUTE_MS, find_zone
 
 _STARTING_SECONDS = 0.5  # how long a start waits for the files of organizations
 LEARNING_SECONDS = 0.25  # how long a sweep learns from the new heartbeats of one organization
@@ -71,6 +71,10 @@ class Sweeper:
         relearn_until = time.monotonic() + RELEARNING_SECONDS
 
         def sweep_one(org: Org) -> None:
+            if refused := self._queue.refused.get(org):  # clients send again within a minute
+                end = min(refused[1] + MINUTE_MS, seen.now_ms)
+                self._tenancy.databases.write(org, partial(expectations.note_downtime, start=refused[0], end=end))
+                self._queue.refused.pop(org)
             zones = [self._zones[0], viewer_zones.get(org.id, "UTC"), *self._zones[1:]]
             self._queue.swept(org, sweep(self._alerts, org, seen, zones, relearn_until))
 

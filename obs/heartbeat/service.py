@@ -26,10 +26,16 @@ class SweepQueue:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._due_at: dict[Org, int | None] = {}
+        self.refused: dict[Org, tuple[int, int]] = {}  # when heartbeats could not be stored: the first and the last one
 
     def note(self, org: Org) -> None:
         with self._lock:
             self._due_at[org] = 0
+
+    def note_refused(self, org: Org, now_ms: int) -> None:
+        """Note that a heartbeat could not be stored: nobody can know which jobs run until it is sent again."""
+        with self._lock:
+            self.refused[org] = self.refused.get(org, (now_ms, now_ms))[0], now_ms
 
     def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""

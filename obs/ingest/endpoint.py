@@ -69,7 +69,12 @@ class HeartbeatEndpoint:
         count = sum(1 + len(sent.heartbeat.output) for sent in heartbeats)
         if not caller.tenancy.quotas.take_heartbeats(caller.org, count):
             heartbeats = [_without_message(caller, sent) for sent in heartbeats]
-        recorded = caller.write(partial(_record_all, heartbeats=heartbeats, pins=pins, caller=caller))
+        try:
+            recorded = caller.write(partial(_record_all, heartbeats=heartbeats, pins=pins, caller=caller))
+        except ServiceError as error:
+            if error.status == 503:
+                self._queue.note_refused(caller.org, caller.now_ms)
+            raise
         self._queue.note(caller.org)
         return recorded
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from flask import Flask
 
+from obs.errors import ServiceError
 from obs.services import services
 from obs.tenancy import auth
 from obs.times import format_ms, parse_iso
@@ -101,6 +103,26 @@ def test_after_downtime_a_job_has_its_whole_lateness_once_more(job: Job, app: Fl
     overdue_at = parse_iso(job.read()["overdue_at"])
     clock.set(format_ms(overdue_at + 7_200_000))  # two hours in which no sweep ran: the service was down
     services(app).background.sweeper.excuse_downtime()
+    job.sweep()
+    assert (job.read()["overdue"], job.incidents()) == (False, [])
+    assert parse_iso(job.read()["overdue_at"]) > clock()
+    job.go_silent()
+    assert [kind for kind, _, _ in job.incidents()] == ["overdue"]
+
+
+def test_a_run_that_could_not_be_stored_is_not_missed(
+    job: Job, client: KeyClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise ServiceError("storage_full")
+
+    overdue_at = parse_iso(job.read()["overdue_at"])
+    with monkeypatch.context() as patch:
+        patch.setattr("obs.ingest.endpoint.record", full)
+        for late_ms in (-60_000, 3_600_000):
+            clock.set(format_ms(overdue_at + late_ms))
+            assert client.post("/api/v1/heartbeat/other/ping").status_code == 503
+    clock.advance(seconds=10)
     job.sweep()
     assert (job.read()["overdue"], job.incidents()) == (False, [])
     assert parse_iso(job.read()["overdue_at"]) > clock()
