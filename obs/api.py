@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib.metadata import version
+from threading import Lock
 from typing import Any, NoReturn, get_args, get_type_hints
 
 import flask
@@ -94,10 +95,12 @@ def init_app(app: Flask, blueprints: Sequence[SmorestBlueprint], describe: Descr
     for blueprint in blueprints:
         app.register_blueprint(blueprint)
     document = cache(partial(_document, app.url_map.converters, blueprints, describe))
+    building = Lock()
 
     @app.get("/api/openapi.json")
     def openapi() -> flask.Response:
-        return app.response_class(document(), mimetype="application/json")
+        with building:  # once, however many ask for it at the same time
+            return app.response_class(document(), mimetype="application/json")
 
 
 def _document(converters: Mapping[str, Any], blueprints: Sequence[SmorestBlueprint], describe: Describe) -> str:

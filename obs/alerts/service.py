@@ -63,8 +63,8 @@ class AlertService:
         if was is None and len(self.channels(caller.org)) >= _MOST_CHANNELS:
             raise ServiceError("conflict", f"There are already {_MOST_CHANNELS} channels.")
         chosen = {name: fields[name] for name in FILTER_DEFAULTS if name in fields}
-        added = {} if was else known
-        values = {**added, **fields, "id": channel_id, "organization_id": caller.org.id, "filter": chosen}
+        given = fields if was else {**known, **fields}
+        values = {**given, "id": channel_id, "organization_id": caller.org.id, "filter": chosen}
         webhook = fields.get("webhook")
         if ("url" in fields) + ("webhook" in fields) != 1 and (channel_id is None or webhook):
             raise invalid_field("json", "url", "Send either url or webhook.")

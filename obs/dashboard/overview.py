@@ -86,8 +86,7 @@ def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]
     def is_narrowed(job: Job) -> bool:
         if any(getattr(job, name) != value for name, value in conditions):
             return False
-        texts = (job.name, job.project, job.service, job.host)
-        return not text or any(text in each.casefold() for each in texts if each)
+        return not text or any(text in each.casefold() for each in (job.name, job.project, job.service, job.host) if each)
 
     def key(job: Job) -> tuple[float, str, int]:
         number = sort_key(job)

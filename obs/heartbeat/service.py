@@ -34,8 +34,7 @@ class SweepQueue:
 
     def note_refused(self, org: Org, now_ms: int) -> None:
         """Note that a heartbeat could not be stored: nobody can know which jobs run until it is sent again."""
-        with self._lock:
-            self.refused[org] = self.refused.get(org, (now_ms, now_ms))[0], now_ms
+        self.refused[org] = self.refused.get(org, (now_ms, now_ms))[0], now_ms
 
     def take(self, orgs: Iterable[Org], now_ms: int) -> list[Org]:
         """Take those of `orgs` that are due. Organizations that were never swept, or whose last sweep failed, are."""

@@ -40,7 +40,7 @@ def trust_proxies(setting: str, auth_header: str) -> Layer:
     except ValueError as error:
         raise ConfigError(f"TRUSTED_PROXIES must be IP addresses or networks: {error}") from error
     if auth_header and not networks:
-        raise ConfigError("TRUSTED_AUTH_HEADER needs TRUSTED_PROXIES: the addresses of proxies that set this header")
+        raise ConfigError("TRUSTED_AUTH_HEADER needs the addresses of the proxies that set it: TRUSTED_PROXIES")
     user = "HTTP_" + auth_header.upper().replace("-", "_")
 
     @lru_cache(maxsize=1_000)
