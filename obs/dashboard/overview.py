@@ -86,7 +86,7 @@ def select(choice: Choice, jobs: Iterable[Job]) -> tuple[list[int], Counter[str]
     def is_narrowed(job: Job) -> bool:
         if any(getattr(job, name) != value for name, value in conditions):
             return False
-        return not text or any(text in each.casefold() for each in (job.name, job.project, job.service, job.host) if each)
+        return text in "\n".join(filter(None, (job.name, job.project, job.service, job.host))).casefold()
 
     def key(job: Job) -> tuple[float, str, int]:
         number = sort_key(job)
