@@ -43,8 +43,7 @@ class Outbox:
         except OSError as error:
             warn(f"cannot store heartbeats in {folder()}: {error}")
             self._path, self._file = "", open(os.devnull, "wb")  # noqa: SIM115
-        self._events: SimpleQueue[Any] = SimpleQueue()
-        self._is_over = Event()
+        self._events, self._is_over = SimpleQueue[Any](), Event()
         self._thread = Thread(target=self._send, daemon=True)
         with suppress(RuntimeError):  # there can be no more threads: another process sends it
             self._thread.start()
