@@ -82,7 +82,7 @@ def expect(
     """What to expect after `heartbeats` (ascending) of runs that took `durations_ms` (in the order of the runs).
 
     A pin overrides what is learned. `previous` is the fit from before the latest heartbeat. Without `zones` nothing new
-    is learned. `last_heartbeat_at` is of any kind; an interval counts from there, a cron expression from the last run.
+    is learned. A pin counts from `last_heartbeat_at`: for a cron expression, that of the last run; else of any kind.
     `unknown` are the times in which nobody can know whether the job ran, as for `schedule.learn`. `waits` follow from
     false alarms, once the job has reported again.
     """
@@ -90,7 +90,7 @@ def expect(
     fit = schedule.learn(heartbeats, zones or (), previous, unknown) if is_known or zones is not None else NOT_LEARNED
     expected_at, overdue_at, grace_ms = fit.expected_at, fit.overdue_at, fit.grace_ms
     last_at = heartbeats[-1] if heartbeats else None
-    if last_heartbeat_at is not None and (last_at is None or isinstance(pin, pins.Interval)):
+    if last_heartbeat_at is not None and (last_at is None or pin is not None):
         last_at = last_heartbeat_at
     if pin is not None and last_at is not None:
         expected_at, overdue_at = pins.due(pin, last_at, unknown) or (None, None)

@@ -230,6 +230,16 @@ def test_messages_about_new_incidents_are_five_minutes_apart(world: World, recei
     assert [later - earlier for earlier, later in pairwise(sent_at)] == [300] * 4
 
 
+def test_a_message_about_an_end_delays_no_new_incident(world: World, receiver: Receiver) -> None:
+    world.add_channel(receiver)
+    for job, status in (("photos", "fail"), ("photos", "ok"), ("mail", "fail")):
+        world.pass_time(minutes=10 if status == "ok" else 0)
+        world.end(job, status)
+        world.pass_time(seconds=1)
+        world.pass_time(seconds=10)
+    assert titles(receiver)[1:] == ["photos is OK again, after 10 min 11 s", "mail failed at 10:10"]
+
+
 def _go_silent(world: World, hosts: Sequence[str]) -> int:
     """Three jobs on each host run hourly for half a day, then stop; the time of their last heartbeats."""
     for _ in range(12):

@@ -3,7 +3,7 @@
 import random
 
 from tests.alerts.conftest import Job
-from tests.conftest import Clock
+from tests.conftest import Clock, KeyClient
 
 
 def _run(job: Job, status: str) -> None:
@@ -28,6 +28,19 @@ def test_runs_again_after_failures_are_neither_too_often_nor_cause_false_alarms(
     clock.advance(hours=1, minutes=3)
     job.sweep()
     assert [kind for kind, _, ended in job.incidents() if ended is None] == ["overdue"]
+
+
+def test_a_pin_counts_from_each_run_also_from_those_that_nothing_is_learned_from(
+    job: Job, admin: KeyClient, clock: Clock
+) -> None:
+    """An hourly job is pinned to every 20 minutes, and fails from then on."""
+    assert admin.patch("/api/v1/jobs/backup", json={"pin": {"cron": "*/20 * * * *"}}).status_code == 200
+    for minutes in (20, 18, 18, 18):
+        clock.advance(minutes=minutes)
+        _run(job, "fail")
+        clock.advance(minutes=2)
+        job.sweep()
+    assert {kind for kind, *_ in job.incidents()} == {"failing"}
 
 
 def test_a_schedule_that_changes_while_every_run_fails_is_learned(job: Job, clock: Clock) -> None:

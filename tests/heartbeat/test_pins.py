@@ -79,6 +79,7 @@ def test_an_interval_counts_from_the_last_heartbeat() -> None:
         (Interval(HOUR_MS, GRACE_MS), [("00:30", "00:50")], "01:00", "01:05"),
         (Interval(HOUR_MS, GRACE_MS), [("00:30", "04:00")], "05:00", "05:05"),
         (Interval(HOUR_MS, GRACE_MS), [("00:30", "04:00"), ("04:50", "05:30")], "06:30", "06:35"),
+        (Interval(HOUR_MS, GRACE_MS), [("00:30", "02:00"), ("01:30", "02:30")], "03:30", "03:35"),
         (Interval(HOUR_MS, GRACE_MS), [("01:04", "01:05")], "01:00", "01:10"),
         (Never(), [("00:30", "04:00")], None, None),
     ],

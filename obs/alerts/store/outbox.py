@@ -287,12 +287,11 @@ def _add(db: sqlite3.Connection, channel: Channel, some: Sequence[Incident], new
 
 
 def _next_message(db: sqlite3.Connection, channel: Channel, event: str, now_ms: int) -> int:
-    kind = "channel_id = ? AND NOT reminder AND notice IS NULL"  # about new incidents
-    last = first_value(db, f"SELECT max(last_attempt_at) FROM deliveries WHERE {kind} AND attempts > 0", (channel.id,))
-    due_at = now_ms + _GROUP_WAIT_MS
-    if last is not None and last <= now_ms:
-        due_at = max(due_at, last + _GROUP_INTERVAL_MS)
-    due_at = channel.quiet_until([event], due_at)
+    kind = "channel_id = ? AND NOT reminder AND notice IS NULL"
+    began = f"EXISTS (SELECT 1 FROM delivery_incidents WHERE delivery_id = id AND news <> {News.ENDED:d})"
+    tried = f"SELECT max(last_attempt_at) FROM deliveries WHERE {kind} AND attempts > 0 AND {began}"
+    last = first_value(db, f"{tried} AND last_attempt_at <= ?", (channel.id, now_ms)) or 0
+    due_at = channel.quiet_until([event], max(now_ms + _GROUP_WAIT_MS, last + _GROUP_INTERVAL_MS))
     waiting = f"SELECT max(id) FROM deliveries WHERE {kind} AND attempts = 0 AND next_attempt_at <= ?"
     return first_value(db, waiting, (channel.id, due_at)) or _insert(db, channel, now_ms, due_at)
 

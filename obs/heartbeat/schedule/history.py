@@ -104,11 +104,11 @@ def awaited(slot: int, grace_ms: int, unknown: Iterable[Interval], following: Ca
     The run of a slot may have come in one of the ascending `unknown` times; then the first slot at its end or later is
     waited for, which `following` returns. After a short unknown time, the slot has its full grace period again.
     """
-    limit = slot + grace_ms
+    limit, until = slot + grace_ms, -1
     for start, end in unknown:
-        if start <= limit and slot < end:
+        if (start <= limit and slot < end) or start <= until < end:  # the latter continues the one before
             if end - start > RETRIED_MS:
-                slot = following(end)
+                slot, until = following(end), end
             limit = max(slot, end) + grace_ms
     return min(slot, LATEST_MS), min(limit, LATEST_MS)
 

@@ -128,10 +128,12 @@ def expectation(
     values = {"job_id": job.job_id, "now": now_ms, "since": min([*recent[:1], job.last_heartbeat_at])}
     unknown = [(row["start_time"], row["end_time"]) for row in db.execute(_UNKNOWN, values)]
     last_at = None if job.last_heartbeat_at > now_ms + FUTURE_MS else job.last_heartbeat_at
+    before = job.memory or Memory()
+    if isinstance(job.pin, pins.Cron) and (started := recent or before.times):  # also of runs that nothing learns from
+        last_at = started[-1]
     if clock_is_behind and job.fit is not None and job.fit.interval_ms is not None:  # what it says is not learned
         pin = job.pin or pins.Interval(job.fit.interval_ms, job.fit.grace_ms or 0)
         return replace(overdue.expect(recent, durations_ms, None, pin, None, last_at, unknown), fit=job.fit)
-    before = job.memory or Memory()
     new = _new_heartbeats(db, job, recent, now_ms).difference(before.times)
     memory = before.add(new) if new else before
     # A heartbeat that came late changes what was learned from those after it.
