@@ -1,12 +1,14 @@
 """When the control file cannot be read, known keys still work."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from flask import Flask
 
+from obs.errors import ServiceError
 from obs.services import services
-from obs.tenancy import auth
+from obs.tenancy import auth, service
 from tests.conftest import KeyClient
 
 PING = "/api/v1/heartbeat/backup/ping"
@@ -40,3 +42,22 @@ def test_known_keys_work_while_the_control_file_cannot_be_read(
     later = new_client("acme")
     seconds[0] += 1
     assert later.post(PING).status_code == 200
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_without_a_control_file_the_files_of_organizations_stay(
+    make_app: Callable[..., Flask], tmp_path: Path, is_empty: bool
+) -> None:
+    """A new control file would give a new organization the id, and so the file, of another one."""
+    app = make_app(INSTANCE=tmp_path / "obs")
+    tenancy = services(app).tenancy
+    service.create_first_organization(tenancy)
+    tenancy.close()
+    (tmp_path / "obs" / "control.db").unlink()
+    if is_empty:
+        (tmp_path / "obs" / "control.db").touch()
+    files = {path.name: path.read_bytes() for path in (tmp_path / "obs" / "tenants").glob("*.db")}
+    assert files
+    with pytest.raises(ServiceError, match="is missing or empty"):
+        make_app(INSTANCE=tmp_path / "obs")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "obs" / "tenants").glob("*.db")} == files
