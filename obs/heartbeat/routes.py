@@ -120,8 +120,8 @@ def get_run(number: int) -> dict[str, Any]:
     """Get a run with its timeline"""
     with caller().read() as db:
         run = store.run(db, number)
-        timeline = store.timeline(db, number)
-    return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline}
+        timeline, left_out = store.timeline(db, number)
+    return {**{name: getattr(run, name) for name in store.Run.__slots__}, "timeline": timeline, "left_out": left_out}
 
 
 @operation(maintenance_blp, "GET", "query:read", list_of("maintenance_windows", _WINDOW))

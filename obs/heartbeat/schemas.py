@@ -132,7 +132,9 @@ _HOST |= {name: Time(allow_none=True) for name in ("expected_at", "overdue_at")}
 _HOSTS = ma.fields.List(ma.fields.Nested(Schema.from_dict(_HOST, name="HostSchema")))
 JobWithPingUrlSchema = _job_schema("JobWithPingUrl", ping_url=_PING_URL, hosts=_HOSTS)
 RunListSchema = list_of("runs", schema_of(Run), paged=True)
-RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=ma.fields.List(ma.fields.Nested(schema_of(Event))))
+_TIMELINE = ma.fields.List(ma.fields.Nested(schema_of(Event)))
+_LEFT_OUT = ma.fields.Int(metadata=about("Events between the first and the last 500, which OQL reads.", 0))
+RunWithTimelineSchema = schema_of(Run, "RunWithTimeline", timeline=_TIMELINE, left_out=_LEFT_OUT)
 
 
 class RunPageSchema(PageSchema):

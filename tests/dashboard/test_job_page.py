@@ -192,6 +192,9 @@ def test_a_run_with_many_messages_shows_the_first_and_the_last_500(
     assert shown == [*range(1, 500), *range(1_500, 2_000)]
     assert re.findall(r'aria-label="message (\d+)"', text) == [str(number + 1) for number in shown]
     assert "1,000 events in between are not shown here." in text
+    run = client.get("/api/v1/runs/1").json
+    assert [one["message"] for one in run["timeline"][1:]] == [f"file {number};" for number in shown]
+    assert run["left_out"] == 1_000
     statement = re.search(r'href="/query\?q=([^"]*)">Query the events of this run', text)
     assert statement is not None
     clock.advance(seconds=1)

@@ -134,13 +134,12 @@ def run_page(number: int) -> ResponseReturnValue:
     with caller.read() as db:
         run = job_store.run(db, number)
         version = page_version(run, job_store.job(db, run.job, caller.now_ms))
-        timeline = job_store.timeline(db, number)
+        timeline, left_out = job_store.timeline(db, number)
         before, after = store.neighbours(db, run.job, run.started_at, run.id)
         end = run.ended_at if run.ended_at is not None else caller.now_ms
         annotations = store.annotations(db, run.started_at, end, caller.now_ms, job=run.job)
-    return render_template(
-        "job/run.html", run=run, events=timeline, before=before, after=after, annotations=annotations, version=version
-    )
+    shown = {"before": before, "after": after, "annotations": annotations, "version": version, "left_out": left_out}
+    return render_template("job/run.html", run=run, events=timeline, **shown)
 
 
 def _entered_pin(kind: str) -> dict[str, object] | None:

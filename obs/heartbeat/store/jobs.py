@@ -209,8 +209,12 @@ def silent_since(db: sqlite3.Connection, host: str | None, now_ms: int) -> int |
     return cast("int | None", first_value(db, silent, (host, now_ms)))
 
 
-def timeline(db: sqlite3.Connection, run_id: int) -> list[Event]:
-    return _events(db, "run_id = ? ORDER BY time, id", run_id)
+def timeline(db: sqlite3.Connection, run_id: int) -> tuple[list[Event], int]:
+    """The first and the last 500 events of a run, and how many are in between: there may be a gigabyte of them."""
+    first = "SELECT id FROM events WHERE run_id = ?1 ORDER BY time, id LIMIT 500"
+    last = first.replace("time, id", "time DESC, id DESC")
+    events = _events(db, f"id IN ({first}) OR id IN ({last}) ORDER BY time, id", run_id)
+    return events, count_rows(db, table="events", condition=f"run_id = {run_id:d}") - len(events)
 
 
 def last_lines(db: sqlite3.Connection, run_id: int, count: int) -> list[str]:
