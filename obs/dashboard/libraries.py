@@ -13,13 +13,11 @@ import flask_swagger_ui
 from filelock import FileLock
 from flask import Blueprint, Response, current_app, render_template, request, send_from_directory
 
-from obs.api import compressed
 from obs.storage.disk import write_once
 
 vega = Blueprint("library", __name__)
 docs = Blueprint("docs", __name__, url_prefix="/api/docs", template_folder="templates", static_folder="static")
 client = Blueprint("client", __name__, url_prefix="/client")
-docs.after_request(compressed)
 VEGA_VERSION = version("vl-convert-python")
 # Runs in a process of its own: the package contains a JavaScript engine of 150 MB that is needed only once.
 _PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
@@ -54,7 +52,11 @@ def page() -> str:
 
 @docs.get("/dist/<path:name>")
 def dist(name: str) -> Response:
-    return send_from_directory(Path(flask_swagger_ui.__file__).parent / "dist", name, max_age=86400)
+    file = send_from_directory(Path(flask_swagger_ui.__file__).parent / "dist", name, max_age=86400)
+    # Read now, or a client that reads slowly keeps a thread. Not compressed: anybody could have this done all the time.
+    file.direct_passthrough = False
+    file.get_data()
+    return file
 
 
 @cache

@@ -78,3 +78,13 @@ def test_a_start_deletes_what_an_interrupted_backup_left(make_app: Callable[...,
     admin.get("/settings/backup", buffered=True)
     make_app()
     assert {path.name for path in instance.iterdir()} == before | {"keep"}
+
+
+def test_an_organization_downloads_one_backup_at_a_time(admin: Visitor, app: Flask) -> None:
+    """A client that does not read what it asked for keeps a thread of the server, which heartbeats need too."""
+    first = admin.client.get("/settings/backup", buffered=False)
+    assert first.status_code == 200
+    refused = admin.get("/settings/backup")
+    assert (refused.status_code, "Another backup is being downloaded." in refused.text) == (429, True)
+    first.close()
+    assert admin.client.get("/settings/backup", buffered=True).status_code == 200

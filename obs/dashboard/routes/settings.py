@@ -1,6 +1,7 @@
 """Settings of the organization: its ingest URL with snippets, keys, users, sessions, limits, and its backup."""
 
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request, send_file, url_for
@@ -25,6 +26,8 @@ from obs.times import DAY_MS, format_ms
 blp = Blueprint("settings", __name__, url_prefix="/settings")
 CHECK_THEMSELVES = ("dashboard.settings.change_user", "dashboard.settings.end_session")
 """The forms that are not only for admins."""
+_MOST_DOWNLOADS = 8  # one of an organization: each takes a thread, which serves heartbeats too, until its client has it
+_downloads = set[object]()
 _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "in a year"}
 
 
@@ -114,14 +117,20 @@ def audit_log() -> str:
 def download() -> Response:
     caller = require_admin()
     space, original = caller.tenancy.quotas.space, caller.tenancy.databases.path(caller.org)
-    with tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
+    if caller.org in _downloads or len(_downloads) >= _MOST_DOWNLOADS:
+        raise ServiceError("rate_limited", "Another backup is being downloaded.", hint="Try again when it is complete.")
+    with ExitStack() as stack, tempfile.TemporaryDirectory(dir=current_app.instance_path, prefix=".backup-") as folder:
+        _downloads.add(caller.org)
+        stack.callback(_downloads.discard, caller.org)
         path = Path(folder) / "copy.db"
         with caller.read() as db:
             space.refuse(space.is_low or space.free_bytes - original.stat().st_size < space.reserve_bytes)
             copy(db, path)
         copied = path.open("rb")  # stays readable after the file is deleted
-    name = f"{caller.org}-{format_ms(caller.now_ms)[:10]}.db"
-    response = send_file(copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=name)
+        name = f"{caller.org}-{format_ms(caller.now_ms)[:10]}.db"
+        response = send_file(copied, mimetype="application/vnd.sqlite3", as_attachment=True, download_name=name)
+        response.direct_passthrough = False  # or it would not be closed
+        response.call_on_close(stack.pop_all().close)
     response.headers["Cache-Control"] = "no-store"
     return response
 
