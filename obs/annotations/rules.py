@@ -84,4 +84,4 @@ def check_change(annotation: Annotation, allowed: Container[str] | None) -> None
         raise ServiceError("conflict", message, hint=hint)
     if allowed is not None and version(annotation) not in allowed:
         hint = "Fetch the annotation again and send the ETag that comes with it."
-        raise ServiceError("precondition_failed", hint=hint)
+        raise ServiceError("precondition_failed", "The annotation was changed meanwhile. Open it again.", hint=hint)

@@ -336,3 +336,19 @@ def test_a_missing_page_or_job_is_named_in_plain_words(admin: Visitor) -> None:
         assert page.status_code == 404, path
         assert f"<h1>{message}</h1>" in page.text, path
         assert f">Back to {area}</a>" in page.text, path
+
+
+def test_a_form_that_is_older_than_a_change_undoes_nothing(admin: Visitor, api: KeyClient) -> None:
+    path = "/api/v1/annotations/1"
+    api.post("/api/v1/annotations", json={"name": "deploy/web", "title": "first"})
+    shown = re.findall(r'name="(version|name|title|start_time)" value="([^"]*)"', admin.get("/annotations/1").text)
+    api.put(path, json={"description": "Rolled back"})
+    refused = admin.post("/annotations/1", **{**dict(shown), "title": "second"})
+    assert (refused.status_code, "was changed meanwhile" in refused.text) == (412, True)
+    assert 'value="second"' in refused.text
+    assert (api.get(path).json["title"], api.get(path).json["description"]) == ("first", "Rolled back")
+    again = admin.post("/annotations/1", **{**dict(shown), "title": "second"})
+    assert again.status_code == 412
+    shown = re.findall(r'name="(version|name|title|description)" value="([^"]*)"', admin.get("/annotations/1").text)
+    assert admin.post("/annotations/1", **{**dict(shown), "title": "second"}).status_code == 302
+    assert (api.get(path).json["title"], api.get(path).json["description"]) == ("second", "Rolled back")

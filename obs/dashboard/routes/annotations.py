@@ -7,7 +7,7 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from obs.annotations import schemas, service, store
-from obs.annotations.rules import Annotation
+from obs.annotations.rules import Annotation, version
 from obs.api import ROW_ID, load, page_of
 from obs.dashboard import forms
 from obs.dashboard.sessions import viewer
@@ -72,7 +72,8 @@ def change(number: int) -> ResponseReturnValue:
     for name in forms.TIMES:
         if request.form.get(name) == shown[name]:
             fields.pop(name, None)
-    service.update(viewer(), number, load(schemas.AnnotationChangesSchema, fields))
+    changes, versions = load(schemas.AnnotationChangesSchema, fields), request.form.getlist("version")
+    service.update(viewer(), number, changes, versions or None)  # so that nobody undoes what somebody saved meanwhile
     return forms.saved("Annotation saved.", "dashboard.annotations.page")
 
 
@@ -89,5 +90,5 @@ def delete(number: int) -> ResponseReturnValue:
 
 
 def _as_typed(annotation: Annotation) -> dict[str, str]:
-    values = {name: getattr(annotation, name) or "" for name in _FIELDS}
+    values = {name: getattr(annotation, name) or "" for name in _FIELDS} | {"version": version(annotation)}
     return {**values, **{name: forms.as_input(getattr(annotation, name), forms.form_zone()) for name in forms.TIMES}}
