@@ -98,9 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _param(text: str) -> tuple[str, object]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"not NAME=VALUE: {text}")
+    name, value = text.split("=", 1)  # ValueError: argparse says that it is invalid
     return name, import_module(".views", __package__).as_value(value)
 
 

@@ -84,33 +84,33 @@ class Run:
 
     def _wait(self) -> str | None:
         """Pass the output on until the command ends; returns why it was stopped, if it was."""
-        self._deadline, problem = time.monotonic() + (self._options.timeout or float("inf")), None
+        deadline, problem = time.monotonic() + (self._options.timeout or float("inf")), None
         while self._process.poll() is None:
             now = time.monotonic()
-            if now >= self._deadline:
+            if now >= deadline:
                 self._process.send_signal(signal.SIGKILL if problem else signal.SIGTERM)
-                problem = f"stopped: it took longer than {self._options.timeout:g} s"
-                self._deadline = now + _KILL_SECONDS
+                problem, deadline = f"stopped: it took longer than {self._options.timeout:g} s", now + _KILL_SECONDS
             has_news = len(self._head) > self._sent and not self._options.log_on_failure
             if has_news and (now >= self._sent_at + _LOG_SECONDS or len(self._head) > self._sent + _LOG_BYTES):
                 self._send(self._head[self._sent : self._head.rfind(b"\n", self._sent) + 1 or len(self._head)])
                 has_news = False
-            self._pass_on(min(self._deadline, self._sent_at + _LOG_SECONDS if has_news else self._deadline))
-        while self._pass_on(0.0):  # what was written before the end; a process in the background may still write
+            until = min(deadline, self._sent_at + _LOG_SECONDS if has_news else deadline)
+            self._pass_on(None if until == float("inf") else max(0.0, until - now))
+        while self._pass_on(0):  # what was written before the end; a process in the background may still write
             pass
         return problem
 
-    def _pass_on(self, until: float) -> bool:
+    def _pass_on(self, seconds: float | None) -> bool:
         """Wait for output, and pass on what there is; returns whether there was some."""
         some = False
-        for key, _ in self._selector.select(_seconds(until)):
+        for key, _ in self._selector.select(seconds):
             piece = os.read(key.fd, _PIECE_BYTES)
             if key.data is None:
                 continue
             some, room = some or bool(piece), _HALF_LOG_BYTES - len(self._head)
             self._head, self._size = self._head + piece[:room], self._size + len(piece)
             self._tail = (self._tail + piece[room:])[-_HALF_LOG_BYTES:]
-            if not (piece and (self._options.quiet or _write(key.data, piece, self._deadline))):
+            if not (piece and (self._options.quiet or _write(key.data, piece))):
                 self._selector.unregister(key.fd)
                 os.close(key.fd)  # at the end; or nobody reads our output, and the command gets a SIGPIPE as well
         return some
@@ -135,16 +135,12 @@ class Run:
         self._process.send_signal(number)
 
 
-def _seconds(until: float) -> float | None:
-    return None if until == float("inf") else max(0.0, until - time.monotonic())
-
-
-def _write(target: int, piece: bytes, deadline: float) -> bool:
-    """Write all of `piece`, or what there is space for until the `deadline`; False if nobody reads it."""
-    left = memoryview(piece)
-    try:  # another program may have made it non-blocking; a pipe that is ready takes PIPE_BUF bytes without waiting
-        while left and select.select([], [target], [], _seconds(deadline))[1]:
-            left = left[os.write(target, left[: select.PIPE_BUF]) :]
+def _write(target: int, piece: bytes) -> bool:
+    """Write all of `piece`, or what there is space for; False if nobody reads it."""
+    try:
+        while piece:
+            select.select([], [target], [])  # another program may have made it non-blocking
+            piece = piece[os.write(target, piece) :]
     except OSError as error:
         return not isinstance(error, BrokenPipeError)
     return True

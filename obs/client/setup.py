@@ -45,8 +45,6 @@ def login(options: Any) -> None:
 
 def systemd(options: Any) -> None:
     """Print a drop-in, with which systemd calls `report_unit` before a unit starts and after it has ended."""
-    if options.unit.endswith((".timer", ".socket", ".path", ".mount", ".target")):
-        raise OSError(f"{options.unit} is not a service: name the one that it starts")
     program = quote(_PROGRAM).replace("%", "%%").replace("$", "$$")
     sys.stdout.write(_DROP_IN.format(unit=options.unit.removesuffix(".service"), program=program))
 

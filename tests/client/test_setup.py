@@ -83,12 +83,6 @@ def drop_in(machine: Machine, unit: str) -> str:
     return done.stdout.decode()
 
 
-def test_a_unit_that_is_no_service_is_refused(machine: Machine) -> None:
-    done = machine.obs("systemd", "backup.timer")
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert "backup.timer is not a service" in done.stderr.decode()
-
-
 def in_unit(machine: Machine, line: str, unit: str, **environment: str) -> None:
     """Run a line of the drop-in as systemd does it."""
     command = re.sub(r"^\w+=-\+", "", line).replace("%N", unit).replace("%%", "%").replace("$$", "$").split()
