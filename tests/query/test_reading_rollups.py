@@ -93,6 +93,7 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT avg(duration_ms / 1000 / 60), p95(late_ms * 2) FROM runs BY job", [DAY, HOUR]),
         ("SELECT sum(if(status = 'failed', 1, 0)), avg(exit_code) FROM runs BY host", [PLACE_DAY, PLACE_HOUR]),
         ("SELECT sum(if(duration_ms > 5, 1, 0)) FROM runs BY job", [DAY, HOUR]),
+        ("SELECT sum(coalesce(duration_ms, 0)), avg(coalesce(late_ms, 0)) FROM runs BY job", [DAY, HOUR]),
         ("SELECT count(*) FROM runs EVERY 1d TIMEZONE 'Asia/Kolkata'", ["1h by status", "5m by status"]),
         ("SELECT count(*) FROM runs BY job EVERY 1w TIMEZONE 'Asia/Kolkata'", [DAY, HOUR]),
         ("SELECT count(*) FROM runs BY job EVERY 90m", [HOUR]),
@@ -122,6 +123,8 @@ def test_totals_of_several_jobs_are_the_same_from_rollups_as_from_rows(app: Flas
         ("SELECT sum(if(status = 'failed', 0.5, 0)) FROM runs", []),
         ("SELECT max(duration_ms / 7 + 1), count(duration_ms / 7) FROM runs", []),
         ("SELECT max(duration_ms / -7) FROM runs", []),
+        ("SELECT sum(coalesce(duration_ms, 5)) FROM runs", []),
+        ("SELECT sum(DISTINCT coalesce(duration_ms, 0)) FROM runs", []),
         ("SELECT count(DISTINCT duration_ms) FROM runs", []),
         ("SELECT first(duration_ms) FROM runs", []),
         ("SELECT last(duration_ms) FROM runs BY job, status", []),
@@ -320,6 +323,23 @@ def test_the_slowest_runs_are_read_from_the_hours_that_have_them(app: Flask, ask
     # Each hour has one largest value, and there are 61.
     assert explained(ask, statement.replace("LIMIT 3", "LIMIT 62")) == []
     assert len(ask(statement.replace("LIMIT 3", "LIMIT 62"))["rows"]) == 62
+
+
+@pytest.mark.usefixtures("history")
+def test_the_quickest_runs_are_read_from_the_hours_that_have_them_where_all_runs_have_a_duration(
+    app: Flask, ask: Ask, write: Write
+) -> None:
+    statement = "SELECT job, duration_ms FROM runs WHERE status = 'success' ORDER BY duration_ms LIMIT 3 LAST 60h"
+    before = ask(statement)["rows"]
+    assert explained(ask, statement) == []
+    roll_up_all(app)
+    assert explained(ask, statement)[0].startswith("only hours that have such rows")
+    assert ask(statement)["rows"] == before
+    assert [row[1] for row in before] == sorted(row[1] for row in before)
+    write(partial(execute, sql="UPDATE runs SET duration_ms = NULL WHERE id % 400 = 7 AND status = 1"))
+    roll_up_all(app)
+    assert explained(ask, statement) == []
+    assert ask(statement)["rows"][0][1] is None
 
 
 @pytest.mark.usefixtures("history")

@@ -102,6 +102,9 @@ STATEMENTS = [
     " HAVING sum(if(host = 'db1', late_ms, 0)) >= 0",
     "SELECT avg(coalesce(late_ms, 0)), avg(coalesce(duration_ms, 0)) FILTER (WHERE status = 'lost'), sum(late_ms)"
     " FROM runs WHERE {only} BY host, status",
+    "SELECT sum(coalesce(late_ms, 0)), sum(coalesce(duration_ms, 0)) FILTER (WHERE status = 'lost') / 1000,"
+    " sum(coalesce(duration_ms / 7, 0)) FROM runs WHERE {only} BY job EVERY 6h",
+    "SELECT sum(coalesce(late_ms, 0)) AS s FROM runs WHERE {only} AND late_ms > 5 BY host HAVING s > 0",
     "SELECT last(if(exit_code = 0, duration_ms, NULL)), sum(if(host = 'db1', late_ms, 0.0)) FROM runs WHERE {only}",
     f"SELECT {LATE}, avg(duration_ms) FROM runs WHERE {{only}} BY job EVERY 1d",
     f"SELECT {LATE}, last(host) FROM runs WHERE {{only}} BY host, status",
@@ -149,6 +152,7 @@ LARGEST = [
     "SELECT id, duration_ms, time FROM runs WHERE {only} AND ({a}) ORDER BY duration_ms DESC, id LIMIT {n}",
     "SELECT job, duration_ms / 1000 AS seconds FROM runs WHERE {only} ORDER BY seconds DESC, id LIMIT {n} OFFSET 2",
     "SELECT id FROM runs WHERE {only} AND job = 'b' AND host = 'db1' ORDER BY duration_ms DESC, id LIMIT {n}",
+    "SELECT id FROM runs WHERE {only} AND status = 'success' ORDER BY duration_ms, id LIMIT {n} OFFSET 1",
     "SELECT id, late_ms FROM runs WHERE {only} AND late_ms IS NOT NULL ORDER BY late_ms DESC, id LIMIT {n}",
     "SELECT id FROM runs WHERE {only} AND duration_ms > {n}s AND ({a}) ORDER BY time DESC, id",
     "SELECT id FROM runs WHERE {only} AND duration_ms < {n}s AND ({a}) ORDER BY time DESC, id",

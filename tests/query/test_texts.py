@@ -62,6 +62,24 @@ def test_like_with_an_escape_character(value_of: Ask, text: str, pattern: str, e
     )
 
 
+_STARTS = ["a%", "A%", "ab%", "Ö%", "ö%", "%", "%%", "a%%", "_%", "k%", "İ%", "i%", "!%a%", "a!!%", "b%a%", "%a%"]
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("pattern", _STARTS)
+def test_the_start_of_a_column_is_the_same_as_that_of_a_computed_text(ask: Ask, write: Any, pattern: str) -> None:
+    """Which calls a function of Python for each row."""
+    texts = ["a", "ab", "Ab", "ba", "Öl", "öl", "", "%a", "\u212aelvin", "\u0130x", "i", "a\0b", "\0a", "a!b"]
+    add = "INSERT INTO events (job_id, kind, received_at, time, message) VALUES (1, 1, 1782035999000, 0, ?)"
+    write(lambda db: db.executemany(add, [(text,) for text in texts]))
+    for operator in ("LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE"):
+        found, expected = (
+            ask(f"SELECT message FROM logs WHERE {text} {operator} '{pattern}' ESCAPE '!' LAST 1h")["rows"]
+            for text in ("message", "concat(message, '')")
+        )
+        assert found == expected
+
+
 def test_an_escape_character(ask: Ask, value_of: Ask) -> None:
     rows = ask(r"SELECT message FROM logs WHERE message LIKE '%100\%%' ESCAPE '\' LAST 1d")["rows"]
     assert rows == [["disk 100% full"]]

@@ -9,7 +9,7 @@ from obs.query.execution.session import Session
 from obs.query.execution.window import buckets
 from obs.query.language.nodes import Literal
 from obs.query.language.plan import Aggregate, Apply, Checked, Output, Plan, Read, Scan, terms, walk
-from obs.query.sql.rollup import IS_AFTER, needs_value, select_covered, terms_of_series
+from obs.query.sql.rollup import IS_AFTER, select_covered, terms_of_series
 from obs.query.sql.select import MANY_ROWS, prefix_of, select_frequent, select_many
 from obs.times import HOUR_MS
 
@@ -39,23 +39,23 @@ def narrow(plan: Plan, scan: Scan, session: Session) -> Scan:
 
 def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]] | None:
     """Where only rows with the largest or smallest measured values are asked for (ORDER BY duration_ms DESC LIMIT 20),
-    or with values beyond a bound (WHERE duration_ms > 15m), and only few hours have them, these, as `Scan.parts`; else
-    None.
+    or values beyond a bound (WHERE duration_ms > 15m), and few hours have them: these, as `Scan.parts`. Else None.
     """
     value, descending = plan.order[0] if plan.limit and plan.order else (None, False)
     match value:
         case Apply(name="/", arguments=(dividend, Literal(value=int(divisor)))) if divisor > 0:
             value = dividend  # has the same order
-    if value is not None and prefix_of(value) is not None and (descending or needs_value(plan.where)):
+    if value is not None and prefix_of(value) is not None:
         found = Aggregate(value.span, "max" if descending else "min", (value,), value.type)
         bound, where = None, plan.where
     elif (limited := _threshold(plan.where)) is not None:
         (found, bound), where = limited, terms_of_series(plan)
     else:
         return None
-    rows = _by_hour(plan, where, (), [found], replace(scan, max_rows=None), session)
-    if rows is None:
-        return None
+    counts = [Aggregate(found.span, "count", of, None) for of in ((), found.arguments) if found.name == "min"]
+    rows = _by_hour(plan, where, (), [found, *counts], replace(scan, max_rows=None), session)
+    if rows is None or (bound is None and found.name == "min" and any(row[2] > row[3] for row in rows)):
+        return None  # or rows without a value come first
     hours = sorted(((each, hour) for hour, each, *_ in rows if each is not None), reverse=found.name == "max")
     if bound is None:
         # Each hour has at least one row with its extreme value; values beyond that of the last are not needed.

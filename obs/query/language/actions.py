@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pyparsing import ParseException
+
 from obs.query.language import nodes
 from obs.query.language.errors import OqlError
 from obs.query.language.nodes import Expression, Span
@@ -227,7 +229,7 @@ def case(segment: Segment, place: int, found: Any) -> nodes.Operation:
 # Operators
 
 
-def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
+def arithmetic(segment: Segment, _place: int, found: Any) -> Expression:
     """``signs operand {operator signs operand}``: products before sums, each from left to right."""
     parts = list(found)
     operands = [_signed(parts[index], parts[index + 1]) for index in range(0, len(parts), 3)]
@@ -246,7 +248,18 @@ def arithmetic(_segment: Segment, _place: int, found: Any) -> Expression:
     total = terms[0]
     for operator, term in zip(additions, terms[1:], strict=True):
         total = _binary(operator, total, term)
+    segment.operand = total
     return total
+
+
+def between(token: Token) -> Token:
+    """BETWEEN compares the value before it. After a condition it does not: there it starts the time window."""
+    match token.segment.operand:
+        case nodes.Literal(value=bool()):
+            raise ParseException(token.text)
+        case nodes.Operation(operator=operator) if operator not in ("+", "-", "*", "/", "%", "negative", "case"):
+            raise ParseException(token.text)
+    return word(token)
 
 
 def predicate(_segment: Segment, _place: int, found: Any) -> Expression:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from obs.query.language import habits, nodes
 from obs.query.language.actions import duration_of
 from obs.query.language.errors import OqlError
-from obs.query.language.expressions import CONDITIONS, Scope, fixed_ms
+from obs.query.language.expressions import Scope, fixed_ms
 from obs.query.language.functions import FUNCTIONS
 from obs.query.language.nodes import Span
 from obs.query.language.plan import Aggregate, Apply, Checked, Derived, Listing, Output, Plan, Read, has_aggregate
@@ -287,35 +287,13 @@ def _name_of(expression: Checked, text: str) -> str:
 def _windowed(statement: nodes.Select, text: str) -> tuple[nodes.Select, nodes.Window]:
     """The statement without the window in its WHERE, if one is there, and the window. Raises OqlError without any."""
     if statement.window is None and statement.where is not None:
-        condition, window = _without_window(statement.where)
-        where, window = _without_bounds(condition) if window is None else (condition, window)
+        where, window = _without_bounds(statement.where)
         statement = replace(statement, where=where, window=window)
     if statement.window is None:
         end = Span(len(text.rstrip()), len(text.rstrip()))
         message, hint = "The statement has no time window.", "Add a window, such as LAST 1h or WHERE time > NOW - 1h."
         raise OqlError("oql_no_time_window", end, message, expected=["LAST", "BETWEEN", "SINCE"], hint=hint)
     return statement, statement.window
-
-
-def _without_window(condition: nodes.Expression) -> tuple[nodes.Expression, nodes.Window | None]:
-    """Split WHERE from a window at its end.
-
-    The grammar reads ``(status = 'failed') BETWEEN '2026-06-01' AND NOW`` as a comparison.
-    But what is in parentheses is a condition, so BETWEEN starts the window there.
-    """
-    if not isinstance(condition, nodes.Operation):
-        return condition, None
-    first, last = condition.operands[0], condition.operands[-1]
-    is_condition = isinstance(first, nodes.Operation) and first.operator in CONDITIONS
-    is_condition = is_condition or (isinstance(first, nodes.Literal) and isinstance(first.value, bool))
-    if condition.operator == "between" and is_condition:
-        since, until = map(_as_moment, condition.operands[1:])
-        if since is not None and until is not None:
-            return first, nodes.Window(condition.span, since, until)
-    if condition.operator in ("and", "or", "not"):
-        last, window = _without_window(last)
-        return replace(condition, operands=(*condition.operands[:-1], last)), window
-    return condition, None
 
 
 def _without_bounds(condition: nodes.Expression) -> tuple[nodes.Expression | None, nodes.Window | None]:

@@ -374,6 +374,3 @@ _OPERATORS: Mapping[str, Callable[[nodes.Operation, tuple[Checked, ...]], Checke
     "negative": lambda node, of: Apply(node.span, node.operator, _check_numbers("-", of), of[0].type),
     "case": _case,
 }
-
-CONDITIONS = _OPERATORS.keys() - {"+", "-", "*", "/", "%", "negative", "case"}
-"""Operators that compare values or combine conditions."""

@@ -159,7 +159,7 @@ def _grammars() -> dict[Kind, pp.ParserElement]:
         | _marked("CONTAINS") + arithmetic
         | _marked("STARTS") + _keyword("WITH") + arithmetic
     )
-    between = _marked("BETWEEN") + arithmetic + _keyword("AND") + arithmetic
+    between = _keyword("BETWEEN", actions.between) + arithmetic + _keyword("AND") + arithmetic
     and_or = _token("an operator", rf"{_words('AND', 'OR')}|&&|\|\|", actions.word, "AND", "OR")
 
     def conditions(matching: pp.ParserElement, *words: str) -> pp.ParserElement:

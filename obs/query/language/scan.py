@@ -55,6 +55,7 @@ class Segment(str):
     pyparsing hands it to the parse actions with what they need: the whole `statement`, the `start` in it, and the
     `trees` of groups, by where they start; the values of `parameters`, and the names of those that are `used`.
     `failures` are the tokens that did not match at `farthest`, the last place: what could have been written there.
+    `operand` is the node of the last arithmetic.
     """
 
     kind: Kind
@@ -65,6 +66,7 @@ class Segment(str):
     used: set[str]
     farthest = -1
     failures: list[tuple[str, tuple[str, ...]]]
+    operand: Any
 
 
 def scan(text: str) -> list[Segment]:

@@ -175,28 +175,30 @@ def _template(template: str) -> Callable[[Writer, Apply], str]:
 def _match(sql: Writer, expression: Apply) -> str:
     """A match of a text with a pattern. Searching the text for words takes a tenth of the time of calling Python."""
     text = sql.expression(expression.arguments[0])
-    words = _words(expression) if re.fullmatch(r"\w+\.\w+", text) else []  # only a column is not computed again
+    words, at = _words(expression) if re.fullmatch(r"\w+\.\w+", text) else ([], "")  # else it is computed again
     if words and expression.name != "ilike":
-        found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}) > 0' for word in words])})"
+        found = f"({' OR '.join([f'instr({text}, {sql.bind(word)}){at}' for word in words])})"
     else:
         found = f"{_MATCHES[expression.name]}({', '.join(map(sql.expression, expression.arguments))})"
         if words and words[0].isascii():  # lower() changes ASCII only
-            found = f"(instr(lower({text}), {sql.bind(words[0].lower())}) > 0 OR {_NOT_ASCII.format(text)} AND {found})"
+            found = f"(instr(lower({text}), {sql.bind(words[0].lower())}){at} OR {_NOT_ASCII.format(text)} AND {found})"
     return f"NOT {found}" if expression.name == "!~" else found
 
 
-def _words(expression: Apply) -> list[str]:
-    """The words, at most 20, of which a text that matches a pattern has to contain one; empty if that is not all."""
+def _words(expression: Apply) -> tuple[list[str], str]:
+    """The words, at most 20, of which a text that matches a pattern has to contain one, and where; or none."""
+    at = " > 0"
     match expression.arguments:
         case (_, Literal(value=str(pattern))):
             found = re.fullmatch(r"([^()|]*)\(([^()]*)\)([^()|]*)", pattern)
             before, inner, after = ("", pattern, "") if found is None else found.groups()
             words, special = [before + each + after for each in inner.split("|")], {*r"\.+*?()[]{}^$"}
-        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[:1] == pattern[-1:] == "%":
-            words, special = [] if escape == "%" else [pattern[1:-1]], {"%", "_", escape}
+        case (_, Literal(value=str(pattern)), Literal(value=str(escape))) if pattern[-1:] == "%" != escape:
+            words, special = [pattern[:-1].removeprefix("%")], {"%", "_", escape}
+            at = " > 0" if pattern[0] == "%" else " = 1"
         case _:
-            return []
-    return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else []
+            return [], ""
+    return words if len(words) <= 20 and all(word and not special & {*word} for word in words) else [], at
 
 
 _MATCHES = {"like": "obs_like", "ilike": "obs_ilike", "=~": "obs_matches", "!~": "obs_matches"}

@@ -27,8 +27,7 @@ class Cover:
     """Which part of a window is read from which rollup. `rest` is read from the rows.
 
     If what is measured is `compared` with constants, each cell is split into `parts`. Without any, it means all values.
-    If rows are grouped by its histogram, each cell is split into the bins of `binned`: its arguments are what is
-    measured and their width.
+    If rows are grouped by a histogram, each cell is split into the bins of `binned`; its last argument is their width.
     """
 
     spans: tuple[tuple[Grain, tuple[Span, ...]], ...] = ()
@@ -145,9 +144,7 @@ def _template(aggregate: Aggregate, compared: Checked | None, binned: Apply | No
 
 
 def _columns(expression: Checked | None, functions: Sequence[str]) -> Iterator[str]:
-    """The columns that an expression reads, except for the time as the argument of one of `functions`, and for what is
-    measured in comparisons with constants.
-    """
+    """The columns that an expression reads, but for the time in `functions`, and what it compares with constants."""
     match expression:
         case Apply() if _is_comparison(expression):
             return

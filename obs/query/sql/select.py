@@ -252,9 +252,10 @@ def simpler(aggregate: Aggregate) -> Checked:
             is_same = factor > 0 and aggregate.name != "count"
         case (Apply(name="coalesce", arguments=(part, Literal(value=int(value)) as other)) as found,) if value == 0:
             of_part = replace(aggregate, name="sum", arguments=(part,))
-            total = replace(found, arguments=(of_part, other))
-            same = Apply(found.span, "/", (total, replace(aggregate, name="count", arguments=())), aggregate.type)
-            is_same = aggregate.name == "avg" and not aggregate.distinct
+            total = replace(found, arguments=(of_part, replace(of_part, arguments=(other,))))  # null without rows
+            mean = Apply(found.span, "/", (total, replace(aggregate, name="count", arguments=())), aggregate.type)
+            same = mean if aggregate.name == "avg" else total
+            is_same = aggregate.name in ("avg", "sum") and not aggregate.distinct
         case (Apply(name="if" | "case", arguments=(condition, part, Literal(value=None | 0) as other)) as found,):
             chosen = (aggregate.filter, condition) if aggregate.filter is not None else (condition,)
             both = Apply(condition.span, "and", chosen, Type.BOOLEAN)
