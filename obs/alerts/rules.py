@@ -17,8 +17,7 @@ NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
 class Alert:
     """An alert: `query` runs every `every_ms`, and an incident begins once its condition has been met for `for_ms`.
 
-    The condition compares the number that the statement returns for a group with `threshold`; the group of a statement
-    without BY is "".
+    The condition compares the number of a group with `threshold`. The group of a statement without BY is "".
     """
 
     name: str

@@ -1,8 +1,7 @@
 """Request bodies: read within limits of size and time, so that slow clients do not occupy all threads.
 
 granian reads a body in the thread of its request without a time limit, and returns what has arrived as if it were
-complete when a connection ends. `Bodies` stands between granian and the application and prevents both, the latter if
-the length of the body is known.
+complete when a connection ends. `Bodies` stands between the two and prevents both, the latter if the length is known.
 """
 
 import logging
