@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("annotate", "mark the time on charts", "name", "title?", end="end the last annotation of that name")
     add("systemd", "print a drop-in that reports a unit", "unit")
     add("crontab", "show your crontab with each command in obs run", write="save it, then install the new one")
-    imports = add("import", "import checks of Healthchecks", learn="past runs instead of pins", write="not only show")
+    imports = add("import", "import checks of Healthchecks", learn="past runs, not pins", write="import, not only show")
     imports.add_argument("command", choices=["healthchecks"])
     imports.add_argument("--url", required=True, help="of Healthchecks, such as https://healthchecks.io")
     imports.add_argument("--api-key", required=True, help="a key of the project that can read and write")

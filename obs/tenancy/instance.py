@@ -40,11 +40,11 @@ def open_instance(
     make_folder(tenants, 0o700)
     busy_seconds, most_waiting = float(settings["BUSY_SECONDS"]), int(settings["MAX_WAITING_WRITES"])
     options = FileOptions(migrations.control.migrations, busy_seconds, most_waiting, checkpoints)
-    known = folder / "control.db"
-    if not (known.exists() and known.stat().st_size) and any(tenants.glob("*.db")):  # a new one would take their names
-        raise ServiceError("storage_unavailable", f"{known} is missing or empty. Restore it from a backup.")
-    migrate(known, migrations.control.migrations, busy_seconds)
-    control = DatabaseFile(known, options)
+    path = folder / "control.db"
+    if not (path.exists() and path.stat().st_size) and any(tenants.glob("*.db")):  # a new one would take their names
+        raise ServiceError("storage_unavailable", f"{path} is missing or empty. Restore it from a backup.")
+    migrate(path, migrations.control.migrations, busy_seconds)
+    control = DatabaseFile(path, options)
     most_files = files_that_fit(allow_many_descriptors())
     databases = Databases(tenants, options._replace(migrations=migrations.tenant.migrations), most_files)
     with control.read() as db:

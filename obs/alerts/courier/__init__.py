@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +79,11 @@ class Courier:
 
     def close(self, *, only_if_idle: bool = False) -> None:
         """End the process; with `only_if_idle`, one without an answer for a minute. What it is sending fails."""
-        is_locked = self._lock.acquire(timeout=1)  # else `submit` waits for a process that reads nothing
-        if not only_if_idle or time.monotonic() > self._active_at + _IDLE_SECONDS:
-            self._kill()
-        if is_locked:
-            self._lock.release()
+        with ExitStack() as stack:
+            if self._lock.acquire(timeout=1):  # else `submit` waits for a process that reads nothing
+                stack.callback(self._lock.release)
+            if not only_if_idle or time.monotonic() > self._active_at + _IDLE_SECONDS:
+                self._kill()
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:

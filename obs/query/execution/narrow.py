@@ -47,15 +47,15 @@ def _few_hours(plan: Plan, scan: Scan, session: Session) -> list[tuple[int, ...]
             value = dividend  # has the same order
     if value is not None and prefix_of(value) is not None:
         found = Aggregate(value.span, "max" if descending else "min", (value,), value.type)
-        bound, where = None, plan.where
+        bound, where, nulls_first = None, plan.where, not descending
     elif (limited := _threshold(plan.where)) is not None:
-        (found, bound), where = limited, terms_of_series(plan)
+        (found, bound), where, nulls_first = limited, terms_of_series(plan), False
     else:
         return None
-    counts = [Aggregate(found.span, "count", of, None) for of in ((), found.arguments) if found.name == "min"]
+    counts = [Aggregate(found.span, "count", of, None) for of in ((), found.arguments) if nulls_first]
     rows = _by_hour(plan, where, (), [found, *counts], replace(scan, max_rows=None), session)
-    if rows is None or (bound is None and found.name == "min" and any(row[2] > row[3] for row in rows)):
-        return None  # or rows without a value come first
+    if rows is None or (nulls_first and any(row[2] > row[3] for row in rows)):
+        return None
     hours = sorted(((each, hour) for hour, each, *_ in rows if each is not None), reverse=found.name == "max")
     if bound is None:
         # Each hour has at least one row with its extreme value; values beyond that of the last are not needed.

@@ -80,7 +80,7 @@ def usable_grains(plan: Plan, scan: Scan) -> tuple[list[Grain], Cover]:
     return grains, Cover(compared=compared, parts=parts, binned=binned)
 
 
-def needs_value(where: Checked | None) -> bool:
+def _needs_value(where: Checked | None) -> bool:
     """Whether WHERE chooses no rows without a measured value."""
     return any(_is_comparison(term) and term.name != "is null" for term in terms(where))
 
@@ -198,7 +198,7 @@ def _parts(comparisons: Sequence[Apply], where: Checked | None) -> Sequence[Part
                 firsts |= {math.floor(value) + 1 if is_after else math.ceil(value) for is_after in sides}
     ascending = sorted(first for first in firsts if 0 <= first < _LARGEST)
     lasts = [*(first - 1 for first in ascending[1:]), _LARGEST]
-    parts = [*([] if needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
+    parts = [*([] if _needs_value(where) else [(None, None)]), *zip(ascending, lasts, strict=True)]
     return parts if comparisons and parts != [(0, _LARGEST)] else ()
 
 
