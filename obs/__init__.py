@@ -34,8 +34,7 @@ from obs.sweep import time_zones
 from obs.tenancy import instance, routes as tenancy_routes
 from obs.tenancy.audit import AUDIT
 
-SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, AUDIT)
-"""The sources of OQL. A new source is one line here and a module ``source.py`` in its area."""
+SOURCES = (*HEARTBEAT_SOURCES, INCIDENTS, DELIVERIES, ANNOTATIONS, AUDIT)  # of OQL, from ``source.py`` of each area
 
 
 def check_settings(settings: Mapping[str, Any]) -> middleware.Layer:
@@ -46,13 +45,11 @@ def check_settings(settings: Mapping[str, Any]) -> middleware.Layer:
 
 
 def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
-    """Create the application for one instance.
+    """Create the application for one instance. Raises ConfigError, or ServiceError if its control file is unusable.
 
     `overrides` contains settings by name and, optionally, ``INSTANCE`` (the folder), ``CLOCK`` (a function that returns
     milliseconds since the epoch), ``MONOTONIC`` (one of seconds that never decrease) and ``BOOT_CLOCK`` (which also
     counts while the machine is suspended). `services(app).background.start()` starts background work.
-
-    Raises ConfigError for an invalid setting, ServiceError when the control file cannot be used.
     """
     remaining = dict(overrides or {})
     folder = Path(remaining.pop("INSTANCE", None) or config.default_instance())
@@ -83,9 +80,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     )
     app.extensions["obs"] = built
     endpoint = HeartbeatEndpoint(tenancy, PROTOCOLS, queue)
-    # What every request passes before Flask.
     stack = (trust_proxies, built.metrics.measure, tenancy.ingest.recognize, endpoint.answer_heartbeats)
-    for layer in reversed(stack):
+    for layer in reversed(stack):  # every request passes them before Flask
         app.wsgi_app = partial(layer, app.wsgi_app)  # type: ignore[method-assign]
     app.url_map.converters["job_name"] = JobNameConverter
 

@@ -85,17 +85,14 @@ class _PathPlugin(FlaskPlugin):  # type: ignore[misc]
 
 
 def init_app(app: Flask, blueprints: Sequence[SmorestBlueprint], describe: Describe) -> None:
-    """Register the areas' routes, and the OpenAPI document of them and of what `describe` adds, at /api/openapi.json.
-
-    The document is built when somebody first asks for it: that takes longer than the rest of a start.
-    """
+    """Register the areas' routes, and at /api/openapi.json the document of them and of what `describe` adds."""
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.url_map.merge_slashes = False
     _compress.init_app(app)
     for blueprint in blueprints:
         app.register_blueprint(blueprint)
     document = cache(partial(_document, app.url_map.converters, blueprints, describe))
-    building = Lock()
+    building = Lock()  # the document, when somebody first asks for it: that takes longer than the rest of a start
 
     @app.get("/api/openapi.json")
     def openapi() -> flask.Response:

@@ -1,7 +1,4 @@
-"""Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it.
-
-Under ``/api/`` every response with a status other than 2xx is `ServiceError.body` as JSON; elsewhere it is a page.
-"""
+"""Errors: the error codes of ``errors.toml``, the exception that carries one, and the handlers that respond with it."""
 
 import json
 import logging
@@ -92,7 +89,7 @@ def existing(thing: str, number: int, found: Iterable[T]) -> T:
 
 
 def register(app: Flask, page: Callable[[ServiceError], Response]) -> None:
-    """Register the error handlers of `app`; outside ``/api/`` the response is what `page` returns."""
+    """Register the error handlers of `app`: ``/api/`` has `ServiceError.body` as JSON, all else what `page` returns."""
 
     def respond(error: ServiceError) -> Response:
         if request.path.startswith("/api/"):

@@ -41,18 +41,17 @@ class Column:
 class Grain:
     """A table that counts the rows of a source together by a unit of time, and by some columns.
 
-    A unit is a part of an hour, an hour or more. `from_sql` is a FROM clause, in which ``{spans}`` is replaced by the
-    numbers to read, and ``{joins}`` by the joins of the source. In it, columns of the source have the names that they
-    have in the source's own table. `by_time` is the same clause in the order of time, if that can be read faster.
+    In the FROM clauses, ``{spans}`` is replaced by the numbers to read, and ``{joins}`` by the joins of the source. The
+    columns of the source have the names that they have in the source's own table.
     """
 
-    unit_ms: int
+    unit_ms: int  # a part of an hour, an hour or more
     number: str  # the column of the unit's number, counted from 1970
     complete: str  # the SELECT of the spans from `:first` to before `:end` for which the table agrees with the rows
     columns: frozenset[str]  # the columns of the source that it keeps apart
     from_sql: str
     cells: str  # the table, as `obs.heartbeat.store.rollups.Cell`; in the order of the source's `id`
-    by_time: str = ""
+    by_time: str = ""  # the same as `from_sql`, in the order of time, if that can be read faster
 
 
 class Order(NamedTuple):

@@ -64,8 +64,7 @@ class Sweeper:
         """Sweep each organization that is due. Raises ServiceError (503)."""
         seen = self.clock.look(is_kept=not self._tenancy.databases.has_first_units())
         offset = self._offset()
-        # The two clocks also move apart while the machine is suspended.
-        if seen.needs_correction or abs(offset - self._clock_offset) * 1000 > STEP_MS:
+        if seen.needs_correction or abs(offset - self._clock_offset) * 1000 > STEP_MS:  # or the machine was suspended
             self._excuse(seen)
         self._clock_offset = offset
         relearn_until = time.monotonic() + RELEARNING_SECONDS
@@ -117,10 +116,7 @@ class Sweeper:
         return judged
 
     def _excuse(self, seen: Reading, seconds: float = math.inf) -> None:
-        """Correct what was recorded by a wrong clock, note the time that was not seen, and sweep all organizations.
-
-        After so many `seconds`, this is left to the first use of each file.
-        """
+        """Call `_correct` for all organizations, and have them swept; after so many `seconds`, at their first use."""
         databases, correct, end = self._tenancy.databases, partial(_correct, seen=seen), self._monotonic() + seconds
 
         def excuse_one(org: Org) -> None:
@@ -245,10 +241,7 @@ def open_and_close(
     channels: Sequence[Channel],
     now_ms: int,
 ) -> None:
-    """Open incidents with these columns, and close others, with their bands and the messages to `channels`.
-
-    An incident ends at the heartbeat that ended it, or now where no heartbeat came after its start.
-    """
+    """Open incidents with these columns, and close others, with their bands and the messages to `channels`."""
     opened = []
     for values in to_open:
         prefix = "alert" if values["kind"] is IncidentKind.ALERT else "incident"
@@ -259,7 +252,7 @@ def open_and_close(
     for incident in to_close:
         ended_at = incident.heartbeat_at
         if ended_at is None or not incident.started_at < ended_at <= now_ms:
-            ended_at = max(now_ms, incident.started_at)
+            ended_at = max(now_ms, incident.started_at)  # no heartbeat came after its start
         incidents.save(db, values={"id": incident.id, "ended_at": ended_at})
         annotations.close_band(db, incident.annotation_id, ended_at, now_ms)
     outbox.ended(db, channels, to_close, now_ms)
@@ -290,8 +283,7 @@ def _wait(db: sqlite3.Connection, one: Incident, is_false_alarm: bool, now_ms: i
 def time_zones(configured: str) -> list[str]:
     """The time zones in which jobs may be scheduled, the likeliest first: that of the machine, then UTC.
 
-    `configured` are names separated by spaces. Raises ConfigError for an unknown one. A machine may have no zone, such
-    as a small container, or an unknown one: then it is UTC.
+    `configured` are names separated by spaces; an unknown one raises ConfigError. A machine may have none: then UTC.
     """
     machine = tzlocal.get_localzone_name() or "UTC"
     machine = machine.replace("Etc/UTC", "UTC") if find_zone(machine) else "UTC"

@@ -19,7 +19,7 @@ STYLES = ("plain", "markdown", "html")
 MOST_NAMED = 20  # incidents that a message lists
 COLOURS = re.compile(r"\x1b\[[\d:;?]*[A-Za-z]")  # in the output of a job: for its terminal
 _LONGEST_TITLE = 80
-_PHRASES = {
+_PHRASES = {  # how a sentence continues after the job: when it begins, while it lasts, and when it is over
     "failed": ("failed at", "is still failing since", "was failing"),
     "overdue": ("is overdue since", "is still overdue since", "was overdue"),
     "lost": ("lost a run at", "has not ended a run since it lost one at", "had lost a run"),
@@ -27,7 +27,6 @@ _PHRASES = {
     "alert": ("is firing since", "is still firing since", "was firing"),
     "too_often": ("runs too often since", "still runs too often since", "ran too often"),
 }
-"""How a sentence about an event continues after the job: when it begins, while it lasts, and when it is over."""
 _HTML = {"text": "<p>{}</p>", "log": "<pre>{}</pre>", "link": '<p><a href="{0}">{0}</a></p>'}
 At = Callable[[int], str]  # says a time in words
 
@@ -73,8 +72,7 @@ def _rendered(style: str, kind: str, text: str) -> str:
 def compose(facts: Sequence[Fact], silent: Mapping[str, int], zone: ZoneInfo, now_ms: int, overview: str) -> Message:
     """The message about some incidents, worst first.
 
-    `silent` has the time of the last heartbeat from each host whose jobs are all silent.
-    `overview` is the address of the page that lists all jobs.
+    `silent` has the last heartbeat from each host whose jobs are all silent, `overview` the address of the jobs' page.
     """
     today = datetime.fromtimestamp(now_ms / 1000, zone).date()
     where = f"Time zone: {zone.key}."

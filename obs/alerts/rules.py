@@ -8,22 +8,18 @@ from obs.alerts.store.incidents import Incident
 from obs.times import MINUTE_MS
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le, "=": eq, "!=": ne}
-"""How a number is compared with the threshold."""
 NO_DATA: Mapping[str, bool | None] = {"keep": None, "alert": True, "ok": False}
 """Whether the condition is met for a group without a number; None: if it was before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert: `query` runs every `every_ms`, and an incident begins once its condition has been met for `for_ms`.
-
-    The condition compares the number of a group with `threshold`. The group of a statement without BY is "".
-    """
+    """An alert: `query` runs every `every_ms`, and an incident begins once its condition has been met for `for_ms`."""
 
     name: str
     query: str
     operator: str
-    threshold: float
+    threshold: float  # with which the number of a group is compared
     for_ms: int
     every_ms: int
     no_data: str
@@ -31,7 +27,7 @@ class Alert:
     id: int | None = None
     pending: Mapping[str, int] = field(default_factory=dict)  # since when, of groups that do not fire yet
     last_error: str | None = None  # why the last evaluation failed
-    firing: Mapping[str, Incident] = field(default_factory=dict)  # the open incidents by group
+    firing: Mapping[str, Incident] = field(default_factory=dict)  # the open incidents by group, which is "" without BY
 
     @property
     def state(self) -> str:

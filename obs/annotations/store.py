@@ -93,16 +93,13 @@ def close_band(db: sqlite3.Connection, annotation_id: int, end_time: int, now_ms
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:
-    """Correct the times of annotations that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`.
-
-    Times that were in the future when they were sent stay, because somebody has chosen them.
-    """
+    """Correct the times of annotations that a wrong clock recorded. See `obs.heartbeat.store.upkeep.correct_times`."""
     last = (
         "SELECT max(id) FROM annotations"
         " WHERE (created_at <= :start_ms OR created_at > :end_ms) AND created_at < :now_ms - 60000"
     )
     is_wrong = f"(created_at > :start_ms AND created_at <= :end_ms AND id > coalesce(({last}), 0))"
-    moved = ", ".join(
+    moved = ", ".join(  # not what was in the future when it was sent: somebody has chosen it
         f"{time} = CASE WHEN {time} <= updated_at AND ({time} > :latest_ms OR {is_wrong})"
         f" THEN min({time} + :step_ms, :latest_ms) ELSE {time} END"
         for time in ("start_time", "end_time", "created_at", "updated_at")

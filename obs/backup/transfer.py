@@ -20,11 +20,10 @@ from obs.storage.connection import damages, open_writer
 from obs.tenancy import service
 from obs.tenancy.cli import opened
 
-LEFT_OUT = (
+LEFT_OUT = (  # how the names of tables begin that are not exported
     *("sqlite_", "_sqlite_", "audit", "event_messages", "indexed_"),
     *("rolled_", "series", "fits", "memories", "host_", "unknown_times", "job_changes", "deliver"),
 )
-"""How the names of tables begin that are not exported: see above."""
 
 
 @click.command("export")

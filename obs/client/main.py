@@ -11,8 +11,7 @@ from importlib import import_module
 from .outbox import Outbox, flush, warn
 from .run import Run, messages
 
-# Imported only when they are used, because `obs run` must start fast.
-_LATER = dict.fromkeys(("login", "systemd", "crontab"), ".setup")
+_LATER = dict.fromkeys(("login", "systemd", "crontab"), ".setup")  # imported late: `obs run` must start fast
 _LATER |= dict.fromkeys(("jobs", "query", "annotate"), ".views")
 COMMANDS = ("run", "ping", "log", "flush", *_LATER, "import healthchecks")
 _LATER["healthchecks"] = ".importing"

@@ -64,8 +64,7 @@ class Run:
         pipes: dict[int, int] = {}
         if self._options.quiet or not self._options.no_log:
             pipes[1] = self._pipe(1)
-            # Where both are the same file, one pipe keeps their order.
-            pipes[2] = pipes[1] if os.path.sameopenfile(1, 2) else self._pipe(2)
+            pipes[2] = pipes[1] if os.path.sameopenfile(1, 2) else self._pipe(2)  # one pipe keeps their order
         out, err = pipes.get(1), pipes.get(2)
         try:
             self._process = subprocess.Popen(self._command, stdout=out, stderr=err, close_fds=False)  # noqa: S603
@@ -129,9 +128,8 @@ class Run:
 
     def _forward(self, number: int, _frame: object) -> None:
         with suppress(OSError):
-            # A terminal sends SIGINT to all processes in the foreground, so the command has it already.
             if number == signal.SIGINT and os.tcgetpgrp(0) == os.getpgrp():
-                return
+                return  # a terminal sends it to all processes in the foreground, so the command has it already
         self._process.send_signal(number)
 
 

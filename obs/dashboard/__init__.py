@@ -36,8 +36,7 @@ def init_app(app: Flask) -> None:
     for leftover in Path(app.instance_path).glob(".backup-*"):  # of downloads that were killed
         shutil.rmtree(leftover, ignore_errors=True)
     is_https = str(app.config["BASE_URL"]).startswith("https://")
-    # Browsers accept a cookie with this prefix only from this host, not from another host of its domain.
-    prefix = "__Host-" if is_https else ""
+    prefix = "__Host-" if is_https else ""  # browsers accept such a cookie from this host only, not from its domain
     app.config.update(SESSION_COOKIE_NAME=f"{prefix}obs_session", SESSION_COOKIE_SECURE=is_https)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(

@@ -31,10 +31,8 @@ _PLAINER = (
 def parse_typed(text: str, zone: ZoneInfo, now_ms: int) -> int:
     """A time that a person typed or picked, in milliseconds; without an offset it is in `zone`, or such as ``-2h``.
 
-    Of an hour that occurs twice the first is meant. In a skipped hour, 02:30 becomes 03:30.
-    Raises ValueError with a message for people.
+    Of an hour that occurs twice the first is meant; a skipped 02:30 becomes 03:30. Raises a readable ValueError.
     """
-    text = text.strip()
     try:
         try:
             typed = datetime.fromisoformat(text)

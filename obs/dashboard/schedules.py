@@ -44,8 +44,7 @@ def in_brief(job: Job) -> tuple[str, str]:
         case Never():
             return "Never overdue", ""
     if job.learned is not None and job.learned.state == "regular":
-        # A schedule at fixed times ends with their zone.
-        summary = job.learned.summary.removesuffix(f", {job.learned.zone}")
+        summary = job.learned.summary.removesuffix(f", {job.learned.zone}")  # one at fixed times ends so
         return summary, job.learned.zone if summary != job.learned.summary else ""
     return ("" if job.interval_ms is None else f"Roughly {interval_words(job.interval_ms)}"), ""
 

@@ -25,8 +25,7 @@ _LAST_LINES = 20
 _ERROR = re.compile(r"error|exception|fail|fatal|denied|refused|cannot|timed? ?out", re.IGNORECASE)
 _PROBLEM = f"status IN ({Status.FAILED:d}, {Status.LOST:d})"
 
-Position = tuple[int, int, int]
-"""How far the changes to jobs were read: the last event, the last other change, and the last deletion."""
+Position = tuple[int, int, int]  # of the changes to jobs: the last event, the last other change, the last deletion
 
 
 def position(db: sqlite3.Connection) -> Position:
@@ -85,11 +84,8 @@ def trouble(db: sqlite3.Connection, job: Job) -> dict[str, Any]:
 
 
 def _counts(db: sqlite3.Connection, job_id: int, start: int, end: int, part_ms: int) -> list[sqlite3.Row]:
-    """The runs of a job by status in parts of time: the first start, the status, the average duration, how many.
-
-    For parts of whole hours this reads the counts of the hours that are rolled up, and only the runs of the others.
-    """
-    view = "single_runs" if part_ms % HOUR_MS else "counted_runs"
+    """The runs of a job by status in parts of time: the first start, the status, the average duration, how many."""
+    view = "single_runs" if part_ms % HOUR_MS else "counted_runs"  # this one counts hours that are rolled up
     return db.execute(
         f"SELECT min(started_at), status, 1.0 * sum(total_ms) / sum(timed), sum(runs) FROM {view}"
         " WHERE job_id = ?1 AND hour >= ?2 / ?5 AND started_at >= ?2 AND started_at < ?3"

@@ -43,10 +43,7 @@ def moment(moment_ms: int | None, *, to_the_second: bool = False) -> Markup:
 
 
 def ago(moment_ms: int | None, now_ms: int) -> Markup:
-    """How long ago, or in how long: ``just now``, ``3 min ago``, ``in 5 h``, ``1 d 23 h ago``.
-
-    The page's script keeps it current by its title, which is the moment in UTC.
-    """
+    """How long ago, or in how long: ``3 min ago``, ``in 5 h``. The page's script keeps it current by its title."""
     if moment_ms is None:
         return Markup("")
     away_ms, words = abs(now_ms - moment_ms), "just now"

@@ -80,11 +80,8 @@ class HeartbeatEndpoint:
 
 
 def _without_message(caller: Caller, sent: JobHeartbeat) -> JobHeartbeat:
-    """What to record of a heartbeat when there is no space for messages. Raises ServiceError (507) for a log message.
-
-    A start, an end or a ping is recorded: if it were refused, the job would seem to have failed.
-    """
-    if sent.heartbeat.kind is Kind.LOG:
+    """What to record of a heartbeat without space for messages. Raises ServiceError (507) for a log message."""
+    if sent.heartbeat.kind is Kind.LOG:  # if another one were refused, the job would seem to have failed
         caller.tenancy.quotas.check_storage(caller.org)
     message = sent.heartbeat.message and _NOT_STORED
     return sent._replace(heartbeat=replace(sent.heartbeat, message=message, output=()))

@@ -1,7 +1,6 @@
 """The fields and headers of a heartbeat: names, bounds, help texts, and how each value is read.
 
-This table drives both request forms (`obs.ingest.native`) and the OpenAPI document (`obs.ingest.openapi`). The name of
-a field is also the name of its attribute in `Heartbeat`.
+This table drives both request forms and the OpenAPI document. A field has the name of its attribute in `Heartbeat`.
 """
 
 import re
@@ -19,11 +18,10 @@ from obs.tenancy.auth import Caller
 from obs.times import DAY_MS, MINUTE_MS, format_ms, parse_iso
 
 LONGEST_DURATION_MS = 31 * DAY_MS
-OUTCOMES: Mapping[Any, Status] = {
+OUTCOMES: Mapping[Any, Status] = {  # how a run ended; several words have the same meaning
     **dict.fromkeys(("ok", "success"), Status.SUCCESS),
     **dict.fromkeys(("fail", "failed", "error"), Status.FAILED),
 }
-"""How a run ended; several words have the same meaning."""
 MISSING = "Missing data for required field."
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _END = frozenset({Kind.END})
@@ -32,19 +30,15 @@ _Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: the kinds of heartbeats that accept it, and those for which the JSON form requires it.
-
-    `read` takes a value that is not null, its JSON schema and who sends it. It raises ValueError with a message
-    and perhaps a hint, or ServiceError for an error with a status other than 422.
-    """
+    """A field. `read` raises ValueError with a message and perhaps a hint; ServiceError for another status than 422."""
 
     name: str
     schema: _Schema
-    read: Callable[[Any, _Schema, Caller], Any]
+    read: Callable[[Any, _Schema, Caller], Any]  # takes a value that is not null, its JSON schema and who sends it
     help: str
     example: str | int
-    kinds: frozenset[Kind] = frozenset(Kind)
-    required: frozenset[Kind] = frozenset()
+    kinds: frozenset[Kind] = frozenset(Kind)  # of heartbeats that accept it
+    required: frozenset[Kind] = frozenset()  # for which the JSON form requires it
 
 
 def _text(value: Any, schema: _Schema, _: Caller) -> str:
@@ -113,7 +107,7 @@ _RUN_ID_HELP = "The client's own id of the run."
 _MESSAGE_HELP = f"Text of at most {MOST_MESSAGE_BYTES:,} bytes of UTF-8."
 _TIME_HELP = f"When it happened, if not now: at most {FUTURE_MS // MINUTE_MS} minutes ahead, within the retention."
 _DURATION_HELP = f"In milliseconds, at most {LONGEST_DURATION_MS // DAY_MS} days. Default: the time since the start."
-FIELDS = (
+FIELDS = (  # of a heartbeat, except the name of the job
     Field("run_id", {"type": "string", "minLength": 1, "maxLength": 64}, _text, _RUN_ID_HELP, "2026-06-21-a"),
     Field("message", _MESSAGE, _message, _MESSAGE_HELP, "copied 412 files", required=frozenset({Kind.LOG})),
     Field("time", {"type": "string", "format": "date-time"}, _time, _TIME_HELP, "2026-06-21T10:00:00Z"),
@@ -121,19 +115,16 @@ FIELDS = (
     Field("exit_code", _up_to(255), _whole_number, "Without a status, any other than 0 is a failure.", 0, _END),
     Field("duration_ms", _up_to(LONGEST_DURATION_MS), _whole_number, _DURATION_HELP, 61500, _END),
 )
-"""Every field of a heartbeat, except the name of the job."""
 
-FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {
+FIELDS_OF: Mapping[Kind, Mapping[str, Field]] = {  # those that each kind of heartbeat accepts, by name
     kind: {field.name: field for field in FIELDS if kind in field.kinds} for kind in Kind
 }
-"""The fields that each kind of heartbeat accepts, by name."""
 
 
 def read_values(kind: Kind, sent: Mapping[str, Any], place: str, caller: Caller) -> dict[str, Any]:
     """The values of the fields in `sent`, by name; null counts as not sent.
 
-    `place` is ``query`` for query parameters and ``json`` for a JSON object. Raises ServiceError: 422 for a field that
-    is unknown, invalid or missing, 413 for a message that is too large.
+    `place` is ``query`` or ``json``. Raises ServiceError: 422, or 413 for a message that is too large.
     """
     values: dict[str, Any] = {}
     fields = FIELDS_OF[kind]
@@ -177,13 +168,12 @@ def read_name_in_path(text: str) -> str:
 
 
 LONGEST_HEADER = 200  # characters
-HEADERS = {
+HEADERS = {  # of requests, which every heartbeat accepts, with their help texts. An empty one counts as not sent
     "X-Platform-Host": "The host that the job runs on.",
     "X-Platform-Service": "The service that the job belongs to.",
     "X-Platform-Project": "The project that the service belongs to.",
     "Idempotency-Key": "Calls repeated with the same key within 24 hours count once.",
 }
-"""The request headers that every heartbeat accepts, with their help texts. An empty one counts as not sent."""
 _VARIABLES = {name: f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS}
 
 
@@ -192,8 +182,7 @@ def read_header(environ: Mapping[str, Any], name: str) -> str | None:
     value: str | None = environ.get(_VARIABLES[name])
     if not value:
         return None
-    # WSGI decodes headers as Latin-1; clients send UTF-8.
-    text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")
+    text = value if value.isascii() else value.encode("latin-1").decode("utf-8", "replace")  # as in paths
     if len(text) > LONGEST_HEADER:
         raise invalid_field("headers", name, f"Longer than {LONGEST_HEADER} characters.")
     return text

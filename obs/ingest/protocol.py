@@ -22,15 +22,11 @@ class PingUuid(str):
 
 
 class Submission(NamedTuple):
-    """What a request contains: who sends it, and the heartbeats in the order in which they are recorded.
-
-    All of them are recorded in one transaction, or none. There may be none to record. `pins` are the schedules that
-    jobs declare themselves, by the names of the jobs.
-    """
+    """What a request contains, and who sends it."""
 
     caller: Caller
-    heartbeats: Sequence[JobHeartbeat]
-    pins: Mapping[str, Pin] = {}
+    heartbeats: Sequence[JobHeartbeat]  # recorded in this order and in one transaction: all or none; there may be none
+    pins: Mapping[str, Pin] = {}  # the schedules that jobs declare themselves, by the names of the jobs
 
 
 class Route(NamedTuple):

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from obs.config import ConfigError
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-Layer = Callable[[Wsgi, dict[str, Any], Any], Iterable[bytes]]
-"""A layer of the WSGI stack: the application behind it comes before the arguments of WSGI."""
+Layer = Callable[[Wsgi, dict[str, Any], Any], Iterable[bytes]]  # gets the application behind it first
 ENVIRON_ORG = "obs.ingest_org"  # in the WSGI environment: the organization whose ingest address was used
 SIGNED_IN_AS = "obs.signed_in_as"  # in the WSGI environment: the user whom a trusted proxy has signed in
 _CLIENT = "obs.client_address"

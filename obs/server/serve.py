@@ -35,7 +35,7 @@ from obs.tenancy import instance, service
 _FIRST_PASSED = 3  # the descriptor of the first socket that systemd passes, see sd_listen_fds(3)
 _KEPT_HOST = "LISTEN_HOST"  # the variable for the host as it was set, which a restart keeps
 _HOLDER_BYTES = 1_000  # the lock file always has this size, so that it can be written over on a full disk
-_LOCK_SECONDS = 5  # a worker ends within this time after its supervisor was killed
+_LOCK_SECONDS = 5  # a worker whose supervisor was killed ends within this time, and still has the lock
 _BACKLOG = 2048  # connections that may wait to be accepted
 _HEADER_MS = 10_000  # until the headers of a request are complete, also for the next request of a connection
 _MOST_HEADER_BYTES = 128 * 1024  # the URL may contain an OQL statement; every connection may use this much memory
@@ -69,8 +69,7 @@ def serve(folder: Path, overrides: Mapping[str, str | int]) -> int:
     work = partial(_work, folder, {**overrides, "HOST": settings["HOST"], "PORT": settings["PORT"]})
     code = supervisor.Supervisor(listener, work, partial(_settings_are_valid, folder, overrides)).run()
     if code == supervisor.RESTART:  # with the installed version, which gets the socket as from systemd
-        # Nothing else is inherited. So the lifeline of the worker is closed, and it stops while the new program is
-        # loaded, which then waits for the lock that the worker still has.
+        # Nothing else is inherited: the lifeline closes, the worker stops, and the new program waits for its lock.
         os.dup2(listener.fileno(), _FIRST_PASSED)
         os.set_inheritable(_FIRST_PASSED, True)
         os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", _KEPT_HOST: str(settings["HOST"])}
@@ -109,10 +108,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _lock(folder: Path) -> int:
-    """Lock the instance for this process and its workers; returns the descriptor of the lock file. Raises OSError.
-
-    This process waits for a worker that outlives a supervisor that was killed, because it still has the lock.
-    """
+    """Lock the instance for this process and its workers; returns the descriptor of the lock file. Raises OSError."""
     make_folder(folder, 0o700)
     descriptor = os.open(folder / ".serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     give_up_at = time.monotonic() + _LOCK_SECONDS
@@ -135,8 +131,7 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     try:
         app = create_app({"INSTANCE": folder, **overrides})
         built, settings = services(app), app.config
-        tenancy = built.tenancy
-        first = service.create_first_organization(tenancy)
+        first = service.create_first_organization(built.tenancy)
         built.background.start()
     except (ServiceError, config.ConfigError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
@@ -175,7 +170,7 @@ def _work(folder: Path, overrides: Mapping[str, Any], listener: socket.socket, b
     built.background.stop()
     built.alerts.courier.close()
     built.queries.workers.close()
-    tenancy.close()
+    built.tenancy.close()
     return 0
 
 

@@ -48,10 +48,7 @@ class Supervisor:
         self._exit_code: int | None = None
 
     def run(self) -> int:
-        """Return the exit code of the service: 0 after SIGTERM or SIGINT, 1 when its first worker cannot start.
-
-        Or RESTART, while the socket is still open and the worker may still run.
-        """
+        """Return RESTART, or the exit code: 0 after SIGTERM or SIGINT, 1 when the first worker cannot start."""
         os.set_blocking(self._events, False)
         os.set_blocking(self._events_end, False)
         signal.set_wakeup_fd(self._events_end)
@@ -65,7 +62,7 @@ class Supervisor:
             if time.monotonic() >= self._check_at:
                 self._check()
             self._receive((self._check_at if self._pid else min(self._check_at, self._start_at)) - time.monotonic())
-        if self._exit_code != RESTART:
+        if self._exit_code != RESTART:  # which leaves the socket open, and the worker running
             notify("STOPPING=1")
             self._listener.close()
             self._stop_worker()

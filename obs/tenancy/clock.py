@@ -72,21 +72,16 @@ def observe(before: ClockState, wall_ms: int, boot_id: str, boot_ms: int) -> tup
 
 
 class Reading(NamedTuple):
-    """A look at the wall clock, whether to correct after it, and by how much it was set.
-
-    What was recorded after `start_ms` and until `end_ms`, by the wall clock before the step, moves with the step. While
-    the wall clock is behind, times that seem to be in the future may be right. From `unseen_start_ms` to
-    `unseen_end_ms` the service was down, or the clock jumped over this time.
-    """
+    """A look at the wall clock, whether to correct after it, and by how much it was set."""
 
     now_ms: int
-    is_behind: bool = False
+    is_behind: bool = False  # then times that seem to be in the future may be right
     needs_correction: bool = False
     step_ms: int = 0
-    start_ms: int = 0
-    end_ms: int = 0
-    unseen_start_ms: int = 0
-    unseen_end_ms: int = 0
+    start_ms: int = 0  # what was recorded after this, by the wall clock before the step, moves with the step,
+    end_ms: int = 0  # until this
+    unseen_start_ms: int = 0  # from this on the service was down, or the clock jumped over this time,
+    unseen_end_ms: int = 0  # until this
 
 
 class ServerClock:
@@ -106,15 +101,12 @@ class ServerClock:
         return before.retention_ms if step else state.retention_ms  # nothing is corrected yet
 
     def look(self, *, is_kept: bool = True) -> Reading:
-        """Look at the clocks, about once a second. Raises ServiceError (503).
-
-        What was seen is seen again by a process that starts after this one, unless it `is_kept`, or the clock was set.
-        """
+        """Look at the clocks, about once a second. Raises ServiceError (503)."""
         before, state, step, start = self._observe()
         if state.lead_ms and self._state is not None and self._stored() is None:
             state = ClockState(state.wall_ms, state.boot_id, state.boot_ms)  # somebody has accepted the wall clock
         is_set, is_new = step or state.lead_ms != before.lead_ms, state.wall_ms // MINUTE_MS != self._stored_minute
-        if is_set or (is_new and (is_kept or self._stored() is None)):
+        if is_set or (is_new and (is_kept or self._stored() is None)):  # else it is seen again after a restart
             self._control.write(partial(store.keep_clock, state=state._asdict()))
             self._stored_minute = state.wall_ms // MINUTE_MS
         self._state = state

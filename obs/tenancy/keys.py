@@ -7,8 +7,7 @@ import string
 from collections.abc import Collection
 
 SCOPES = ("heartbeat:write", "annotations:read", "annotations:write", "query:read", "admin")
-DEFAULT_SCOPES = SCOPES[:1]
-"""Of a new key: enough to send heartbeats. Such a key is often in a crontab, where others may read it."""
+DEFAULT_SCOPES = SCOPES[:1]  # enough for heartbeats: a key is often in a crontab, where others may read it
 PING = "ping"  # the only scope of a key that is sent in URLs, in the protocols of other monitors
 ANY = "any"  # what a request needs that every other key may make
 ROLES = {"reader": frozenset({"query:read"}), "admin": frozenset({"admin"})}  # of users, with their scopes

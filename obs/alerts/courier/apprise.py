@@ -12,10 +12,9 @@ from . import Order, RefusedError
 
 LOCAL_SCHEMAS = frozenset({"syslog", "dbus", "qt", "kde", "glib", "gio", "gnome", "macosx", "windows", "blink1"})
 """Services of the machine itself, which no channel may use."""
-REFUSED_PARAMETERS = frozenset(
+REFUSED_PARAMETERS = frozenset(  # of a URL: they open files or change timeouts
     {"template", "keyfile", "pgppub", "pgpprv", "subfile", "cto", "rto", "retry", "wait", "store", "config"}
 )
-"""Parameters of a URL that open files or change timeouts."""
 _LOG = StringIO()
 _ASSET = library.AppriseAsset(
     app_id="obs",

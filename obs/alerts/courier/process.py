@@ -33,8 +33,7 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         process = os.fork()
         if process == 0:
-            # The kernel ends this process when it takes too long.
-            signal.alarm(ATTEMPT_SECONDS)
+            signal.alarm(ATTEMPT_SECONDS)  # then the kernel ends this process
             os.close(sys.stdin.fileno())
             answers = os.dup(sys.stdout.fileno())
             os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer

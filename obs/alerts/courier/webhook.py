@@ -53,9 +53,8 @@ def _open(url: str, body: bytes | None, headers: dict[str, str]) -> tuple[bool, 
     for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         opener.add_handler(handler())
     with opener.open(request, timeout=ATTEMPT_SECONDS) as response:
-        # The status decides whether a message was delivered: no more than 5 s are spent on what else there is.
         signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.alarm(5)
+        signal.alarm(5)  # for all but the status, which alone decides whether a message was delivered
         with suppress(OSError, HTTPException, KeyboardInterrupt):
             text = response.read(MOST_ANSWER)
     wait = response.headers.get("Retry-After", "")[:9]

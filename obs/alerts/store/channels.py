@@ -34,12 +34,9 @@ class Channel:
     filter: Mapping[str, Any]  # the fields of FILTER_DEFAULTS
 
     def wants(self, event: str, job: str, where: object) -> bool:
-        """Whether it is notified of an event of a job, whose place is in the attributes of `where`.
-
-        Alerts on queries are not about a job, so that no filter for jobs applies to them.
-        """
+        """Whether it is notified of an event of a job, whose place is in the attributes of `where`."""
         is_there = all(self.filter[name] in (None, getattr(where, name)) for name in PLACE)
-        is_about = is_there and job.startswith(self.filter["job_prefix"] or "")
+        is_about = is_there and job.startswith(self.filter["job_prefix"] or "")  # an alert is not about a job
         return self.enabled and event in self.filter["events"] and (is_about or event == "alert")
 
     def quiet_until(self, events: Iterable[str], now_ms: int) -> int:

@@ -38,10 +38,8 @@ class IncidentKind(IntEnum):
 
 
 _TITLES = {"lost": "lost a run", "too_often": "runs more often than expected", "alert": "firing"}
-KINDS = tuple(kind.name.lower() for kind in sorted(IncidentKind))
-"""The words for the kinds, each at the index of its number."""
-FALSE_ALARM, RIGHT = VERDICTS = ("false_alarm", "right")
-"""What a person can say about an incident of the kind overdue."""
+KINDS = tuple(kind.name.lower() for kind in sorted(IncidentKind))  # each at the index of its number
+FALSE_ALARM, RIGHT = VERDICTS = ("false_alarm", "right")  # of a person, about an incident of the kind overdue
 SAME = """
     incidents AS this JOIN incidents AS i ON i.job_id IS this.job_id AND i.kind = this.kind
     AND i.alert_id IS this.alert_id AND i.alert_group IS this.alert_group AND i.host = this.host
@@ -69,19 +67,16 @@ _NOTIFIED = """
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident, with its job's name and latest attribution, its annotation, and the last heartbeat that may end it.
-
-    That of an alert has no job: `job` is the name of the alert with that of its group, which had `value` at its start.
-    """
+    """An incident with its job's name and latest attribution, its annotation and the last heartbeat that may end it."""
 
     id: int
-    job_id: int | None
-    job: str = field(metadata={"example": "nightly-backup"})
+    job_id: int | None  # None for an alert
+    job: str = field(metadata={"example": "nightly-backup"})  # or the name of the alert with that of its group
     subject: str = field(metadata=about("The job, and the host if it is about that one.", "nightly-backup on nas02"))
     heartbeat_at: int | None
     alert_id: int | None
     group: str | None
-    value: float | None
+    value: float | None  # of the group, when the alert began to fire
     kind: IncidentKind
     started_at: int
     ended_at: int | None = field(metadata=about("null while it is open."))
@@ -158,8 +153,7 @@ def how_often(db: sqlite3.Connection, ids: Iterable[int], length_ms: int) -> dic
 
 
 count_open = partial(count_rows, table="incidents", condition="ended_at IS NULL")
-save = partial(save_row, table="incidents")
-"""See `save_row`. Raises sqlite3.IntegrityError where an incident of the same job, kind and host is open."""
+save = partial(save_row, table="incidents")  # IntegrityError: one of the same job, kind and host is open
 
 
 def correct_times(db: sqlite3.Connection, correction: Mapping[str, int]) -> None:

@@ -37,10 +37,7 @@ def page() -> ResponseReturnValue:
 
 @blp.get("/jobs/changes")
 def changes() -> ResponseReturnValue:
-    """What differs from the rows (ids and versions in X-Have) that the browser shows.
-
-    `since` is the "version" of the last response: 204 while no job has changed.
-    """
+    """What differs from the rows in X-Have (ids and versions); 204 if no job has changed since the version `since`."""
     caller = viewer()
     overview = services().overviews(caller.org).show(caller, _choice())
     if request.args.get("since") == str(overview.version):

@@ -24,8 +24,7 @@ from obs.tenancy.routes import KeyRequestSchema, UserSchema
 from obs.times import DAY_MS, format_ms
 
 blp = Blueprint("settings", __name__, url_prefix="/settings")
-CHECK_THEMSELVES = ("dashboard.settings.change_user", "dashboard.settings.end_session")
-"""The forms that are not only for admins."""
+CHECK_THEMSELVES = ("dashboard.settings.change_user", "dashboard.settings.end_session")  # not only for admins
 _MOST_DOWNLOADS = 8  # one of an organization: each takes a thread, which serves heartbeats too, until its client has it
 _downloads = set[object]()
 _EXPIRIES = {"": "never", "+30d": "in 30 days", "+90d": "in 90 days", "+365d": "in a year"}
